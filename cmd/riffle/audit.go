@@ -9,11 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/audit"
-	"github.com/riffle-dp/riffle/internal/audit/empirical"
 	"github.com/riffle-dp/riffle/internal/audit/witness"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
@@ -22,7 +23,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/transparency"
 )
 
-// auditFlags are the flags of riffle audit, apart from those of --epsilon.
+// auditFlags are the flags of riffle audit.
 type auditFlags struct {
 	trust, keys, analyzerKeys            string
 	witnesses, witnessKeys, views, opens []string
@@ -33,9 +34,7 @@ type auditFlags struct {
 }
 
 func auditCommand() *cobra.Command {
-	f, o := &auditFlags{}, empirical.DefaultOptions()
-	var epsilon bool
-	var read func() error
+	f := &auditFlags{}
 	cmd := &cobra.Command{
 		Use:   "audit [FOLDER]",
 		Short: "check what was mixed, what was learnt and what it cost",
@@ -47,34 +46,19 @@ that the analyzer runs. What was retained must be the messages that the shuffler
 key they are counted again.
 
 Exit codes: 0 if nothing is wrong, 4 if something is, 1 if the audit could not be made, or could not check what a flag
-asks for.
-` + auditEpsilonHelp,
+asks for.`[1:],
 		Example: `  riffle audit out/audit --trust bundle.json
   riffle audit --keys keys --broker-url nats://127.0.0.1:4222 --json
   riffle audit out/audit --trust bundle.json --witness shuffler.checkpoint \
-      --witness-key witness.key.pub
-  riffle audit --epsilon`,
+      --witness-key witness.key.pub`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !epsilon {
-				return runAudit(cmd, f, args)
-			}
-			if len(args) > 0 {
-				return fmt.Errorf("--epsilon reads no folder, and %s is given", args[0])
-			}
-			if err := read(); err != nil {
-				return err
-			}
-			return auditEpsilon(cmd, o, f.json)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runAudit(cmd, f, args) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	f.add(flags)
 	f.addPage(flags)
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
-	flags.BoolVar(&epsilon, "epsilon", false, "measure epsilon from below, in this process")
-	read = addEpsilonFlags(flags, &o)
 	cmd.AddCommand(auditExportCommand(), auditExplainCommand())
 	return cmd
 }
@@ -135,7 +119,7 @@ func (f *auditFlags) check(ctx context.Context, cmd *cobra.Command, args []strin
 
 // runAudit audits, prints the report, and ends with the exit code of what it found.
 func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
-	ctx, stop := untilStopped(cmd)
+	ctx, stop := command.UntilStopped(cmd)
 	defer stop()
 	done, err := f.check(ctx, cmd, args)
 	if err != nil {
@@ -161,11 +145,11 @@ func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
 	if err := f.writePage(report); err != nil {
 		return err
 	}
-	if err := printResult(cmd, report, f.json); err != nil {
+	if err := command.Print(cmd, report, f.json); err != nil {
 		return err
 	}
 	if !report.OK {
-		return &role.ExitError{Code: exitBreach, Err: fmt.Errorf("%d breaches", len(report.Breaches)+report.Unlisted)}
+		return &role.ExitError{Code: command.ExitBreach, Err: fmt.Errorf("%d breaches", len(report.Breaches)+report.Unlisted)}
 	}
 	return nil
 }

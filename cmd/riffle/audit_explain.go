@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/audit/explain"
@@ -42,7 +44,7 @@ is told at the end. The exit code does not depend on that; use riffle audit to j
 				return err
 			}
 			if f.json {
-				return printJSON(cmd, answer)
+				return command.PrintJSON(cmd, answer)
 			}
 			return answer.Write(cmd.OutOrStdout())
 		},
@@ -59,7 +61,7 @@ func (f *auditFlags) explain(cmd *cobra.Command, q explain.Question, folder []st
 	if q.Subject == explain.Breach && len(folder) == 0 {
 		return explain.OfBreach(q.What, nil), nil
 	}
-	ctx, stop := untilStopped(cmd)
+	ctx, stop := command.UntilStopped(cmd)
 	defer stop()
 	o, err := f.options()
 	if err != nil {

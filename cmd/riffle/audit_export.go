@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/audit"
@@ -66,7 +68,7 @@ not belong into the folder; whoever has the folder can make them again (--from).
 		if len(args) == 0 && f.registry == "" && f.losses == "" {
 			return errors.New("nothing is to be written: name a FOLDER, --registry FILE or --losses FILE")
 		}
-		ctx, stop := untilStopped(cmd)
+		ctx, stop := command.UntilStopped(cmd)
 		defer stop()
 		if *from != "" {
 			folder, bundle, err := openExport(cmd, *from, *trust)
@@ -143,7 +145,7 @@ func (f *exportFlags) run(
 		return err
 	}
 	if f.json {
-		return printJSON(cmd, done)
+		return command.PrintJSON(cmd, done)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d entries of the analyzer, %d of the shuffler, %d retained chunks, %d certificates\n",
 		args[0], done.Entries[bus.Analyzer], done.Entries[bus.Shuffler], done.Retained, done.Certificates)

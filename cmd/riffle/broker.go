@@ -5,6 +5,8 @@ import (
 	"net"
 	"strings"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/broker"
@@ -26,7 +28,7 @@ with the configuration that riffle broker config writes, and create the streams 
 		Example: `  riffle broker --keys keys --dir broker`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := untilStopped(cmd)
+			ctx, stop := command.UntilStopped(cmd)
 			defer stop()
 			server, err := cluster.StartBroker(ctx, keys,
 				broker.Options{Dir: dir, Host: host, Port: port, SyncAlways: true}, limits)

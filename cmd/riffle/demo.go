@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/internal/drive/demo"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/chart"
-	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -98,7 +100,7 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilStopped(cmd)
+	ctx, stop := command.UntilStopped(cmd)
 	defer stop()
 	warnDelta(cmd, f.delta, people.Info().People)
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
@@ -122,7 +124,7 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	if err := drawRegret(picture, people.Info(), *result, curves); err != nil {
 		return err
 	}
-	if err := printResult(cmd, result, f.json); err != nil || f.json {
+	if err := command.Print(cmd, result, f.json); err != nil || f.json {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\nResult:  %s\n", picture, saved)

@@ -9,13 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
+	"github.com/riffle-dp/riffle/internal/world"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/drive/demo"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/environment"
-	"github.com/riffle-dp/riffle/internal/lab/life"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -72,14 +74,14 @@ func (f *lifeDemoFlags) unused(cmd *cobra.Command) error {
 // options are those of the demo.
 func (f demoFlags) lifeOptions() demo.LifeOptions {
 	l := f.life
-	world := life.World{People: f.users, Days: l.days}
+	w := world.World{People: f.users, Days: l.days}
 	if l.changeDay != 0 && l.days > 0 {
-		world.Change = &environment.Change{Kind: environment.Abrupt, At: float64(l.changeDay) / float64(l.days), Turn: l.turn}
+		w.Change = &world.Change{Kind: world.Abrupt, At: float64(l.changeDay) / float64(l.days), Turn: l.turn}
 	}
 	return demo.LifeOptions{
-		Setting: life.Setting{World: world, Channel: plan.Channel(f.trust), Epsilon: f.epsilon, Delta: f.delta,
+		Setting: world.Setting{World: w, Channel: plan.Channel(f.trust), Epsilon: f.epsilon, Delta: f.delta,
 			HalfLife: l.halfLife, Alarm: l.alarm, Control: l.control},
-		Mode: life.Mode{Kind: life.Panel, Decisions: l.kmax, Records: l.records},
+		Mode: world.Mode{Kind: world.Panel, Decisions: l.kmax, Records: l.records},
 		Seed: f.seed, Day: l.day, Hosts: f.hosts, Out: f.out, Keep: f.keep, Export: f.export,
 	}
 }
@@ -95,7 +97,7 @@ func runLifeDemo(cmd *cobra.Command, f demoFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilStopped(cmd)
+	ctx, stop := command.UntilStopped(cmd)
 	defer stop()
 	if !cmd.Flags().Changed("trust") {
 		f.trust = string(plan.Shares) // a report costs a fraction of what it costs in shuffle
@@ -118,7 +120,7 @@ func runLifeDemo(cmd *cobra.Command, f demoFlags) error {
 	if err := result.Picture().Save(picture); err != nil {
 		return err
 	}
-	if err := printResult(cmd, result, f.json); err != nil || f.json {
+	if err := command.Print(cmd, result, f.json); err != nil || f.json {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\nResult:  %s\n", picture, saved)

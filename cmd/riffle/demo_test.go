@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/lab/chart"
-	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/chart"
+	"github.com/riffle-dp/riffle/internal/population"
 )
 
 // One run's table and picture show one epsilon, and it is not below the run's.

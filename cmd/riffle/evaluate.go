@@ -8,9 +8,11 @@ import (
 	"os"
 	"slices"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 
-	"github.com/riffle-dp/riffle/internal/lab/evaluate"
+	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
@@ -170,7 +172,7 @@ func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if f.json {
-		return printJSON(cmd, r)
+		return command.PrintJSON(cmd, r)
 	}
 	return printEstimates(cmd, r, f.confidence)
 }

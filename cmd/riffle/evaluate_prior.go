@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/riffle-dp/riffle/internal/lab/evaluate"
+	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -80,7 +82,7 @@ func runWritePrior(cmd *cobra.Command, path string, f evaluateFlags) error {
 		r.Delta, r.Warning = p.delta, privacy.WarnDelta(p.delta, r.Decisions)
 	}
 	if f.json {
-		return printJSON(cmd, r)
+		return command.PrintJSON(cmd, r)
 	}
 	return r.print(cmd, f.confidence)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/role/entropy"
@@ -75,7 +77,7 @@ so do not repeat it until you like the result.`[1:],
 			if err != nil {
 				return err
 			}
-			return printResult(cmd, r, f.json)
+			return command.Print(cmd, r, f.json)
 		},
 	}
 	flags := cmd.Flags()
@@ -133,7 +135,7 @@ func (f fitFlags) check(args []string) error {
 }
 
 // run reads, fits and names.
-func (f fitFlags) run(cmd *cobra.Command, args []string) (result, error) {
+func (f fitFlags) run(cmd *cobra.Command, args []string) (command.Result, error) {
 	if err := f.check(args); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -107,7 +109,7 @@ func (f fitFlags) result(fitted estimate.Fitted, names []string) *fitResult {
 }
 
 // WriteJSON implements result.
-func (r *fitResult) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
+func (r *fitResult) WriteJSON(w io.Writer) error { return command.WriteJSON(w, r) }
 
 // WriteTable implements result.
 func (r *fitResult) WriteTable(w io.Writer) error {

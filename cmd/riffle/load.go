@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/drive/load"
@@ -139,7 +141,7 @@ func runLoad(cmd *cobra.Command, f *loadFlags) error {
 		return fmt.Errorf("--trust %s: must be one of %s", f.trust, plan.List(plan.Channels()))
 	}
 	f.Population, f.Seed = people, f.seed
-	ctx, stop := untilStopped(cmd)
+	ctx, stop := command.UntilStopped(cmd)
 	defer stop()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
 	f.Progress = shown
@@ -148,7 +150,7 @@ func runLoad(cmd *cobra.Command, f *loadFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := printResult(cmd, result, f.json); err != nil {
+	if err := command.Print(cmd, result, f.json); err != nil {
 		return err
 	}
 	return judge(result)

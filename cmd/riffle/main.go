@@ -3,10 +3,7 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -40,15 +37,12 @@ and a reward within a fixed time. README.md says when not to use it, docs/tutori
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"try", "Try it:", []*cobra.Command{demoCommand(), planCommand(), simulateCommand(), evaluateCommand(),
-			fitCommand()}},
-		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), witnessCommand(),
-			shufflecheckCommand()}},
+		{"try", "Try it:", []*cobra.Command{demoCommand(), planCommand(), evaluateCommand(), fitCommand()}},
+		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), witnessCommand()}},
 		{"run", "Run it:", []*cobra.Command{
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()),
 			withWorkers(role.Command(shuffler.Role()), role.Command(shuffler.WorkerRole())),
 			withWorkers(role.Command(analyzer.Role()), role.Command(analyzer.WorkerRole())), loadCommand(),
-			benchCommand(),
 		}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
@@ -65,9 +59,4 @@ and a reward within a fixed time. README.md says when not to use it, docs/tutori
 func withWorkers(lead, worker *cobra.Command) *cobra.Command {
 	lead.AddCommand(worker)
 	return lead
-}
-
-// untilStopped is a context that ends when the process is asked to end: by Ctrl-C or by SIGTERM.
-func untilStopped(cmd *cobra.Command) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 }

@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/planner"
+	"github.com/riffle-dp/riffle/internal/planner"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -206,7 +208,7 @@ func (f *planFlags) settle(changed func(string) bool) (err error) {
 }
 
 // run plans panels, or cohorts of people who take part once.
-func (f *planFlags) run() (result, error) {
+func (f *planFlags) run() (command.Result, error) {
 	if f.o.Registered == 0 {
 		return planner.Run(f.o)
 	}
@@ -263,7 +265,7 @@ func runPlan(cmd *cobra.Command, f planFlags) error {
 	shown.Close()
 	var infeasible *planner.Infeasible
 	if errors.As(err, &infeasible) && f.json {
-		if err := printJSON(cmd, map[string]any{"infeasible": infeasible}); err != nil {
+		if err := command.PrintJSON(cmd, map[string]any{"infeasible": infeasible}); err != nil {
 			return err
 		}
 	}
@@ -282,7 +284,7 @@ func runPlan(cmd *cobra.Command, f planFlags) error {
 			return err
 		}
 	}
-	if err := printResult(cmd, result, f.json); err != nil || f.json || f.out == "" {
+	if err := command.Print(cmd, result, f.json); err != nil || f.json || f.out == "" {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\n", f.out)

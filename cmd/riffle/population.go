@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/population"
 )
 
 // populationFlags choose the people to decide for.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/audit/effect"
@@ -49,7 +51,7 @@ Exit codes: 0 if the audit found nothing wrong, 4 if it did, 1 if it could not b
 }
 
 func runReport(cmd *cobra.Command, f *auditFlags, args []string, out string) error {
-	ctx, stop := untilStopped(cmd)
+	ctx, stop := command.UntilStopped(cmd)
 	defer stop()
 	done, err := f.check(ctx, cmd, args)
 	if err != nil {
@@ -63,11 +65,11 @@ func runReport(cmd *cobra.Command, f *auditFlags, args []string, out string) err
 	if err := drawReport(result, f.html, out); err != nil {
 		return err
 	}
-	if err := printResult(cmd, result, f.json); err != nil {
+	if err := command.Print(cmd, result, f.json); err != nil {
 		return err
 	}
 	if !result.OK {
-		return &role.ExitError{Code: exitBreach, Err: fmt.Errorf("%d breaches", result.Breaches)}
+		return &role.ExitError{Code: command.ExitBreach, Err: fmt.Errorf("%d breaches", result.Breaches)}
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/effect"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
@@ -65,7 +67,7 @@ func TestReportSaysWhetherThePolicyHelps(t *testing.T) {
 			l.Lift.Low, l.Lift.High = 0.5, 0.9
 		}
 	})
-	if text, exit := witnessed(t, "report", lying, "--trust", keys); exit != exitBreach ||
+	if text, exit := witnessed(t, "report", lying, "--trust", keys); exit != command.ExitBreach ||
 		!strings.Contains(text, "THE AUDIT FOUND 1 BREACHES") {
 		t.Errorf("exit %d:\n%s", exit, text)
 	}

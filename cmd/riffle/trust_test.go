@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/lab/chart"
+	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )

@@ -7,6 +7,8 @@ import (
 	"math"
 	"os"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
@@ -94,14 +96,14 @@ func runVerify(cmd *cobra.Command, path, trust string, asJSON bool) error {
 	}
 	switch {
 	case asJSON:
-		err = printJSON(cmd, v)
+		err = command.PrintJSON(cmd, v)
 	case v.OK:
 		err = v.tell(cmd.OutOrStdout())
 	default:
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "DOES NOT HOLD: %s\n", v.Reason)
 	}
 	if err == nil && !v.OK {
-		return &role.ExitError{Code: exitBreach, Err: errors.New(v.Reason), Told: true}
+		return &role.ExitError{Code: command.ExitBreach, Err: errors.New(v.Reason), Told: true}
 	}
 	return err
 }

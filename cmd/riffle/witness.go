@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/audit"
@@ -14,9 +16,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/role"
 )
-
-// exitBreach is the exit code of a command that looked, and found a breach.
-const exitBreach = 4
 
 // witnessEvery is how often a witness looks unless --every says otherwise: a co-signed checkpoint is then at most a
 // minute old, and the broker has little to do.
@@ -109,7 +108,7 @@ func runWitness(cmd *cobra.Command, f *witnessFlags, args []string) error {
 		{Deployment: bundle.Deployment, Role: bus.Shuffler, Key: bundle.Shuffler},
 		{Deployment: bundle.Deployment, Role: bus.Analyzer, Key: bundle.Analyzer},
 	}
-	ctx, stop := untilStopped(cmd)
+	ctx, stop := command.UntilStopped(cmd)
 	defer stop()
 	if len(args) > 0 {
 		folder, err := audit.OpenFolder(args[0])
@@ -166,7 +165,7 @@ func look(
 	}
 	err := errors.Join(faults...)
 	if errors.Is(err, witness.ErrRefused) {
-		return &role.ExitError{Code: exitBreach, Err: err}
+		return &role.ExitError{Code: command.ExitBreach, Err: err}
 	}
 	return err
 }

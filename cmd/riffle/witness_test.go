@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/command"
+
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/witness"
 	"github.com/riffle-dp/riffle/internal/broker"
@@ -135,7 +137,7 @@ func TestWitnessFollowsABrokerAndExports(t *testing.T) {
 		"another beginning": {export(1, 9, 3, 4, 5)},
 		"a rewound log":     live,
 	} {
-		if out, code := run(args...); code != exitBreach || !strings.Contains(out, "4 entries with the root") {
+		if out, code := run(args...); code != command.ExitBreach || !strings.Contains(out, "4 entries with the root") {
 			t.Errorf("%s: %d: %s", what, code, out)
 		}
 	}

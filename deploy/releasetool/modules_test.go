@@ -71,7 +71,7 @@ func TestModuleWithoutAKnownLicenceIsRefused(t *testing.T) {
 }
 
 func TestTextsOfAllLicencesAreInTheArchive(t *testing.T) {
-	dir := folder(t, map[string]string{"internal/lab/population/data/README.md": "CC BY 4.0"})
+	dir := folder(t, map[string]string{"internal/population/data/README.md": "CC BY 4.0"})
 	m := folder(t, map[string]string{"LICENSE": "words of the licence", "sub/NOTICE": "words of the notice"})
 	linked := module{path: "example.org/m", version: "v1.0.0", dir: m, texts: []string{"LICENSE", "sub/NOTICE"}}
 	texts, err := licenceTexts(dir, []module{linked})

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 

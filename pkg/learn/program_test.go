@@ -6,7 +6,12 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/learn"
-	"github.com/riffle-dp/riffle/pkg/learn/play"
+)
+
+// uniform and greedy are policies that only their types tell apart.
+type (
+	uniform struct{ learn.Policy }
+	greedy  struct{ learn.Policy }
 )
 
 var count = learn.Statistic{
@@ -19,13 +24,13 @@ func two(seen *[]float64, last *error) learn.Program {
 	return func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
 		for _, people := range []int{3, 5} {
 			q := learn.Question{Form: learn.Sums, People: people, Statistics: []learn.Statistic{count}}
-			answer, err := ask(play.Uniform{}, q)
+			answer, err := ask(uniform{}, q)
 			if *last = err; err != nil {
 				return nil, err
 			}
 			*seen = append(*seen, answer.Sums[0].Values[0])
 		}
-		return play.Greedy{Score: func(x []float64) float64 { return x[0] }}, nil
+		return greedy{}, nil
 	}
 }
 
@@ -61,7 +66,7 @@ func TestAProgramIsALearner(t *testing.T) {
 	if len(seen) != 2 || seen[0] != 7 || seen[1] != 8 || !l.Next().Done {
 		t.Errorf("the program saw %v; done: %v", seen, l.Next().Done)
 	}
-	if _, ok := l.Next().Policy.(play.Greedy); !ok {
+	if _, ok := l.Next().Policy.(greedy); !ok {
 		t.Errorf("the last policy is %T", l.Next().Policy)
 	}
 	if err := l.Absorb(sum(1)); !errors.Is(err, learn.ErrEnded) {
@@ -91,10 +96,10 @@ func TestAProgramThatFailsEndsItsLearner(t *testing.T) {
 		t.Errorf("a program that fails at once: %v", err)
 	}
 	l, err := learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
-		if _, err := ask(play.Uniform{}, learn.Question{Form: learn.Records, People: 1}); err != nil {
+		if _, err := ask(uniform{}, learn.Question{Form: learn.Records, People: 1}); err != nil {
 			return nil, err
 		}
-		_, err := ask(play.Uniform{}, learn.Question{Form: learn.Records})
+		_, err := ask(uniform{}, learn.Question{Form: learn.Records})
 		return nil, err
 	})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 // The promises that can be stated: one range for every command, configuration, plan and experiment.
 //
-// At these ends and between them the planner was seen to find plans (TestStatedRangesHold of internal/lab/planner, which
+// At these ends and between them the planner was seen to find plans (TestStatedRangesHold of internal/planner, which
 // says in which channels); beyond epsilon 500 or below delta 1e-20 it finds none in some. A promise of epsilon 100 is none
 // in practice: a record may change the odds of anything by e^100. MaxDelta is a matter of sense: with probability delta a
 // mechanism may show a person's record outright, and what does so for one in a thousand people protects nobody.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/riffle-dp/riffle/internal/lab/chart"
+	"github.com/riffle-dp/riffle/internal/chart"
 )
 
 // ErrNoControl means a deployment of which nothing can be drawn: it has no control group, or nothing is known of it.

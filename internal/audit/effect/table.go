@@ -8,7 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/riffle-dp/riffle/internal/audit"
-	"github.com/riffle-dp/riffle/internal/lab/chart"
+	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )

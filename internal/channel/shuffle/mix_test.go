@@ -5,13 +5,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 
-	verdict "github.com/riffle-dp/riffle/internal/audit/uniform"
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/spill"
@@ -118,38 +120,47 @@ func (f *fixture) must(err error) {
 	}
 }
 
-// Every order is as likely as every other, and the order of arrival has no part in it. The judge rejects uniformly random
-// orders with probability 1e-6 at most. In releases of twelve messages, in reports of three, it finds a shuffler that leaves
-// messages near where they came, reports together, or the same order each time, within 20 releases; these are 400
-// (docs/shufflecheck.md has the power for others).
+// No message has a place that it takes more often than another, and messages of one report are not next to each other
+// more often than in a uniformly random order. Both thresholds have a false-alarm rate of at most 1e-6; messages near
+// where they came, reports that leave together and the same order each time are rejected. lab/uniform has more tests, and
+// proves their joint rate.
 func TestOrderIsGone(t *testing.T) {
 	t.Parallel()
 	const releases, each, messages = 400, 3, 12
-	judge := verdict.New(0)
 	f := newFixture(t, messages/each, each)
+	var places [messages][messages]float64
+	together := 0.0
 	for n := range releases {
 		f.release.Epoch, f.stored = uint64(n)+1, nil
 		f.Source = &chosen{make([]uint64, 4), entropy.New()} // the key of the digests, so that the sort is no shuffle
 		m := new(wire.Manifest)
 		f.must(f.leave(t.Context(), f.release, m))
-		left := &verdict.Release{Reports: make([]int, messages)}
-		for i, message := range f.left() {
-			left.Order = append(left.Order, int(message))
-			left.Reports[i] = i / each
+		order := f.left()
+		if m.Messages != messages || len(order) != messages || int(m.Chunks) != len(f.stored) {
+			t.Fatalf("%d messages left, the manifest says %d", len(order), m.Messages)
 		}
-		for rest := len(left.Order); rest > 0; rest -= f.Chunk {
-			left.Chunks = append(left.Chunks, min(rest, f.Chunk))
+		for place, message := range order {
+			places[place][message]++
+			if place > 0 && order[place-1]/each == message/each {
+				together++
+			}
 		}
-		if m.Messages != messages || len(left.Order) != messages || int(m.Chunks) != len(f.stored) {
-			t.Fatalf("%d messages left, the manifest says %d", len(left.Order), m.Messages)
-		}
-		f.must(judge.Add(left))
 		f.must(f.Forget(f.release.Epoch, 0))
 	}
-	for _, finding := range judge.Findings() {
-		if !finding.OK {
-			t.Errorf("%s: p is at most %.2g", verdict.Explained(finding.Test), finding.P)
+	const expected = releases / float64(messages)
+	squares := 0.0
+	for _, row := range places {
+		for _, n := range row {
+			squares += (n - expected) * (n - expected) / expected
 		}
+	}
+	if most := (distuv.ChiSquared{K: (messages - 1) * (messages - 1)}).Quantile(1 - 1e-7); squares > most {
+		t.Errorf("the places of messages have a chi-square of %.0f, at most %.0f may be", squares, most)
+	}
+	// Of each release's 11 pairs of neighbours, each with probability 2/11: a mean of 2, and less than 4 as its variance.
+	// Bernstein's inequality for 400 releases, whose numbers are in [0, 8]: more than 260 from the mean has less than 1e-6.
+	if math.Abs(together-2*releases) > 260 {
+		t.Errorf("%v neighbours are of one report, want about %d", together, 2*releases)
 	}
 }
 

@@ -9,10 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/shuffler"
 )
 
 // maxStore is more than any disk has: a deployment on one machine writes megabytes, and must not be kept from starting
@@ -129,4 +133,15 @@ func Provision(ctx context.Context, keys, url string, p bus.ProvisionOptions) er
 	}
 	defer admin.Close()
 	return bus.Provision(ctx, admin, p)
+}
+
+// Commands are those that a program must have so that it can be an Executable: the roles with their workers, and the
+// broker.
+func Commands() []*cobra.Command {
+	mixing, learning := role.Command(shuffler.Role()), role.Command(analyzer.Role())
+	mixing.AddCommand(role.Command(shuffler.WorkerRole()))
+	learning.AddCommand(role.Command(analyzer.WorkerRole()))
+	server := &cobra.Command{Use: "broker"}
+	server.AddCommand(BrokerCommand())
+	return []*cobra.Command{role.Command(randomizer.Role()), mixing, learning, server}
 }

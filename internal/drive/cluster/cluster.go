@@ -57,7 +57,7 @@ const (
 	Broker     = "broker"
 	Shuffler   = "shuffler"
 	Analyzer   = "analyzer"
-	randomizer = "randomizer-"
+	hostPrefix = "randomizer-"
 	worker     = "worker"
 )
 
@@ -133,7 +133,7 @@ func (c *Cluster) Names() []string {
 	}
 	if !c.o.Idle {
 		for _, h := range c.o.Hosts {
-			names = append(names, randomizer+h)
+			names = append(names, hostPrefix+h)
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(c.o.Without, name) })
@@ -155,7 +155,7 @@ func (c *Cluster) APIs() []string {
 	defer c.mu.Unlock()
 	var urls []string
 	for _, h := range c.o.Hosts {
-		if p := c.processes[randomizer+h]; p != nil {
+		if p := c.processes[hostPrefix+h]; p != nil {
 			urls = append(urls, "http://"+p.address("api.listen"))
 		}
 	}

@@ -93,7 +93,7 @@ func (c *Cluster) launch(name string) (*process, error) {
 	}
 	role, host, _ := strings.Cut(name, "-")
 	words, keys := []string{role}, c.Keys()
-	if host != "" && role+"-" != randomizer {
+	if host != "" && role+"-" != hostPrefix {
 		words, keys = append(words, "work"), c.o.workerKeys(role)
 	} else if c.o.Workers[role] > 0 {
 		words = append(words, "--workers-enabled")

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/client"
 )
 

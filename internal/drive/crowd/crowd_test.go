@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/population"
 )
 
 func people(t *testing.T, n int) *population.Population {

@@ -24,11 +24,11 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/chart"
-	"github.com/riffle-dp/riffle/internal/lab/population"
-	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/internal/play"
+	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -294,11 +294,11 @@ func compare(
 	if profile == glm.Joint { // whose learner is another, so that the practical one without noise stands beside it
 		profile = glm.Practical
 	}
-	plain, err := simulate.Run(ctx, glm.Config{
+	plain, err := play.Run(ctx, glm.Config{
 		Profile: profile, Family: info.Family, MaxReward: info.MaxReward, Dimension: info.Dim,
 		Radius: info.NormBound, Horizon: info.People, Epsilon: o.Epsilon, Delta: o.Delta,
 		MinCohort: o.settings().Privacy.MinCohort,
-	}, people(), simulate.Exact, coins, coins, func(decided int) {
+	}, people(), play.Exact, coins, coins, func(decided int) {
 		o.Progress.Update(func(s *progress.State) { s.Done = decided })
 	})
 	if err != nil {

@@ -8,12 +8,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/world"
+
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/effect"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/life"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -21,9 +22,9 @@ import (
 // LifeOptions say what deployment of panels to run over the days of a world.
 type LifeOptions struct {
 	// Setting is the world, the guarantee of a person for all days, and the learner's settings.
-	Setting life.Setting
+	Setting world.Setting
 	// Mode is one of panels: how many days an epoch has, and in how many a person reports.
-	Mode       life.Mode
+	Mode       world.Mode
 	Seed       uint64        // of the world; the noise and the draw of panels have none
 	Day        time.Duration // length of a day, at least
 	Hosts      int           // randomizer processes
@@ -48,14 +49,14 @@ func (o LifeOptions) spare() time.Duration {
 }
 
 // settings are the analyzer's.
-func (o LifeOptions) settings() (analyzer.Settings, life.Schedule, error) {
-	world, s := o.Setting.World, analyzer.DefaultSettings()
-	of, err := o.Mode.Schedule(world)
+func (o LifeOptions) settings() (analyzer.Settings, world.Schedule, error) {
+	w, s := o.Setting.World, analyzer.DefaultSettings()
+	of, err := o.Mode.Schedule(w)
 	if err != nil {
 		return s, of, err
 	}
 	l, p := &s.Learner, &s.Privacy
-	l.Profile, l.Family, l.Dimension, l.Radius = string(glm.Practical), life.Family, world.Dimension, world.Norm
+	l.Profile, l.Family, l.Dimension, l.Radius = string(glm.Practical), world.Family, w.Dimension, w.Norm
 	l.Horizon = of.Panel * of.Epochs
 	l.HalfLife, l.Alarm = o.Setting.HalfLife, o.Setting.Alarm
 	l.Control, l.ControlShare, l.Caution = o.Setting.Control, o.Setting.ControlShare, o.Setting.Caution

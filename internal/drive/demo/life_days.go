@@ -7,12 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/world"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/life"
 	"github.com/riffle-dp/riffle/pkg/client"
 )
 
@@ -24,8 +25,8 @@ import (
 type days struct {
 	c      *cluster.Cluster
 	o      LifeOptions
-	of     life.Schedule
-	people *life.People
+	of     world.Schedule
+	people *world.People
 	client *client.Client
 
 	mu     sync.Mutex
@@ -44,8 +45,8 @@ type day struct {
 	played, standard, best, uniform float64
 }
 
-func newDays(c *cluster.Cluster, o LifeOptions, of life.Schedule) (*days, error) {
-	people, err := life.NewPeople(o.Setting.World, o.Seed)
+func newDays(c *cluster.Cluster, o LifeOptions, of world.Schedule) (*days, error) {
+	people, err := world.NewPeople(o.Setting.World, o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +218,7 @@ func (d *days) day(ctx context.Context, now int, final bool) error {
 }
 
 // serve is one occasion: the app asks for a decision, sees the reward of the arm that is played, and tells it.
-func (d *days) serve(ctx context.Context, now int, o life.Occasion) error {
+func (d *days) serve(ctx context.Context, now int, o world.Occasion) error {
 	decision, _, err := d.client.Decide(ctx, d.at(o.Person), device(o.Person), o.Arms)
 	if err != nil {
 		return err

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/audit/effect"
-	"github.com/riffle-dp/riffle/internal/lab/chart"
+	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 

@@ -7,18 +7,19 @@ import (
 	"io"
 	"os"
 
+	"github.com/riffle-dp/riffle/internal/world"
+
 	"github.com/riffle-dp/riffle/internal/audit/effect"
+	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
-	"github.com/riffle-dp/riffle/internal/lab/chart"
-	"github.com/riffle-dp/riffle/internal/lab/life"
-	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // LifeResult is the result of a life. Its JSON form is a stable interface: keys are added, never renamed or removed.
 type LifeResult struct {
-	Setting life.Setting `json:"setting"`
-	Seed    uint64       `json:"seed"` // of the world; the noise has none
+	Setting world.Setting `json:"setting"`
+	Seed    uint64        `json:"seed"` // of the world; the noise has none
 	// Rows are the deployment and, on the same occasions, the yardsticks. Rewards and regret are expected ones, of the arms
 	// that were played, in the policy and in the control group.
 	Rows   []LifeRow    `json:"rows"`
@@ -35,9 +36,9 @@ type LifeResult struct {
 	WallSeconds float64         `json:"wall_seconds"`
 }
 
-// LifeRow is a row as riffle simulate life has it, and what happened in each epoch.
+// LifeRow is a row as riffle-lab simulate life has it, and what happened in each epoch.
 type LifeRow struct {
-	life.Row
+	world.Row
 	Actions   []string  `json:"actions,omitempty"`   // of the rules, by epoch; empty: none
 	Unchanged []float64 `json:"unchanged,omitempty"` // by epoch: how probable its sums are if the world is what it was; 1: not tested
 }
@@ -49,15 +50,15 @@ type LifeEpoch struct {
 	True float64 `json:"lift_true"` // in expected rewards of everybody's decisions in its days; known to the demo only
 }
 
-// The names of the rows. They are the kinds of riffle simulate life, and one more.
-const bestPossible life.Kind = "best possible"
+// The names of the rows. They are the kinds of riffle-lab simulate life, and one more.
+const bestPossible world.Kind = "best possible"
 
 // result sums the days up.
 func (d *days) result(found *effect.Result) *LifeResult {
 	s := d.o.Setting
 	r := &LifeResult{Setting: s, Seed: d.o.Seed, Verdict: found.Verdict, Change: s.World.ChangeDay()}
-	reward := func(k life.Kind, of func(day) float64) LifeRow {
-		row := life.Row{Mode: string(k), Kind: k, Seeds: 1}
+	reward := func(k world.Kind, of func(day) float64) LifeRow {
+		row := world.Row{Mode: string(k), Kind: k, Seeds: 1}
 		total, regret := 0.0, 0.0
 		for _, x := range d.by {
 			n := float64(max(1, x.decisions))
@@ -80,11 +81,11 @@ func (d *days) result(found *effect.Result) *LifeResult {
 		r.Reported += x.reported
 		r.Over += x.over
 	}
-	own := reward(life.Panel, func(x day) float64 { return x.played })
+	own := reward(world.Panel, func(x day) float64 { return x.played })
 	epsilon := float64(found.Epsilon)
 	own.Mode, own.KMax, own.R = d.o.Mode.Name(), d.o.Mode.Decisions, d.o.Mode.Records
 	own.Records, own.Panel, own.Epsilon, own.Delta = d.of.Records, d.of.Panel, &epsilon, found.Delta
-	own.Learned, own.Returned = simulate.Return(own.RegretDay, r.Change)
+	own.Learned, own.Returned = play.Return(own.RegretDay, r.Change)
 	held := 0
 	for i, e := range found.Epochs {
 		x := &LifeEpoch{Epoch: e}
@@ -116,8 +117,8 @@ func (d *days) result(found *effect.Result) *LifeResult {
 		own.Held = &share
 	}
 	r.Rows = []LifeRow{own,
-		reward(life.Default, func(x day) float64 { return x.standard }),
-		reward(life.Uniform, func(x day) float64 { return x.uniform }),
+		reward(world.Default, func(x day) float64 { return x.standard }),
+		reward(world.Uniform, func(x day) float64 { return x.uniform }),
 		reward(bestPossible, func(x day) float64 { return x.best }),
 	}
 	return r

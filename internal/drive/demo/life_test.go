@@ -12,22 +12,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/world"
+
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/environment"
-	"github.com/riffle-dp/riffle/internal/lab/life"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // few is a life of few people and days, whose guarantee says little.
 func few() LifeOptions {
 	return LifeOptions{
-		Setting: life.Setting{
-			World:   life.World{People: 120, Days: 10, Change: &environment.Change{Kind: environment.Abrupt}},
+		Setting: world.Setting{
+			World:   world.World{People: 120, Days: 10, Change: &world.Change{Kind: world.Abrupt}},
 			Channel: plan.Shares, Epsilon: 8, Control: 0.05, HalfLife: 4, Alarm: 0.001,
 		},
-		Mode: life.Mode{Kind: life.Panel, Decisions: 3, Records: 2}, Seed: 1, Day: 600 * time.Millisecond, Hosts: 2,
+		Mode: world.Mode{Kind: world.Panel, Decisions: 3, Records: 2}, Seed: 1, Day: 600 * time.Millisecond, Hosts: 2,
 		Progress: progress.New(io.Discard, progress.Options{Mode: progress.Quiet}),
 	}
 }

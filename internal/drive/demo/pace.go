@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/planner"
-	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/internal/planner"
+	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -40,9 +40,9 @@ func paceOf(o Options) (p pace, err error) {
 			return
 		}
 		p.rounds = max(1, len(of.Plan.Rounds))
-		work := simulate.Work{Channel: plan.Central, Rounds: p.rounds} // where a curator reads records, there are no releases
+		work := play.Work{Channel: plan.Central, Rounds: p.rounds} // where a curator reads records, there are no releases
 		if of.Plan.Curator == nil {
-			work = simulate.CostOf(of).Work
+			work = play.CostOf(of).Work
 		}
 		cpu, priced = machine.CPU(work)
 	})

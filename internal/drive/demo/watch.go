@@ -7,9 +7,9 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/keyring"
-	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"

@@ -16,16 +16,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/load"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/population"
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/status"
-	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/testing/browser"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
@@ -33,18 +30,11 @@ import (
 // TestMain makes this program run a role where it is given one's name: the roles of the test's deployment are processes
 // of their own.
 func TestMain(m *testing.M) {
-	roles := []string{"shuffler", "analyzer", "randomizer", "broker"}
-	if len(os.Args) < 2 || !slices.Contains(roles, os.Args[1]) {
+	if len(os.Args) < 2 || !slices.Contains([]string{"shuffler", "analyzer", "randomizer", "broker"}, os.Args[1]) {
 		os.Exit(m.Run())
 	}
 	cmd := &cobra.Command{Use: "role", SilenceErrors: true, SilenceUsage: true}
-	mixing, counting := role.Command(shuffler.Role()), role.Command(analyzer.Role())
-	mixing.AddCommand(role.Command(shuffler.WorkerRole()))
-	counting.AddCommand(role.Command(analyzer.WorkerRole()))
-	cmd.AddCommand(mixing, counting, role.Command(randomizer.Role()))
-	server := &cobra.Command{Use: "broker"}
-	server.AddCommand(cluster.BrokerCommand())
-	cmd.AddCommand(server)
+	cmd.AddCommand(cluster.Commands()...)
 	os.Exit(role.Main(cmd))
 }
 

@@ -6,11 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"maps"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 
 	"golang.org/x/sync/errgroup"
 

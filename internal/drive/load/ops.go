@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"io"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 )
 
 // Account is one role's account of one kind of item, as its /metrics shows it:

@@ -7,7 +7,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/population"
 )
 
 // Options say who comes, how fast, and to which randomizers.

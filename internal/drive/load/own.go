@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"github.com/riffle-dp/riffle/internal/drive/inside"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/chart"
-	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )

@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"

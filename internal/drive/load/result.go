@@ -14,7 +14,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/lab/chart"
+	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 

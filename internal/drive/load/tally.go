@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/client"
 )
 

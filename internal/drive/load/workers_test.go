@@ -16,7 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/load"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/population"
 )
 
 // Two workers of each role, of which one after the other is killed and started anew while people report: nobody's report

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -68,7 +68,7 @@ func TestNeighboursAreHardToTellApart(t *testing.T) {
 			draw := func(y float64, seed byte) []float64 {
 				out := make([]float64, runs)
 				noise := rand.NewChaCha8([32]byte{seed, 1})
-				channel := &simulate.Channel{Trust: c.trust, Epsilon: epsilon * factor, Delta: delta, Noise: noise}
+				channel := &play.Channel{Trust: c.trust, Epsilon: epsilon * factor, Delta: delta, Noise: noise}
 				for i := range out {
 					s := descentSetting(1, epsilon*factor, seed)
 					s.Delta, s.Noise, s.Options = delta, noise, c.options

@@ -9,7 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -119,7 +119,7 @@ func TestLayeredDiametersInOneBin(t *testing.T) {
 	for _, d := range []int{2, 3} {
 		s := layeredSetting(d, 4)
 		s.Options = map[string]float64{"bins": 1}
-		c := &simulate.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Delta: s.Delta, Noise: rand.NewPCG(9, 2)}
+		c := &play.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Delta: s.Delta, Noise: rand.NewPCG(9, 2)}
 		r := rand.New(rand.NewPCG(9, 3))
 		asked := 0
 		_, err := estimate.Layered(s, 100_000, func(q learn.Question) (learn.Answer, error) {

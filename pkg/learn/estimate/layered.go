@@ -24,7 +24,7 @@ const (
 )
 
 // LayeredDimensions is the most dimensions that layered regression takes: it was measured in 2 to 4, and each further
-// one asks for some ten times as many people before a bound says anything (docs/papers.md).
+// one asks for some ten times as many people before a bound says anything (lab/docs/papers.md).
 const LayeredDimensions = 4
 
 // Options of Layered.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
@@ -19,7 +19,7 @@ func layeredQuestions(t *testing.T, s learn.Setting) (questions []learn.Question
 	t.Helper()
 	r := rand.New(rand.NewPCG(7, 1))
 	w, n := layeredDirections(0), 1_000_000
-	c := &simulate.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Delta: s.Delta, Noise: rand.NewPCG(7, 2)}
+	c := &play.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Delta: s.Delta, Noise: rand.NewPCG(7, 2)}
 	_, _, err := estimate.LayeredOracles(s, 3, n, func(q learn.Question) (learn.Answer, error) {
 		questions, people = append(questions, q), people+q.People
 		records := w.draw(q.People, r)
@@ -125,7 +125,7 @@ func spent(t *testing.T, q learn.Question, s learn.Setting, factor float64) (sum
 	// The deviation of what comes back, and not what the estimator asked for, says how much noise there was.
 	one := q
 	one.People = 1
-	c := &simulate.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Delta: s.Delta, Noise: rand.NewPCG(3, 3)}
+	c := &play.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Delta: s.Delta, Noise: rand.NewPCG(3, 3)}
 	a, err := c.Answer(one, slices.Values([]learn.Record{{}}))
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestLayeredDensityAudit(t *testing.T) {
 			}
 			q.Statistics[0].Noise = mechanism.Laplace{Scale: c.factor * noise.(mechanism.Laplace).Scale}
 		}
-		channel := &simulate.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Noise: rand.NewPCG(11, 3)}
+		channel := &play.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Noise: rand.NewPCG(11, 3)}
 		release := func(full bool) float64 {
 			r := learn.Record{Arm: []float64{0}}
 			if full {

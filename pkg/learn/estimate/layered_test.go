@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
@@ -116,7 +116,7 @@ func TestLayeredIsExactWithoutNoise(t *testing.T) {
 		}
 		s := layeredSetting(d, math.Inf(1))
 		s.Options = map[string]float64{"bins": 20}
-		m, err := estimate.Layered(s, 5_000_000, w.ask(&simulate.Channel{Trust: simulate.Clear}, r, nil))
+		m, err := estimate.Layered(s, 5_000_000, w.ask(&play.Channel{Trust: play.Clear}, r, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestLayeredOverACurator(t *testing.T) {
 		s := layeredSetting(2, 1)
 		s.Variant = variant
 		w, r := layeredDirections(0), rand.New(rand.NewPCG(1, 9))
-		c := &simulate.Channel{Trust: plan.Central, Epsilon: 1, Delta: 1e-6, Noise: rand.NewPCG(2, 9)}
+		c := &play.Channel{Trust: plan.Central, Epsilon: 1, Delta: 1e-6, Noise: rand.NewPCG(2, 9)}
 		m, err := estimate.Layered(s, 30_000, w.ask(c, r, nil))
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +174,7 @@ func TestLayeredIsRepeatable(t *testing.T) {
 		}
 	}
 	people := 0
-	c := &simulate.Channel{Trust: plan.Local, Epsilon: 1, Noise: rand.NewPCG(4, 4)}
+	c := &play.Channel{Trust: plan.Local, Epsilon: 1, Noise: rand.NewPCG(4, 4)}
 	_, err := estimate.Layered(s, 1001, w.ask(c, rand.New(rand.NewPCG(1, 1)), &people))
 	if err != nil || people > 1001 {
 		t.Errorf("%d people of 1001 were asked: %v", people, err)
@@ -193,7 +193,7 @@ func TestLayeredNoiseOfManyPeople(t *testing.T) {
 	questions, _ := layeredQuestions(t, s)
 	q := questions[0]
 	q.Statistics = q.Statistics[:1]
-	c := &simulate.Channel{Trust: plan.Local, Epsilon: 1, Noise: rand.NewPCG(4, 4)}
+	c := &play.Channel{Trust: plan.Local, Epsilon: 1, Noise: rand.NewPCG(4, 4)}
 	sum := func(records []learn.Record) float64 {
 		a, err := c.Answer(q, slices.Values(records))
 		if err != nil {

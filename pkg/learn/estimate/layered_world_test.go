@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
@@ -98,7 +98,7 @@ func layeredBinomial(n int, p float64, r *rand.Rand) int {
 }
 
 // ask answers the questions of an estimator for people of the world, and counts them.
-func (w layeredWorld) ask(c *simulate.Channel, r *rand.Rand, people *int) learn.Asker {
+func (w layeredWorld) ask(c *play.Channel, r *rand.Rand, people *int) learn.Asker {
 	return func(q learn.Question) (learn.Answer, error) {
 		if people != nil {
 			*people += q.People
@@ -128,7 +128,7 @@ func layeredSetting(dimension int, epsilon float64) learn.Setting {
 func layeredFit(t *testing.T, s learn.Setting, w layeredWorld, n int, seed uint64) learn.Model {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
-	c := &simulate.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Delta: s.Delta, Noise: rand.NewPCG(seed, 2)}
+	c := &play.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Delta: s.Delta, Noise: rand.NewPCG(seed, 2)}
 	m, err := estimate.Layered(s, n*(2*s.Dimension-1), w.ask(c, r, nil))
 	if err != nil {
 		t.Fatal(err)

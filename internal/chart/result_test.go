@@ -1,0 +1,126 @@
+package chart_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/chart"
+)
+
+func ptr(v float64) *float64 { return &v }
+
+func adultResult() chart.Result {
+	return chart.Result{
+		Data: "adult", Map: "b7", Family: "logistic", Profile: "practical", Seed: 1, Users: 39074, Dim: 7, Arms: 2,
+		Epochs: 6, Reports: 39000,
+		Epsilon: 1, Delta: 1e-6, Cohort: 180, Regret: 6840.5, UniformRegret: 19537, ConstantRegret: 9352,
+		NonPrivateRegret: ptr(6310),
+		PolicyValue:      ptr(0.8452), ConstantValue: ptr(0.7601), NonPrivateValue: ptr(0.8447), HeldOut: 9768,
+		MessagesPerUser: 412.5, BytesPerUser: 34567, CPUSecondsPerUser: 0.0321, WallSeconds: 1234.5,
+	}
+}
+
+func TestResultJSONHasItsKeys(t *testing.T) {
+	var b bytes.Buffer
+	if err := adultResult().WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"users", "epsilon", "delta", "regret", "uniform_regret", "nonprivate_regret",
+		"messages_per_user",
+		"bytes_per_user", "wall_seconds", "epochs", "policy_value", "best_constant_value", "nonprivate_value"} {
+		if _, there := got[key]; !there {
+			t.Errorf("key %q is missing", key)
+		}
+	}
+	synthetic := adultResult()
+	synthetic.PolicyValue, synthetic.ConstantValue = nil, nil
+	synthetic.NonPrivateValue, synthetic.NonPrivateRegret = nil, nil
+	b.Reset()
+	if err := synthetic.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.String(); strings.Contains(s, "policy_value") || !strings.Contains(s, `"nonprivate_regret": null`) {
+		t.Errorf("values of unlabelled data are left out, a baseline not run is null:\n%s", s)
+	}
+	path := filepath.Join(t.TempDir(), "result.json")
+	if err := adultResult().SaveJSON(path); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || !json.Valid(b) {
+		t.Errorf("saved file: %v, %s", err, b)
+	}
+}
+
+func TestImpossibleResultsAreRefused(t *testing.T) {
+	for name, spoil := range map[string]func(*chart.Result){
+		"NaN":          func(r *chart.Result) { r.Regret = math.NaN() },
+		"infinite":     func(r *chart.Result) { r.Epsilon = math.Inf(1) },
+		"NaN behind *": func(r *chart.Result) { r.PolicyValue = ptr(math.NaN()) },
+		"no users":     func(r *chart.Result) { r.Users = 0 },
+	} {
+		r := adultResult()
+		spoil(&r)
+		var b bytes.Buffer
+		if err := r.WriteJSON(&b); !errors.Is(err, chart.ErrResult) {
+			t.Errorf("%s: JSON: %v", name, err)
+		}
+		if err := r.WriteTable(&b); !errors.Is(err, chart.ErrResult) || b.Len() != 0 {
+			t.Errorf("%s: table: %v", name, err)
+		}
+	}
+}
+
+func TestResultTableFitsATerminal(t *testing.T) {
+	var b bytes.Buffer
+	if err := adultResult().WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + b.String())
+	for _, want := range []string{"Regret over 39,074 people", "6,840.5", "35.0%", "100.0%", "9,768 people held out",
+		"0.8452", "0.8447", "0.7601",
+		"412.5", "34,567", "32.1 ms", "20m35s", "1e-06"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the table does not say %q", want)
+		}
+	}
+	for _, line := range strings.Split(b.String(), "\n") {
+		if n := len([]rune(line)); n > 80 {
+			t.Errorf("line of %d characters does not fit a terminal: %q", n, line)
+		}
+	}
+}
+
+// A run that learned next to nothing says so below its table, with what would help; any other says nothing.
+func TestARunThatLearnedNothingSaysSo(t *testing.T) {
+	for _, c := range []struct {
+		trust  string
+		regret float64
+		says   string
+	}{
+		{"local", 1.12, "People lost 112 % of what they would have lost without any learning"},
+		{"local", 0.95, "here 1,859 times"},
+		{"shuffle", 0.95, "More people, or a larger --epsilon"},
+		{"local", 0.7, ""},
+	} {
+		r := adultResult()
+		r.Trust, r.VarianceRatio, r.Regret = c.trust, 1859.4, c.regret*r.UniformRegret
+		var b bytes.Buffer
+		if err := r.WriteTable(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(b.String()), " ")
+		if said := strings.Contains(text, "learned next to nothing"); said != (c.says != "") || !strings.Contains(text, c.says) {
+			t.Errorf("%s at %v of uniform play:\n%s", c.trust, c.regret, b.String())
+		}
+	}
+}

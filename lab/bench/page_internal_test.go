@@ -1,0 +1,48 @@
+package bench
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write lab/docs/benchmarks.md and its pictures anew from lab/docs/figures/bench.json")
+
+// The page of results says what its data and this code say: nobody wrote into it by hand, and no wording is of an
+// earlier version. With -update it is written anew from the same measurements.
+func TestThePageIsOfItsData(t *testing.T) {
+	docs := filepath.Join("..", "docs")
+	data, err := os.ReadFile(filepath.Join(docs, figures, dataName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Result
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Check(); err != nil {
+		t.Fatal(err)
+	}
+	r.Published = published()
+	page, err := os.ReadFile(filepath.Join(docs, pageName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile("written by `([^`]+)`").FindSubmatch(page)
+	if command == nil {
+		t.Fatal("the page does not say what wrote it")
+	}
+	if *update {
+		if err := r.WritePage(docs, string(command[1])); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	names, _ := r.charts()
+	if r.page(string(command[1]), names) != string(page) {
+		t.Error("lab/docs/benchmarks.md is not what its data give: run go test ./lab/bench -run Page -update")
+	}
+}
