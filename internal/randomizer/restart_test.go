@@ -232,7 +232,7 @@ func TestAWeakLaterRoundIsNotAnswered(t *testing.T) {
 			if !running {
 				s.must(s.stop())
 			}
-			s.must(s.analyzer.PutAnnouncement(s.Context(), 1, 1, payload))
+			s.must(s.analyzer.Announcements.PutAnnouncement(s.Context(), 1, 1, payload))
 			if !running {
 				s.start()
 			}

@@ -94,7 +94,7 @@ func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
 		Credential: credential, Devices: capacity, StateDir: t.TempDir(), Source: testbed.Source,
 		Limits: device.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000,
 			Records: 1},
-		Bus: s.Connect(bus.Randomizer), Log: zerolog.New(s.logged), Clock: s.clock,
+		Bus: Over(s.Connect(bus.Randomizer).Streams), Log: zerolog.New(s.logged), Clock: s.clock,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -103,14 +103,14 @@ func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
 	s.unserve = func() {
 		end()
 		<-served
-		_, err := s.shuffler.Keys(s.Context(), bus.Shuffler) // answered after the end of the subscription was heard
+		_, err := s.shuffler.Keys.Keys(s.Context(), bus.Shuffler) // answered after the end of the subscription was heard
 		s.must(err)
 	}
 	wg.Go(func() {
 		defer close(served)
-		_ = s.shuffler.ServeEnrol(serving, 4, s.enrol)
+		_ = s.shuffler.Enrolment.ServeEnrol(serving, 4, s.enrol)
 	})
-	wg.Go(func() { _ = s.shuffler.Reports(ctx, s.take) })
+	wg.Go(func() { _ = s.shuffler.Reports.Reports(ctx, s.take) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return s
 }
@@ -333,7 +333,7 @@ func (s *scene) bits(envelope []byte, a *plan.Announcement, digest [32]byte) (on
 	for _, e := range a.Encodings {
 		ones, seen = append(ones, make([]uint64, len(e.Coordinates))), append(seen, make([]uint64, len(e.Coordinates)))
 	}
-	opener := seal.NewBitOpener(s.AnalyzerKey, digest, a.Plan.Labelled)
+	opener := seal.NewBitOpener(s.AnalyzerKey, digest)
 	report := s.Open(envelope, a)
 	for at := 0; at < len(report.Payload); at += seal.BitSize {
 		release, coordinate, one, err := opener.Open(report.Payload[at : at+seal.BitSize])

@@ -206,8 +206,7 @@ func Eventually(tb testing.TB, what string, condition func() bool) {
 // Terms are terms under which cohorts of 20 people can be planned with few messages. They give too little privacy for a
 // real deployment.
 func Terms() plan.Terms {
-	return plan.Terms{Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64,
-		Labelled: true}
+	return plan.Terms{Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64}
 }
 
 // Learner is the configuration of a learner in dimension 2 whose first cohort has the given number of people.
