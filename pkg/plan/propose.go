@@ -13,10 +13,8 @@ import (
 // Terms are the analyzer's choices for every plan of a deployment. They are public.
 type Terms struct {
 	Channel Channel `json:"channel"` // empty: Shuffle
-	// Labelled is Plan.Labelled, where the channel has bit messages.
-	Labelled bool    `json:"labelled,omitempty"`
-	Epsilon  float64 `json:"epsilon"` // bound of the guarantee for all rounds of an epoch together; positive
-	Delta    float64 `json:"delta"`   // of that guarantee; in (0, 1)
+	Epsilon float64 `json:"epsilon"` // bound of the guarantee for all rounds of an epoch together; positive
+	Delta   float64 `json:"delta"`   // of that guarantee; in (0, 1)
 	// share of a cohort that may drop out without its release being destroyed, in [0, 1)
 	DropOut   float64 `json:"drop_out"`
 	Dishonest float64 `json:"dishonest"` // share of a cohort whose noise is not counted, in [0, 1)
@@ -180,7 +178,7 @@ func (p *Proposer) proposal(
 	cohort := Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort),
 		MaxDishonest: uint32(request.MaxDishonest)}
 	announced := Plan{Epsilon: t.Epsilon, Delta: t.Delta, TailDelta: details.TailDelta,
-		Channel: t.Channel, Labelled: t.Labelled && t.Channel == Shuffle}
+		Channel: t.Channel}
 	t.panel(&announced)
 	k := 0
 	for _, round := range step.Statistics {

@@ -90,7 +90,7 @@ func noiseAttacks() []attack {
 		}),
 		with("puts all of it on one number", func(m *tier, r *round, l *lies) {
 			l.noise = func(noise []byte) []byte {
-				sealer, err := seal.NewBitSealer(r.AnalyzerKey, r.digest, r.Plan.Labelled)
+				sealer, err := seal.NewBitSealer(r.AnalyzerKey, r.digest)
 				m.must(err)
 				var all []byte
 				for len(all) < len(noise) {

@@ -53,7 +53,7 @@ func (m *tier) destroy(r *round) {
 		Deployment: testbed.Deployment, Epoch: r.Epoch, Announcement: r.digest[:], Outcome: wire.Destroyed, Enrolled: size,
 	}, m.Shuffler)
 	m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, signed))
-	m.must(m.shuffler.PublishManifest(m.Context(), r.Epoch, 0, signed))
+	m.must(m.shuffler.Mixed.PublishManifest(m.Context(), r.Epoch, 0, signed))
 }
 
 // unchanged says whether the next announcement has the same policy.
@@ -70,7 +70,7 @@ func (m *tier) reads(r *round, p person, key *seal.HPKEKey) (parts int) {
 	m.t.Helper()
 	switch m.channel {
 	case plan.Shuffle:
-		opener := seal.NewBitOpener(key, r.digest, r.Plan.Labelled)
+		opener := seal.NewBitOpener(key, r.digest)
 		for message := range slices.Chunk(p.payload, seal.BitSize) {
 			if _, _, _, err := opener.Open(message); err == nil {
 				parts++
