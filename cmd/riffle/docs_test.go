@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bytes"
+	"encoding/csv"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
@@ -103,22 +108,22 @@ func TestBreachesAreExplained(t *testing.T) {
 	}
 }
 
-// Every test that the README or a page in docs names exists. A name that ends in an ellipsis stands for any test whose
-// name begins so.
+// Every test that the README, a page in docs or the list of the conditions' tests names exists. A name that ends in an
+// ellipsis is that of any test whose name begins so.
 func TestNamedTestsExist(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
 	root := filepath.Join("..", "..")
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
-	exist, in := map[string]bool{}, map[string]bool{}
+	exist := map[string]bool{}
 	if err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		for _, m := range declared.FindAllSubmatch(text, -1) {
-			exist[string(m[1])], in[filepath.Base(filepath.Dir(path))+" "+string(m[1])] = true, true
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			exist[m[1]] = true
 		}
 		return err
 	}); err != nil {
@@ -129,16 +134,12 @@ func TestNamedTestsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := regexp.MustCompile(`\b((?:Test|Benchmark|Fuzz)[A-Z]\w*)(…?)`)
-	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+	for _, page := range append(pages, filepath.Join(root, "README.md"), conditionsFile) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := named.FindAllStringSubmatch(string(text), -1)
-		if filepath.Base(page) == "conditions.md" && len(names) < 100 {
-			t.Errorf("%s names %d tests only", page, len(names))
-		}
-		for _, m := range names {
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
 			found := exist[m[1]]
 			for name := range exist {
 				found = found || m[2] != "" && strings.HasPrefix(name, m[1])
@@ -148,17 +149,49 @@ func TestNamedTestsExist(t *testing.T) {
 			}
 		}
 	}
-	// The conditions name packages by letters, too.
-	packages := map[string]string{
-		"R": "randomizer", "S": "shuffler", "A": "analyzer", "C": "contract", "D": "demo", "P": "plan",
-	}
-	text, err := os.ReadFile(filepath.Join(docs, "conditions.md"))
+}
+
+// conditionsFile lists the tests of the conditions of docs/conditions.md.
+var conditionsFile = filepath.Join(docs, "conditions", "tests.csv")
+
+// Every condition on the page has a test in the file, in every channel, and the file has no other conditions.
+func TestEveryConditionHasTests(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(docs, "conditions.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile("\\b([RSACDP]) `(Test\\w+)`").FindAllStringSubmatch(string(text), -1) {
-		if !in[packages[m[1]]+" "+m[2]] {
-			t.Errorf("conditions.md looks for %s in %s, where it is not", m[2], packages[m[1]])
+	var stated []string
+	for _, m := range regexp.MustCompile(`(?m)^(\d+)\. `).FindAllStringSubmatch(string(page), -1) {
+		stated = append(stated, m[1])
+		if m[1] != strconv.Itoa(len(stated)) {
+			t.Fatalf("docs/conditions.md counts %s as number %d", m[1], len(stated))
+		}
+	}
+	text, err := os.ReadFile(conditionsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := map[string][]string{} // the channels in which a condition has tests
+	for _, row := range rows[1:] {
+		for _, test := range strings.Fields(row[2]) {
+			if !strings.HasPrefix(test, "Test") {
+				t.Errorf("condition %s: %s is no test", row[0], test)
+			}
+		}
+		if row[2] == "" || !slices.Contains(stated, row[0]) {
+			t.Errorf("no test, or no condition on the page: %q", row)
+		}
+		held[row[0]] = append(held[row[0]], strings.Fields(row[1])...)
+	}
+	for _, number := range stated {
+		for _, c := range plan.Channels() {
+			if in := held[number]; !slices.Contains(in, string(c)) && !slices.Contains(in, "all") {
+				t.Errorf("condition %s has no test in %s", number, c)
+			}
 		}
 	}
 }
