@@ -130,7 +130,7 @@ func live(t *testing.T, in plan.Channel, program string) {
 	analyzer, shuffler, registrar, own := identity(1), identity(2), identity(3), identity(4)
 	analyzerKey, shufflerKey := must(seal.GenerateHPKE()), must(seal.GenerateHPKE())
 	a := announcement(analyzerKey)
-	a.Plan.Channel, a.Plan.Labelled = in, in == plan.Shuffle
+	a.Plan.Channel = in
 	a.Schema = []byte(`{"version":1,"arms":[{"name":"on","kind":"flag"}],"terms":[["bias"],["on"]]}`)
 	c := config{
 		Deployment: deployment, Number: 3, Analyzer: analyzer.Public(), Shuffler: shuffler.Public(),
@@ -217,7 +217,7 @@ func live(t *testing.T, in plan.Channel, program string) {
 		}
 		return
 	}
-	bits := seal.NewBitOpener(analyzerKey, report.Announcement, a.Plan.Labelled)
+	bits := seal.NewBitOpener(analyzerKey, report.Announcement)
 	for at := 0; at < len(report.Payload); at += seal.BitSize {
 		if _, _, _, err := bits.Open(report.Payload[at : at+seal.BitSize]); err != nil {
 			t.Fatal(err)

@@ -161,7 +161,7 @@ func (d *drill) ask(h *keyring.HostKeys, device uint32) *wire.EnrolReply {
 	}
 	ctx, cancel := context.WithTimeout(d.t.Context(), testbed.Patience)
 	defer cancel()
-	b, err := conn.Enrol(ctx, signed)
+	b, err := conn.Enrolment.Enrol(ctx, signed)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func (r *record) released(m *wire.Manifest, c *wire.Counts, a *plan.Announcement
 	opener := (*seal.BitOpener)(nil)
 	for _, key := range r.bits {
 		if bytes.Equal(key.Public(), a.AnalyzerKey) {
-			opener = seal.NewBitOpener(key, digest, a.Plan.Labelled)
+			opener = seal.NewBitOpener(key, digest)
 		}
 	}
 	if opener == nil {

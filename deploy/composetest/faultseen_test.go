@@ -49,7 +49,7 @@ func (h *heard) epoch(n uint64) {
 
 // bits makes the messages of a new report.
 func (h *heard) bits() (all []byte) {
-	sealer, err := seal.NewBitSealer(h.a.AnalyzerKey, [32]byte{}, false)
+	sealer, err := seal.NewBitSealer(h.a.AnalyzerKey, [32]byte{})
 	for k := range h.a.Encodings[0].Coordinates {
 		if err == nil {
 			all, err = sealer.AppendSealRun(all, 0, uint16(k), bitsEach, 1)

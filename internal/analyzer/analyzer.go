@@ -219,9 +219,6 @@ func (z *Analyzer) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := z.asBegun(past); err != nil {
-		return err
-	}
 	if err := z.c.provisioned(ctx); err != nil {
 		return err
 	}

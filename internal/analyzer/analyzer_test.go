@@ -159,7 +159,7 @@ func TestForeignManifest(t *testing.T) {
 		"another round": func(s *scene, m *wire.Manifest) ([]byte, string) {
 			m.Round = 1
 			signed, _ := s.Sign(m, s.Shuffler)
-			s.must(s.shuffler.AppendAudit(s.Context(), "manifest", signed))
+			s.must(s.shuffler.Audit.AppendAudit(s.Context(), "manifest", signed))
 			return signed, "it is about round 1 of epoch 1"
 		},
 	} {
@@ -171,7 +171,7 @@ func TestForeignManifest(t *testing.T) {
 			s.start()
 			a, digest := s.announcement(1, 0)
 			signed, want := foreign(s, destroyed(a, digest).manifest)
-			s.must(s.shuffler.PublishManifest(s.Context(), 1, 0, signed))
+			s.must(s.shuffler.Mixed.PublishManifest(s.Context(), 1, 0, signed))
 			testbed.Eventually(t, "not ready: "+want, func() bool {
 				why, _ := unmet.Load().(string)
 				return strings.HasPrefix(why, "manifest: ") && strings.Contains(why, want)

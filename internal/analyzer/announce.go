@@ -27,9 +27,8 @@ type past struct {
 
 // stored is an announcement that stands.
 type stored struct {
-	digest   [32]byte
-	key      []byte // HPKE
-	labelled bool   // plan.Plan.Labelled
+	digest [32]byte
+	key    []byte // HPKE
 }
 
 // past reads the deployment's history from the broker. Only statements with this analyzer's own signature count, and
@@ -50,7 +49,7 @@ func (z *Analyzer) past(ctx context.Context) (*past, error) {
 		}
 		at := roundID{a.Epoch, a.Round}
 		if first, ok := p.announced[at]; !ok {
-			p.announced[at] = stored{digest, a.AnalyzerKey, a.Plan.Labelled}
+			p.announced[at] = stored{digest, a.AnalyzerKey}
 		} else if first.digest != digest {
 			z.c.Log.Warn().Uint64("epoch", a.Epoch).Uint32("round", a.Round).
 				Msg("a second announcement by this analyzer is stored after the first and does not count: " +

@@ -10,30 +10,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// A deployment goes on with the bit messages that it was begun with, whatever the program's default is by now: auditors
-// derive all announcements from the configuration in the log, and hosts may not know labels.
-func TestADeploymentKeepsTheMessagesThatItBeganWith(t *testing.T) {
-	t.Parallel()
-	for _, labelled := range []bool{false, true} {
-		s := newScene(t, glm.Practical)
-		s.config.Terms.Labelled = labelled
-		s.start()
-		a, digest := s.announcement(1, 0)
-		s.must(s.stop())
-		s.config.Terms.Labelled = !labelled
-		s.start()
-		r, _ := s.honest(a, digest, cohort)
-		s.publish(r)
-		if c := s.counts(1, 0); c.Destroyed {
-			t.Errorf("labelled %v: the round is refused: %v", labelled, c)
-		}
-		if next, _ := s.announcement(2, 0); a.Plan.Labelled != labelled || next.Plan.Labelled != labelled {
-			t.Errorf("labelled %v: announced were %v and %v", labelled, a.Plan.Labelled, next.Plan.Labelled)
-		}
-		s.must(s.stop())
-	}
-}
-
 // A shuffler that admits a report with all bits on one coordinate has the round refused, also where the plan expects a
 // dishonest report: it does not follow the protocol, since the labels are in the clear. The analyzer had what left, so that
 // its status says that it is spent, also after a restart.

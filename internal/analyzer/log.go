@@ -11,7 +11,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/translog"
-	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -96,7 +95,7 @@ func (z *Analyzer) take(h *history, s bus.Statement) error {
 		if err := z.sameChannel(a); err != nil {
 			return err
 		}
-		first(h.announced, roundID{a.Epoch, a.Round}, stored{digest, a.AnalyzerKey, a.Plan.Labelled})
+		first(h.announced, roundID{a.Epoch, a.Round}, stored{digest, a.AnalyzerKey})
 		first(h.times, a.Epoch, s.Time)
 	case wire.KindCounts:
 		c, _, err := wire.Open[wire.Counts](s.Payload, own)
@@ -143,35 +142,6 @@ func (z *Analyzer) state(ctx context.Context, h *history, kind string, signed []
 			"check the broker's data", kind)
 	}
 	return err
-}
-
-// asBegun has a deployment go on with the bit messages that it was begun with. One that was begun before they had
-// labels stays without: its configuration, from which auditors derive every announcement, stands in the log, and hosts
-// that do not know labels may take part in it.
-func (z *Analyzer) asBegun(past *past) error {
-	c, labelled := z.c.configuration(), z.c.Terms.Labelled
-	begin := roundID{epoch: 1}
-	if before := past.history.configuration; before != nil {
-		labelled = before.Terms.Labelled
-	} else if of, there := past.history.announced[begin]; there {
-		labelled = of.labelled
-	} else if of, there := past.announced[begin]; there {
-		labelled = of.labelled
-	}
-	if labelled == c.Terms.Labelled {
-		return nil
-	}
-	c.Terms.Labelled = labelled
-	machine, err := deployment.New(c)
-	if err != nil {
-		return err
-	}
-	z.machine = machine
-	if !labelled {
-		z.c.Log.Info().Msg("this deployment was begun before bit messages had labels, and goes on without: one dishonest " +
-			"device can put all bits of its report on one number; a new deployment has labels")
-	}
-	return nil
 }
 
 // configured logs the configuration once, before anything is announced. A deployment of a version before this log has

@@ -48,7 +48,7 @@ func (s *scene) pool(
 // say puts a pool in the audit log.
 func (s *scene) say(signed []byte) {
 	s.t.Helper()
-	s.must(s.shuffler.AppendAudit(s.Context(), wire.KindPool, signed))
+	s.must(s.shuffler.Audit.AppendAudit(s.Context(), wire.KindPool, signed))
 }
 
 // pooled is what the shuffler says of an announcement that has a panel.
@@ -66,7 +66,7 @@ func (s *scene) pooled(a *plan.Announcement, digest [32]byte) (named [32]byte) {
 func (s *scene) draws(epoch uint64) (all []*wire.Draw) {
 	s.t.Helper()
 	filter := bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindDraw}
-	s.must(s.auditor.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
+	s.must(s.auditor.Audit.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
 		d, _, err := wire.Open[wire.Draw](st.Payload, s.AnalyzerParty())
 		if err == nil && d.Epoch == epoch {
 			all = append(all, d)
@@ -101,11 +101,11 @@ func (s *scene) quietly(epoch uint64) {
 // said says whether bytes stand anywhere in the audit log or among the announcements.
 func (s *scene) said(what []byte) (found bool) {
 	s.t.Helper()
-	s.must(s.auditor.ReadAudit(s.Context(), bus.AuditFilter{}, func(st bus.Statement) error {
+	s.must(s.auditor.Audit.ReadAudit(s.Context(), bus.AuditFilter{}, func(st bus.Statement) error {
 		found = found || bytes.Contains(st.Payload, what)
 		return nil
 	}))
-	all, err := s.auditor.Announcements(s.Context())
+	all, err := s.auditor.Announcements.Announcements(s.Context())
 	s.must(err)
 	for _, one := range all {
 		found = found || bytes.Contains(one.Payload, what)
@@ -267,7 +267,7 @@ func TestAnotherDrawIsNotGoneOnFrom(t *testing.T) {
 	named := s.pooled(a, digest)
 	signed, _ := s.Sign(&wire.Draw{Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Pool: named[:],
 		Contribution: bytes.Repeat([]byte{9}, 32)}, s.Analyzer)
-	s.must(s.Connect(bus.Analyzer).AppendAudit(s.Context(), wire.KindDraw, signed))
+	s.must(s.Connect(bus.Analyzer).Audit.AppendAudit(s.Context(), wire.KindDraw, signed))
 	s.start()
 	s.end()
 	if err := s.stop(); !errors.Is(err, ErrConfigChanged) {
@@ -298,7 +298,7 @@ func TestEpochsAreSpaced(t *testing.T) {
 	s.must(s.stop())
 	var times []time.Time
 	filter := bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindAnnouncement}
-	s.must(s.auditor.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
+	s.must(s.auditor.Audit.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
 		times = append(times, st.Time)
 		return nil
 	}))
@@ -327,7 +327,7 @@ func TestADrawHoldsWhateverStandsFirst(t *testing.T) {
 	own := s.analyzer.contribution(1, nil)
 	signed, _ := s.Sign(&wire.Draw{Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Pool: named[:],
 		Contribution: own[:]}, s.Analyzer)
-	s.must(s.Connect(bus.Analyzer).AppendAudit(s.Context(), wire.KindDraw, signed))
+	s.must(s.Connect(bus.Analyzer).Audit.AppendAudit(s.Context(), wire.KindDraw, signed))
 	s.start()
 	r, ones := s.honest(a, digest, cohort)
 	s.publish(r)

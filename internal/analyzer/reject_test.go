@@ -153,26 +153,3 @@ func TestDishonestMessagesAreBorne(t *testing.T) {
 		})
 	}
 }
-
-// In a deployment that was begun before labels a dishonest report can put all its ones on one coordinate where all other
-// reports have ones, too. No more are counted than honest reports could bring, and the deployment goes on.
-func TestOnesOnOneCoordinateAreBorne(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, glm.Practical)
-	s.config.Terms.DishonestReports, s.config.Terms.Labelled = 1, false
-	s.start()
-	a, digest := s.announcement(1, 0)
-	all, _ := bits(a.Encodings, cohort-1, func(release, coordinate int) float64 {
-		if release+coordinate == 0 {
-			return 1
-		}
-		return half(release, coordinate)
-	})
-	all = append(all, slices.Repeat([]bit{{one: true}}, a.ReportMessages())...)
-	s.publish(s.cut(a, digest, s.seal(a, digest, all...), cohort))
-	if c := s.counts(1, 0); c.Destroyed || c.Releases[0].Ones[0] != uint64(cohort*a.Encodings[0].MessagesAt(0)) {
-		t.Errorf("counts %v", c)
-	}
-	s.announcement(2, 0)
-	s.must(s.stop())
-}

@@ -363,7 +363,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			return err
 		}
 		defer conn.Close()
-		z.c.Bus = conn
+		z.c.Bus = Over(conn.Streams)
 		lead, err := s.lead(env, conn, keys, &z.c)
 		if err != nil {
 			return err

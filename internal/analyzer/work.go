@@ -40,7 +40,7 @@ number of workers may be started and ended at any time. The analyzer itself need
 func handlersOf(conn *bus.Conn, bundle keyring.Bundle, keys []*seal.HPKEKey) worker.Handlers {
 	return WorkerHandlers(WorkerConfig{
 		Deployment: bundle.Deployment, Registrar: bundle.Registrar, Hosts: bundle.RegistrarParty().Hosts, Keys: keys,
-		Bus: conn,
+		Bus: conn.Mixed,
 	})
 }
 

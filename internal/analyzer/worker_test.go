@@ -79,7 +79,7 @@ func (c *crew) worker() {
 	p, did := c.process(), new(atomic.Int64)
 	c.did = append(c.did, did)
 	handlers := WorkerHandlers(WorkerConfig{
-		Deployment: testbed.Deployment, Keys: c.config.Keys, Registrar: c.Registrar.Public(), Bus: p.Conn,
+		Deployment: testbed.Deployment, Keys: c.config.Keys, Registrar: c.Registrar.Public(), Bus: p.Conn.Mixed,
 	})
 	for kind, do := range handlers {
 		handlers[kind] = func(ctx context.Context, body []byte) ([]byte, error) {
@@ -109,7 +109,7 @@ func TestWorkersCountAcrossDeaths(t *testing.T) {
 		c.dead.Store(true)
 		half := len(r.chunks) / 2
 		for i, chunk := range r.chunks[:half] {
-			c.must(c.shuffler.PublishChunk(c.Context(), a.Epoch, 0, uint32(i), chunk))
+			c.must(c.shuffler.Mixed.PublishChunk(c.Context(), a.Epoch, 0, uint32(i), chunk))
 		}
 		// What comes before the analyzer has begun the round is read when the manifest is there. So that a worker gets a
 		// task before, chunks come that the manifest does not name.
@@ -117,7 +117,7 @@ func TestWorkersCountAcrossDeaths(t *testing.T) {
 		testbed.Eventually(t, "a worker died", func() bool {
 			chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Index: unnamed, Payload: make([]byte, seal.BitSize)})
 			c.must(err)
-			c.must(c.shuffler.PublishChunk(c.Context(), a.Epoch, 0, unnamed, chunk))
+			c.must(c.shuffler.Mixed.PublishChunk(c.Context(), a.Epoch, 0, unnamed, chunk))
 			unnamed++
 			return !c.dead.Load()
 		})

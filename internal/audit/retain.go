@@ -176,8 +176,8 @@ func (c *checker) recounting(r *round) recount {
 		}
 		switch r.a.Plan.Channel {
 		case plan.Shuffle:
-			return &bitRecount{r.a, seal.NewBitOpener(key, r.digest, r.a.Plan.Labelled),
-				shuffle.NewTally(r.a.Encodings, r.a.Plan.Labelled)}
+			return &bitRecount{r.a, seal.NewBitOpener(key, r.digest),
+				shuffle.NewTally(r.a.Encodings)}
 		case plan.Local:
 			registrar := c.o.Trust.RegistrarParty()
 			registrar.Hosts = registrar.Hosts.Past() // keys that were in force then may have been replaced since

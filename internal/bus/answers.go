@@ -64,8 +64,6 @@ var diskWords = []string{
 }
 
 var (
-	// errTaken: a message is stored under the subject already.
-	errTaken = errors.New("bus: subject taken")
 	// errOddAnswer: an answer came that no server of the kind that is known here gives.
 	errOddAnswer = errors.New("bus: answer not understood")
 	// errBusy: the broker says that it will answer later.
@@ -117,7 +115,7 @@ func interpretCode(api *jetstream.APIError) (meaning, error) {
 	case is(goneCodes):
 		return settled, fmt.Errorf("%w (%v)", ErrGone, api)
 	case is(takenCodes), api.ErrorCode == codeStoreFailed && says([]string{"per subject"}):
-		return settled, errTaken
+		return settled, ErrTaken
 	case is(largeCodes):
 		return settled, fmt.Errorf("%w (%v)", ErrTooLarge, api)
 	case api.Code >= 500 && says(diskWords):

@@ -16,18 +16,8 @@ type Backlog struct {
 // Backlog tells what waits for the shuffler.
 //
 // Errors: ErrForbidden, ErrUnprovisioned; ErrUnknown where the context ended first. Asking changes nothing.
-func (c *Conn) Backlog(ctx context.Context) (Backlog, error) {
-	var b Backlog
-	err := c.do(ctx, APILocal+".CONSUMER.INFO."+StreamReports+"."+ConsumerReports, func(ctx context.Context) error {
-		consumer, err := c.js.Consumer(ctx, StreamReports, ConsumerReports) // asks for its state
-		if err != nil {
-			return err
-		}
-		state := consumer.CachedInfo()
-		b = Backlog{Waiting: int(state.NumPending) + state.NumAckPending, Floor: state.AckFloor.Stream,
-			Sent: state.Delivered.Stream}
-		return nil
-	})
+func (s *ReportStream) Backlog(ctx context.Context) (Backlog, error) {
+	b, err := s.t.Waiting(ctx, s.name, ConsumerReports)
 	if err != nil {
 		return Backlog{}, fmt.Errorf("bus: backlog of reports: %w", err)
 	}
@@ -37,8 +27,8 @@ func (c *Conn) Backlog(ctx context.Context) (Backlog, error) {
 // LastReport is the sequence of the newest stored report of any round; 0 if none is stored.
 //
 // Errors: ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
-func (c *Conn) LastReport(ctx context.Context) (uint64, error) {
-	r, err := c.last(ctx, StreamReports, SubjectReport+".*")
+func (s *ReportStream) LastReport(ctx context.Context) (uint64, error) {
+	r, err := s.last(ctx, SubjectReport+".*")
 	if errors.Is(err, ErrGone) {
 		return 0, nil
 	}
@@ -52,10 +42,10 @@ func (c *Conn) LastReport(ctx context.Context) (uint64, error) {
 // order. Nothing that was stored before the call is missed.
 //
 // Errors: the handler's own; ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
-func (c *Conn) StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64,
+func (s *ReportStream) StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64,
 	handler func(sequence uint64, payload []byte) error) error {
 	of := roundName(epoch, round)
-	_, err := c.scan(ctx, StreamReports, SubjectReport+".*", from, func(r record) error {
+	_, err := s.scan(ctx, SubjectReport+".*", from, func(r Record) error {
 		if r.Header.Get(headerRound) != of {
 			return nil
 		}

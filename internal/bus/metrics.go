@@ -52,7 +52,7 @@ func (m *connMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(m.connected, yes(m.u.link() == nil))
 	calls, longest := 0, time.Duration(0)
-	for _, s := range m.u.c.Stuck(m.u.pace.stuck) {
+	for _, s := range m.u.c.stuck(m.u.pace.stuck) {
 		calls += s.Calls
 		longest = max(longest, time.Since(s.Since))
 	}

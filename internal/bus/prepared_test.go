@@ -20,11 +20,11 @@ func TestAnswersAreStoredOnceAndHeardOfAtOnce(t *testing.T) {
 	b := newBroker(t)
 	ana, shuf := b.connect(bus.Analyzer), b.connect(bus.Shuffler)
 	ctx := b.ctx()
-	if _, err := shuf.ReadPrepared(ctx, 7, 1, 2); !errors.Is(err, bus.ErrGone) {
+	if _, err := shuf.Prepared.ReadPrepared(ctx, 7, 1, 2); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("no answer: %v", err)
 	}
 	noticed := func(round uint32) bool {
-		news, stop, err := shuf.PreparedNews(7, round)
+		news, stop, err := shuf.Prepared.PreparedNews(7, round)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestAnswersAreStoredOnceAndHeardOfAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := ana.PublishPrepared(ctx, 7, round, 2, []byte("answer")); err != nil {
+			if err := ana.Prepared.PublishPrepared(ctx, 7, round, 2, []byte("answer")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -47,24 +47,24 @@ func TestAnswersAreStoredOnceAndHeardOfAtOnce(t *testing.T) {
 	if !slices.ContainsFunc([]uint32{1, 11, 12, 13}, noticed) { // a busy machine may be late once
 		t.Error("no notice of an answer, four times")
 	}
-	got, err := shuf.ReadPrepared(ctx, 7, 1, 2)
+	got, err := shuf.Prepared.ReadPrepared(ctx, 7, 1, 2)
 	if err != nil || string(got) != "answer" {
 		t.Errorf("%q, %v", got, err)
 	}
 	var exists *bus.ExistsError
-	if err := ana.PublishPrepared(ctx, 7, 1, 2, []byte("other")); !errors.As(err, &exists) {
+	if err := ana.Prepared.PublishPrepared(ctx, 7, 1, 2, []byte("other")); !errors.As(err, &exists) {
 		t.Errorf("another answer in its place: %v", err)
 	}
-	if err := shuf.PublishPrepared(ctx, 7, 1, 3, []byte("x")); !errors.Is(err, bus.ErrForbidden) {
+	if err := shuf.Prepared.PublishPrepared(ctx, 7, 1, 3, []byte("x")); !errors.Is(err, bus.ErrForbidden) {
 		t.Errorf("the shuffler answers itself: %v", err)
 	}
-	if err := shuf.PurgePrepared(ctx, 7, 1); !errors.Is(err, bus.ErrForbidden) {
+	if err := shuf.Prepared.PurgePrepared(ctx, 7, 1); !errors.Is(err, bus.ErrForbidden) {
 		t.Errorf("the shuffler drops answers: %v", err)
 	}
-	if err := ana.PurgePrepared(ctx, 7, 1); err != nil {
+	if err := ana.Prepared.PurgePrepared(ctx, 7, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := shuf.ReadPrepared(ctx, 7, 1, 2); !errors.Is(err, bus.ErrGone) {
+	if _, err := shuf.Prepared.ReadPrepared(ctx, 7, 1, 2); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("after the purge: %v", err)
 	}
 }
@@ -75,10 +75,10 @@ func TestTheShufflerAsksForTheAnalyzersStatements(t *testing.T) {
 	b := newBroker(t)
 	ana, shuf := b.connect(bus.Analyzer), b.connect(bus.Shuffler)
 	for _, want := range []bool{false, true} {
-		if in, err := shuf.Audited(b.ctx(), bus.Analyzer, "accepted", []byte("set")); err != nil || in != want {
+		if in, err := shuf.Audit.Audited(b.ctx(), bus.Analyzer, "accepted", []byte("set")); err != nil || in != want {
 			t.Errorf("%v, %v, want %v", in, err, want)
 		}
-		if err := ana.AppendAudit(b.ctx(), "accepted", []byte("set")); err != nil {
+		if err := ana.Audit.AppendAudit(b.ctx(), "accepted", []byte("set")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,15 +90,15 @@ func TestTheShufflerReadsWhatWasSaidUnderAKind(t *testing.T) {
 	b := newBroker(t)
 	ana, shuf := b.connect(bus.Analyzer), b.connect(bus.Shuffler)
 	for i, kind := range []string{"accepted-1-0", "accepted-1-1", "accepted-1-0", "accepted-11-0"} {
-		if err := ana.AppendAudit(b.ctx(), kind, []byte{byte(i)}); err != nil {
+		if err := ana.Audit.AppendAudit(b.ctx(), kind, []byte{byte(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := shuf.AppendAudit(b.ctx(), "accepted-1-0", []byte("its own")); err != nil {
+	if err := shuf.Audit.AppendAudit(b.ctx(), "accepted-1-0", []byte("its own")); err != nil {
 		t.Fatal(err)
 	}
 	var said []byte
-	err := shuf.Said(b.ctx(), bus.Analyzer, "accepted-1-0", func(payload []byte) error {
+	err := shuf.Audit.Said(b.ctx(), bus.Analyzer, "accepted-1-0", func(payload []byte) error {
 		said = append(said, payload...)
 		return nil
 	})
@@ -106,10 +106,10 @@ func TestTheShufflerReadsWhatWasSaidUnderAKind(t *testing.T) {
 		t.Errorf("%q, %v", said, err)
 	}
 	stop := errors.New("stop")
-	if err := shuf.Said(b.ctx(), bus.Analyzer, "accepted-1-0", func([]byte) error { return stop }); !errors.Is(err, stop) {
+	if err := shuf.Audit.Said(b.ctx(), bus.Analyzer, "accepted-1-0", func([]byte) error { return stop }); !errors.Is(err, stop) {
 		t.Error(err)
 	}
-	if err := shuf.Said(b.ctx(), bus.Analyzer, "*", nil); !errors.Is(err, bus.ErrBadName) {
+	if err := shuf.Audit.Said(b.ctx(), bus.Analyzer, "*", nil); !errors.Is(err, bus.ErrBadName) {
 		t.Error(err)
 	}
 }
@@ -127,7 +127,7 @@ func TestProvisionAddsTheStreamOfAnswers(t *testing.T) {
 	purge := func(within time.Duration) error {
 		short, stop := context.WithTimeout(b.ctx(), within)
 		defer stop()
-		return ana.PurgePrepared(short, 0, 0)
+		return ana.Prepared.PurgePrepared(short, 0, 0)
 	}
 	err := purge(time.Second)
 	if !errors.Is(err, bus.ErrUnprovisioned) { // a busy broker may not have answered by then
@@ -144,7 +144,7 @@ func TestProvisionAddsTheStreamOfAnswers(t *testing.T) {
 	if _, err := admin.JetStream().Stream(b.ctx(), bus.StreamPrepared); errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Error("no stream of answers")
 	}
-	if err := ana.PublishPrepared(b.ctx(), 1, 0, 0, []byte("x")); err != nil {
+	if err := ana.Prepared.PublishPrepared(b.ctx(), 1, 0, 0, []byte("x")); err != nil {
 		t.Error(err)
 	}
 }

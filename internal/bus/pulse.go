@@ -37,10 +37,10 @@ const (
 // reports every half second each of the three conditions: nil where it is met, otherwise why not. Calls that wait for
 // long are told to the log, too. report is called from one goroutine, and must not block.
 func (c *Conn) Monitor(ctx context.Context, reg prometheus.Registerer, report func(condition string, err error)) error {
-	return c.monitor(ctx, usualPace, reg, report)
+	return c.link.monitor(ctx, usualPace, reg, report)
 }
 
-func (c *Conn) monitor(ctx context.Context, p pace, reg prometheus.Registerer, report func(string, error)) error {
+func (c *link) monitor(ctx context.Context, p pace, reg prometheus.Registerer, report func(string, error)) error {
 	u := newPulse(c, p)
 	if err := reg.Register(newConnMetrics(string(c.role), u)); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (c *Conn) monitor(ctx context.Context, p pace, reg prometheus.Registerer, r
 // pulse knows how a connection stands, without ever waiting for the broker or for nats.go, whose lock is held while
 // it dials: what shows it (readiness, metrics) answers at once.
 type pulse struct {
-	c    *Conn
+	c    *link
 	pace pace
 
 	traffic atomic.Pointer[Traffic] // as of the last question
@@ -63,7 +63,7 @@ type pulse struct {
 	bytes uint64    // received until then
 }
 
-func newPulse(c *Conn, p pace) *pulse {
+func newPulse(c *link, p pace) *pulse {
 	u := &pulse{c: c, pace: p, heard: time.Now()}
 	u.traffic.Store(&Traffic{})
 	return u
@@ -111,7 +111,7 @@ func (u *pulse) silence() time.Duration {
 
 // link says why the broker is not reached, nil where it is.
 func (u *pulse) link() error {
-	if !u.c.Connected() {
+	if !u.c.connected.Load() {
 		return errors.New("not connected to the broker")
 	}
 	if s := u.silence(); s > u.pace.silent {
@@ -131,7 +131,7 @@ func (u *pulse) watchOver(ctx context.Context, report func(condition string, err
 	for {
 		u.listen()
 		report(ConditionReached, u.link())
-		stuck := u.c.Stuck(u.pace.stuck)
+		stuck := u.c.stuck(u.pace.stuck)
 		report(ConditionSettles, notSettled(stuck))
 		now := map[string]bool{}
 		for _, s := range stuck {
@@ -149,7 +149,7 @@ func (u *pulse) watchOver(ctx context.Context, report func(condition string, err
 					time.Since(since)).Msg("no call of this kind waits for the broker any more")
 			}
 		}
-		if r, ok := u.c.NoRoom(u.pace.room); ok {
+		if r, ok := u.c.noRoom(u.pace.room); ok {
 			report(ConditionRoom, fmt.Errorf("a write to %s was refused: %w", r.What, r.Err))
 		} else {
 			report(ConditionRoom, nil)
@@ -175,10 +175,10 @@ func notSettled(stuck []Stuck) error {
 // refusesWrites tells whether the broker lets nothing be stored that was asked for lately: it has no room, or answers
 // everything but writes, as one does whose disk failed it.
 func (u *pulse) refusesWrites() bool {
-	if _, full := u.c.NoRoom(u.pace.room); full {
+	if _, full := u.c.noRoom(u.pace.room); full {
 		return true
 	}
-	for _, s := range u.c.Stuck(u.pace.stuck) {
+	for _, s := range u.c.stuck(u.pace.stuck) {
 		if errors.Is(s.Last, ErrDisk) || s.Write && u.link() == nil {
 			return true
 		}

@@ -8,8 +8,15 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
+
+// reportsAhead is how many reports are asked for ahead.
+const reportsAhead = 1024
+
+// ReportStream is the handle of the sealed reports. Randomizers write them, each host so many as it may have waiting; the
+// shuffler reads them, and purges them when they are released or refused. A report that was acknowledged to its
+// randomizer survives the broker's restart.
+type ReportStream struct{ stream }
 
 // PublishReport hands in a sealed report under the name of this connection's user and returns once the broker stored
 // it: on disk, and synced where the server syncs always. A repetition with the same message id (letters, digits, -
@@ -19,7 +26,7 @@ import (
 // Errors: ErrBadName, ErrForbidden, ErrTooLarge: not stored; ErrFull: not stored, because this host has as many
 // reports waiting as one host may, or because all hosts together have: repeat once there is room; ErrUnknown: maybe
 // stored, repeat with the same id and payload.
-func (c *Conn) PublishReport(ctx context.Context, epoch uint64, round uint32, msgID string, payload []byte) error {
+func (s *ReportStream) PublishReport(ctx context.Context, epoch uint64, round uint32, msgID string, payload []byte) error {
 	if err := checkToken("message id", msgID, maxMsgID); err != nil {
 		return err
 	}
@@ -31,8 +38,8 @@ func (c *Conn) PublishReport(ctx context.Context, epoch uint64, round uint32, ms
 	digest.Write([]byte{0})
 	digest.Write(payload)
 	id := base64.RawURLEncoding.EncodeToString(digest.Sum(nil)[:18])
-	_, err := c.publish(ctx, subjectReport(c.user), nats.Header{headerMsgID: {id}, headerRound: {place}}, payload)
-	if errors.Is(err, errTaken) { // here a subject holds many, and no more fit
+	_, err := s.t.Publish(ctx, subjectReport(s.t.User()), nats.Header{headerMsgID: {id}, headerRound: {place}}, payload)
+	if errors.Is(err, ErrTaken) { // here a subject holds many, and no more fit
 		return fmt.Errorf("%w: this host has as many reports waiting as one host may (%v)", ErrFull, err)
 	}
 	return err
@@ -45,15 +52,14 @@ func (c *Conn) PublishReport(ctx context.Context, epoch uint64, round uint32, ms
 //
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed. What was not acknowledged is delivered
 // again.
-func (c *Conn) Reports(ctx context.Context, handler func(*Delivery)) error {
-	return c.consume(ctx, StreamReports, ConsumerReports, reportsAhead, func(m jetstream.Msg) {
-		epoch, round, _, err := parseRoundName(m.Headers().Get(headerRound), false)
+func (s *ReportStream) Reports(ctx context.Context, handler func(*Delivery)) error {
+	return s.t.Consume(ctx, s.name, ConsumerReports, reportsAhead, func(a Arrival) bool {
+		epoch, round, _, err := parseRoundName(a.Header.Get(headerRound), false)
 		if err != nil {
 			epoch, round = 0, 0
 		}
-		if d, ok := c.placed(m, epoch, round); ok {
-			handler(d)
-		}
+		handler(delivery(a, epoch, round))
+		return true
 	})
 }
 
@@ -61,8 +67,11 @@ func (c *Conn) Reports(ctx context.Context, handler func(*Delivery)) error {
 //
 // Errors: ErrGone: deleted, purged or never stored; ErrForbidden; ErrUnknown where the context ended first. Reading
 // changes nothing.
-func (c *Conn) GetReport(ctx context.Context, sequence uint64) ([]byte, error) {
-	r, err := c.at(ctx, StreamReports, sequence)
+func (s *ReportStream) GetReport(ctx context.Context, sequence uint64) ([]byte, error) {
+	if sequence == 0 {
+		return nil, fmt.Errorf("report 0: %w", ErrGone)
+	}
+	r, err := s.anywhere(ctx, Query{Sequence: sequence})
 	if err != nil {
 		return nil, fmt.Errorf("report %d: %w", sequence, err)
 	}
@@ -73,11 +82,9 @@ func (c *Conn) GetReport(ctx context.Context, sequence uint64) ([]byte, error) {
 // way may still arrive afterwards; GetReport will not find them.
 //
 // Errors: ErrForbidden: still there; ErrUnknown: maybe there, repeat.
-func (c *Conn) PurgeReports(ctx context.Context, upTo uint64) error {
+func (s *ReportStream) PurgeReports(ctx context.Context, upTo uint64) error {
 	if upTo == 0 {
 		return nil // to the broker, a purge without a limit is one of everything
 	}
-	return c.call(ctx, "STREAM.PURGE."+StreamReports, struct {
-		Before uint64 `json:"seq"`
-	}{upTo + 1})
+	return s.t.Purge(ctx, s.name, "", upTo+1)
 }

@@ -18,7 +18,7 @@ const oddTries = 8
 //
 // A call is repeated for as long as its context lives while there is no answer, or one that is known to pass. An
 // answer that is not known here ends the call as ErrRefused after oddTries tries: it may never change.
-func (c *Conn) do(ctx context.Context, subject string, fn func(context.Context) error) error {
+func (c *link) do(ctx context.Context, subject string, fn func(context.Context) error) error {
 	pause, odd, limit := firstPause, 0, attemptTime
 	waiting := c.await(subject)
 	defer waiting.done()
@@ -53,13 +53,13 @@ func (c *Conn) do(ctx context.Context, subject string, fn func(context.Context) 
 }
 
 // sessionNow ends when the connection that there is now is lost.
-func (c *Conn) sessionNow() context.Context {
+func (c *link) sessionNow() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session
 }
 
-func (c *Conn) try(ctx context.Context, subject string, limit time.Duration, fn func(context.Context) error) error {
+func (c *link) try(ctx context.Context, subject string, limit time.Duration, fn func(context.Context) error) error {
 	if !c.connected.Load() && !c.closed.Load() {
 		// at once: nats.go would have the call wait while it dials, whatever its context says
 		return nats.ErrDisconnected

@@ -27,7 +27,7 @@ type waitingCall struct {
 }
 
 // await begins a call.
-func (c *Conn) await(subject string) *waitingCall {
+func (c *link) await(subject string) *waitingCall {
 	write := !strings.HasPrefix(subject, APILocal+".") && !strings.HasPrefix(subject, APIStreams+".") &&
 		subject != SubjectEnrol
 	return &waitingCall{all: &c.waiting, subject: subject, write: write, began: time.Now()}
@@ -70,8 +70,8 @@ type Stuck struct {
 	Last  error     // what the last try of the oldest brought
 }
 
-// Stuck lists, the oldest first, what has been asked for longer than a time.
-func (c *Conn) Stuck(longer time.Duration) []Stuck {
+// stuck lists, the oldest first, what has been asked for longer than a time.
+func (c *link) stuck(longer time.Duration) []Stuck {
 	limit := time.Now().Add(-longer)
 	c.waiting.mu.Lock()
 	defer c.waiting.mu.Unlock()
@@ -103,7 +103,7 @@ type Refusal struct {
 }
 
 // wrote notes how a write ended: a refusal for want of room stands until a write of its kind succeeds.
-func (c *Conn) wrote(subject string, err error) {
+func (c *link) wrote(subject string, err error) {
 	kind := subject
 	// riffle.v1.report.<...>; $KV.announcements.<...> counts by epoch, which does no harm
 	if parts := strings.SplitN(subject, ".", 4); len(parts) == 4 {
@@ -122,9 +122,9 @@ func (c *Conn) wrote(subject string, err error) {
 	}
 }
 
-// NoRoom tells the newest write that the broker refused for want of room no longer ago than that, with none of its
+// noRoom tells the newest write that the broker refused for want of room no longer ago than that, with none of its
 // kind succeeding since.
-func (c *Conn) NoRoom(within time.Duration) (Refusal, bool) {
+func (c *link) noRoom(within time.Duration) (Refusal, bool) {
 	limit := time.Now().Add(-within)
 	c.waiting.mu.Lock()
 	defer c.waiting.mu.Unlock()

@@ -61,8 +61,7 @@ var (
 )
 
 // Layout is what the shuffler's journal keeps of how a round's reports look, so that it can judge them after a restart.
-// The zero Layout stands for a round that is not open. Layouts are compared with ==, and a new field must be omitted
-// from the journal where it is empty, so that older journals stay readable.
+// The zero Layout is that of a round that is not open. Layouts are compared with ==.
 type Layout struct {
 	// Messages is how many messages one report holds; above 0. Accounts and people are told of messages in this
 	// measure.
@@ -71,7 +70,7 @@ type Layout struct {
 	Channel plan.Channel `json:"channel,omitempty"`
 	// Payload is the length in bytes of a report's payload; 0 where it is as many bit messages.
 	Payload int `json:"payload,omitempty"`
-	// Labels is the digest of the labels of a report's bit messages (shuffle.LabelsOf); empty where they have none.
+	// Labels is the digest of the labels of a report's bit messages (shuffle.LabelsOf); empty in other channels.
 	Labels string `json:"labels,omitempty"`
 }
 

@@ -19,7 +19,6 @@ type Outline struct {
 	Announcement []byte       `json:"announcement"` // digest, 32 bytes
 	Key          []byte       `json:"key"`          // public half of the analyzer's HPKE key
 	Releases     []Levels     `json:"releases"`
-	Labelled     bool         `json:"labelled,omitempty"` // plan.Plan.Labelled
 }
 
 // Levels are the entries of one release: of coordinate j, an entry is at most Levels[j] + NoiseBits.
@@ -38,7 +37,6 @@ var ErrOutline = errors.New("channel: the outline of a round is malformed: run l
 func NewOutline(a *plan.Announcement, digest [32]byte) Outline {
 	o := Outline{
 		Channel: a.Plan.Channel, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Key: a.AnalyzerKey,
-		Labelled: a.Plan.Labelled,
 	}
 	for _, e := range a.Encodings {
 		of := Levels{NoiseBits: uint32(e.NoiseBits)}
@@ -56,7 +54,7 @@ func (o Outline) Announced() (a *plan.Announcement, digest [32]byte, err error) 
 		return nil, digest, ErrOutline
 	}
 	a = &plan.Announcement{Epoch: o.Epoch, Round: o.Round, AnalyzerKey: o.Key}
-	a.Plan.Channel, a.Plan.Labelled, a.Plan.Rounds = o.Channel, o.Labelled, make([]plan.Round, o.Round+1)
+	a.Plan.Channel, a.Plan.Rounds = o.Channel, make([]plan.Round, o.Round+1)
 	a.Plan.Rounds[o.Round].Releases = make([]plan.Release, len(o.Releases))
 	for _, of := range o.Releases {
 		e := protocol.Encoding{NoiseBits: of.NoiseBits}

@@ -21,7 +21,7 @@ func MeasureSeal() (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("planner: %w", err)
 	}
-	sealer, err := seal.NewBitSealer(key.Public(), [32]byte{}, true)
+	sealer, err := seal.NewBitSealer(key.Public(), [32]byte{})
 	if err != nil {
 		return 0, fmt.Errorf("planner: %w", err)
 	}

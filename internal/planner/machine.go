@@ -144,7 +144,7 @@ type step struct {
 }
 
 func (s *scene) steps(m *Machine) ([]step, error) {
-	bits, err := seal.NewBitSealer(s.key.Public(), [32]byte{}, true)
+	bits, err := seal.NewBitSealer(s.key.Public(), [32]byte{})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (s *scene) steps(m *Machine) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	bitOpener := seal.NewBitOpener(s.key, [32]byte{}, true)
+	bitOpener := seal.NewBitOpener(s.key, [32]byte{})
 	boxes, err := seal.NewBoxSealer(s.key.Public(), seal.LocalBox, [32]byte{})
 	if err != nil {
 		return nil, err

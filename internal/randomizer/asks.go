@@ -146,11 +146,5 @@ func (h *Host) exchange(ctx context.Context, request []byte) (signed []byte, err
 	if err != nil {
 		return nil, err
 	}
-	signed, err = h.core.Unseal(sealed, reply)
-	if errors.Is(err, wire.ErrEarlier) {
-		h.earlier.Do(func() {
-			h.c.Log.Error().Err(err).Msg("no device of this host is enrolled")
-		})
-	}
-	return signed, err
+	return h.core.Unseal(sealed, reply)
 }

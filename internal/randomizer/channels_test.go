@@ -21,7 +21,7 @@ func TestAHostReportsShares(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Plan.Channel, a.Plan.Labelled = plan.Shares, false
+	a.Plan.Channel = plan.Shares
 	for i := range a.Plan.Rounds[0].Releases {
 		r := &a.Plan.Rounds[0].Releases[i]
 		r.ShufflerNoise, r.AnalyzerNoise = 4000, 4000

@@ -140,7 +140,7 @@ func TestReportsAreBoundToTheAnnouncement(t *testing.T) {
 	another[0] ^= 1
 	for at := 0; at < len(report.Payload); at += seal.BitSize {
 		if _, _, _, err := seal.NewBitOpener(s.AnalyzerKey,
-			another, a.Plan.Labelled).Open(report.Payload[at : at+seal.BitSize]); err == nil {
+			another).Open(report.Payload[at : at+seal.BitSize]); err == nil {
 			t.Fatal("a bit message opens under another announcement")
 		}
 	}

@@ -76,7 +76,6 @@ type Host struct {
 	asking              sync.WaitGroup
 	promptly, patiently *asks       // for slots: while a decision waits, and while none does
 	attendance          *attendance // in panels
-	earlier             sync.Once   // it is said that the shuffler is of a version that reads no sealed requests
 
 	bodies    *bodies
 	played    played // how often, where arms have limits

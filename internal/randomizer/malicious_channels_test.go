@@ -67,7 +67,7 @@ func channelAttacks() map[string]attack {
 			}
 			all["from "+string(from)+" to "+string(to)] = attack{channel: from, honest: true,
 				change: func(a *rifflev1.Announcement, first [32]byte) {
-					a.Epoch, a.Previous, a.Plan.Channel, a.Plan.Labelled = 2, first[:], number, to == plan.Shuffle
+					a.Epoch, a.Previous, a.Plan.Channel = 2, first[:], number
 					for _, r := range a.Plan.Rounds[0].Releases {
 						if to == plan.Central {
 							r.NoiseBits, r.AnalyzerNoise = 0, 1<<20
@@ -85,7 +85,7 @@ func channelAttacks() map[string]attack {
 func moved(a *plan.Announcement, k attack) *plan.Announcement {
 	out := a.Clone()
 	if k.channel != "" {
-		out.Plan.Channel, out.Plan.Labelled = k.channel, out.Plan.Labelled && k.channel == plan.Shuffle
+		out.Plan.Channel = k.channel
 	}
 	for i := range out.Plan.Rounds {
 		for j := range out.Plan.Rounds[i].Releases {

@@ -215,11 +215,10 @@ func (h *Host) giveUp(s *seat, e *errand) error {
 	return h.keep(s, s.state.Unasked())
 }
 
-// unheard tells whether an error says that the shuffler did not hear a request, or is of a version that cannot read it.
-// Of the former only the broker knows.
+// unheard tells whether an error says that the shuffler did not hear a request. Only the broker knows that.
 func unheard(err error) bool {
 	return errors.Is(err, bus.ErrNoShuffler) || errors.Is(err, bus.ErrForbidden) || errors.Is(err, bus.ErrTooLarge) ||
-		errors.Is(err, errNoKeys) || errors.Is(err, wire.ErrEarlier)
+		errors.Is(err, errNoKeys)
 }
 
 // registered makes the answer to a registration durable.

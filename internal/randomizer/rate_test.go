@@ -52,7 +52,7 @@ func benchmarkReports(b *testing.B, c plan.Channel) {
 	}
 	h.shuffler = bed.ShufflerKey.Public()
 	a := bed.Announcement(glm.Practical, 12)
-	a.Plan.Channel, a.Plan.Labelled = c, c == plan.Shuffle
+	a.Plan.Channel = c
 	signed, digest := bed.Sign(a, bed.Analyzer)
 	if fresh, err := h.follow(bus.Announcement{Epoch: 1, Payload: signed}); !fresh || err != nil || h.current.Weak != nil {
 		b.Fatal(fresh, err, h.current.Weak)

@@ -66,14 +66,16 @@ func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 	release := disk.hold()
 	t.Cleanup(release)
 	two := s.request(0)
-	two.Further = []uint32{5}
+	further(5)(two)
 	request, _ := s.Sign(two, s.host)
 	ask := func(ctx context.Context) (*wire.EnrolReply, error) {
-		b, err := s.devices.Enrol(ctx, request)
+		r, err := wire.SealRequest(request, s.ShufflerKey.Public(), testbed.Deployment)
+		s.must(err)
+		b, err := s.devices.Enrolment.Enrol(ctx, r.Sealed)
 		if err != nil {
 			return nil, err
 		}
-		return wire.OpenEnrolReply(b, s.Shuffler.Public(), wire.RequestDigest(request))
+		return r.Answer(b, s.Shuffler.Public())
 	}
 	for range 2 {
 		ctx, cancel := context.WithTimeout(s.Context(), quiet)
@@ -84,7 +86,7 @@ func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 		s.eventually("enrolled in memory", func() bool { f, _ := s.shuffler.Filling(); return f.Enrolled == 2 })
 	}
 	release()
-	if reply, err := ask(s.Context()); err != nil || !reply.Enrolled || !reply.Held || !reply.Of(1).Held {
+	if reply, err := ask(s.Context()); err != nil || !reply.Enrolled || !reply.Of(1).Enrolled || reply.Held || reply.Of(1).Held {
 		t.Errorf("once it is durable: %v, %v", reply, err)
 	}
 }
@@ -99,12 +101,12 @@ func TestNoReportIsAcknowledgedBeforeItsAdmissionIsDurable(t *testing.T) {
 	s.send(s.report(0))
 	s.eventually("decided on", func() bool { return s.shuffler.Held() == 1 })
 	time.Sleep(quiet)
-	if b, err := s.broker.Backlog(s.Context()); err != nil || b.Waiting != 1 {
+	if b, err := s.broker.Reports.Backlog(s.Context()); err != nil || b.Waiting != 1 {
 		t.Errorf("%d reports wait at the broker, %v", b.Waiting, err)
 	}
 	release()
 	s.eventually("acknowledged", func() bool {
-		b, err := s.broker.Backlog(s.Context())
+		b, err := s.broker.Reports.Backlog(s.Context())
 		return err == nil && b.Waiting == 0
 	})
 }
@@ -116,7 +118,7 @@ func TestNothingLeavesBeforeTheMembershipIsDurable(t *testing.T) {
 	s.enrol(12)
 	s.sendAll(10)
 	s.eventually("admitted", func() bool {
-		b, err := s.broker.Backlog(s.Context())
+		b, err := s.broker.Reports.Backlog(s.Context())
 		return err == nil && b.Waiting == 0 && s.shuffler.Held() == 10
 	})
 	release := disk.hold()
@@ -132,7 +134,7 @@ func TestNothingLeavesBeforeTheMembershipIsDurable(t *testing.T) {
 	if chunks, logged := len(s.left(1, 0)), len(s.logged()); chunks+logged > 0 {
 		t.Errorf("%d chunks and %d manifests left", chunks, logged)
 	}
-	if _, err := s.analyzer.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) {
+	if _, err := s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("manifest: %v", err)
 	}
 	release()
@@ -177,7 +179,7 @@ func TestAShufflerThatCannotAdmitStops(t *testing.T) {
 	if err := <-done; !errors.Is(err, errFatal) || !errors.Is(err, errBroken) {
 		t.Errorf("stopped by %v", err)
 	}
-	if b, err := s.broker.Backlog(s.Context()); err != nil || b.Waiting != 1 {
+	if b, err := s.broker.Reports.Backlog(s.Context()); err != nil || b.Waiting != 1 {
 		t.Errorf("%d reports wait at the broker, %v", b.Waiting, err)
 	}
 }

@@ -6,20 +6,16 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// asked answers one request as it came: sealed, or in the clear from a host of an earlier version. Its error is fatal.
+// asked answers one request as it came. Its error is fatal.
 //
-// What could be opened is answered sealed and at one size, whatever the answer. What could not is answered with a
-// signed refusal of these bytes, which a host takes for no answer: the broker may have kept this shuffler's later keys
-// from it.
+// What could be opened is answered sealed and at one size, whatever the answer. What could not, as a request in the
+// clear, is answered with a signed refusal of these bytes, which a host takes for no answer: the broker may have kept
+// this shuffler's later keys from it.
 func (s *Shuffler) asked(request []byte) ([]byte, error) {
 	defer s.c.Steps.Since(stepEnrolment, s.c.Clock.Now())
-	if !wire.IsSealedRequest(request) {
-		return s.askedInTheClear(request)
-	}
 	opened, err := wire.OpenSealedRequest(request, s.requests)
 	if opened == nil {
 		return s.enrol(wire.Enrolment{Digest: wire.RequestDigest(request)}, err)
@@ -34,28 +30,6 @@ func (s *Shuffler) asked(request []byte) ([]byte, error) {
 	}
 	return opened.SealReply(signed)
 }
-
-// askedInTheClear answers a request that the broker can read, unless the operator wants none.
-func (s *Shuffler) askedInTheClear(request []byte) ([]byte, error) {
-	if s.c.Sealed {
-		s.c.Clear.Received(1)
-		s.c.Clear.Refused(reason(wire.RefusalUndecryptable), 1)
-		return s.enrol(wire.Enrolment{Digest: wire.RequestDigest(request)}, errClear)
-	}
-	e, err := s.admitted.OpenEnrolRequest(request)
-	if err == nil {
-		s.c.Clear.Received(1)
-		s.c.Clear.Released(1)
-		s.cleartext.Do(func() {
-			s.c.Log.Warn().Msg("a host of an earlier version asks in the clear, so that the broker reads its devices' " +
-				"numbers: upgrade the hosts, and then switch admission.clear_enrolment off")
-		})
-	}
-	return s.enrol(e, err)
-}
-
-// errClear refuses a request in the clear. Hosts of earlier versions know its reason.
-var errClear = fmt.Errorf("the request is not sealed: %w", seal.ErrOpen)
 
 // enrol answers one request, of one device or of several; wrong says why it is none, nil that it was verified. Its
 // error is fatal.
@@ -164,6 +138,9 @@ func (s *Shuffler) admitDevice(id DeviceID, r *wire.EnrolRequest, nonce uint32) 
 			return nil, refuse(wire.RefusalMalformed, "one request for %d devices, where panels are drawn",
 				len(r.Further)+1)
 		}
+		if nonce == 0 && !state.draws() {
+			return nil, refuse(wire.RefusalMalformed, "a wish without a nonce")
+		}
 		now, _ := s.clock.now()
 		slot, reportAt, ev, err := state.Enrol(id, r.Epoch, Digest(r.Announcement), now)
 		if ev != nil {
@@ -189,6 +166,9 @@ func (s *Shuffler) register(id DeviceID, nonce uint32) (held bool, durable func(
 	durable, err = s.begin(func(state *State) (ev *Event, err error) {
 		if !s.recalled || s.trouble != nil {
 			return nil, refuse(wire.RefusalWrongEpoch, "the journal is not held against the audit log yet")
+		}
+		if nonce == 0 {
+			return nil, refuse(wire.RefusalMalformed, "a registration without a nonce")
 		}
 		if s.fixing && !state.registered.has(id) {
 			return nil, refuse(wire.RefusalWrongEpoch, "a pool is being fixed: ask again")

@@ -141,7 +141,7 @@ func TestDevicesEnrolTogether(t *testing.T) {
 	a.Timing.RewardWindow = testbed.Long // not over when a busy machine asks again
 	s.open(a)
 	s.enrol(2)
-	several := func(r *wire.EnrolRequest) { r.Further = []uint32{3, 4, 5, 8, 9, 10} }
+	several := further(3, 4, 5, 8, 9, 10)
 	for _, repeated := range []bool{false, true} {
 		all := s.ask(1, several)
 		if len(all.Further) != 6 {
@@ -157,7 +157,7 @@ func TestDevicesEnrolTogether(t *testing.T) {
 			t.Errorf("above the host's share: %+v", r)
 		}
 	}
-	if r := s.ask(0, func(r *wire.EnrolRequest) { r.Further = []uint32{capacity} }); r.Enrolled ||
+	if r := s.ask(0, further(capacity)); r.Enrolled ||
 		r.Refusal != wire.RefusalNoCredential || len(r.Further) != 0 {
 		t.Errorf("one of them is beyond the credential: %+v", r)
 	}
@@ -174,7 +174,7 @@ func TestPanelsAnswerDevicesSingly(t *testing.T) {
 	s.opened = s.announcement()
 	s.open(panels(s.opened))
 	s.register(0, 3)
-	if r := s.ask(0, func(r *wire.EnrolRequest) { r.Further = []uint32{1} }); r.Refusal != wire.RefusalMalformed {
+	if r := s.ask(0, further(1)); r.Refusal != wire.RefusalMalformed {
 		t.Errorf("two at once: %+v", r)
 	}
 }

@@ -24,7 +24,7 @@ type Event struct {
 	Drawn      *Drawn      `json:"drawn,omitempty"`
 	Enrolled   *Enrolled   `json:"enrolled,omitempty"`
 	Admitted   *Admitted   `json:"admitted,omitempty"`
-	Excluded   *Excluded   `json:"excluded,omitempty"`
+	Excluded   *Excluded   `json:"excluded,omitempty"` // out of the open round, before its membership is fixed
 	Committed  *Committed  `json:"committed,omitempty"`
 	Rejected   *Excluded   `json:"rejected,omitempty"` // out of a committed release, by its channel
 	Finished   *Finished   `json:"finished,omitempty"`
@@ -63,8 +63,8 @@ type Timing struct {
 type Enrolled struct {
 	Host     []byte `json:"host"`
 	Device   uint32 `json:"device"`
-	ReportAt int64  `json:"report_at_ms"`    // by the shuffler's clock
-	Nonce    uint32 `json:"nonce,omitempty"` // of the device's wish; 0: its host is of an earlier version
+	ReportAt int64  `json:"report_at_ms"` // by the shuffler's clock
+	Nonce    uint32 `json:"nonce"`        // of the device's wish
 }
 
 // Admitted takes a report into the open round.
@@ -75,14 +75,12 @@ type Admitted struct {
 	Sequence uint64 `json:"sequence"`
 }
 
-// Excluded takes admitted reports out of the open round again, before its membership is fixed, because they repeat a
-// message. Their slots are given up.
+// Excluded takes admitted reports out of a round again. Their slots are given up.
 type Excluded struct {
 	Round uint32   `json:"round"`
 	Slots []uint32 `json:"slots"`
-	// Reasons are why a channel rejected the reports, one for each slot. Rejections by earlier versions have none, and
-	// are in no manifest.
-	Reasons []wire.Refusal `json:"reasons,omitempty"`
+	// Reasons are why, one for each slot.
+	Reasons []wire.Refusal `json:"reasons"`
 }
 
 // Committed fixes a round's membership and outcome. A second one can only turn a release into a destruction.
@@ -258,7 +256,7 @@ func (s *State) Apply(ev *Event) error {
 		if r.outcome != wire.Undecided {
 			return fmt.Errorf("exclusion event: round %d is committed already", ev.Excluded.Round)
 		}
-		return r.exclude(ev.Excluded, wire.RefusalRepeatedMessage)
+		return r.exclude(ev.Excluded)
 	case ev.Rejected != nil:
 		r, err := s.round(ev.Rejected.Round)
 		if err != nil {
@@ -267,7 +265,7 @@ func (s *State) Apply(ev *Event) error {
 		if r.outcome != wire.Released || r.done {
 			return fmt.Errorf("rejection event: round %d is not being released", ev.Rejected.Round)
 		}
-		return r.exclude(ev.Rejected, wire.NoRefusal)
+		return r.exclude(ev.Rejected)
 	case ev.Committed != nil:
 		r, err := s.round(ev.Committed.Round)
 		if err != nil {
@@ -359,20 +357,17 @@ func (s *State) applyOpened(o *Opened) error {
 	return nil
 }
 
-// exclude takes reports out of the round, for this reason unless the event tells others.
-func (r *round) exclude(ev *Excluded, why wire.Refusal) error {
-	if n := len(ev.Reasons); n > 0 && n != len(ev.Slots) {
+// exclude takes reports out of the round.
+func (r *round) exclude(ev *Excluded) error {
+	if n := len(ev.Reasons); n != len(ev.Slots) {
 		return fmt.Errorf("exclusion event: %d reasons for %d slots", n, len(ev.Slots))
 	}
 	for i, slot := range ev.Slots {
 		if r.reports.get(slot) == nil {
 			return fmt.Errorf("exclusion event: slot %d has no report", slot)
 		}
-		if len(ev.Reasons) > 0 {
-			why = ev.Reasons[i]
-		}
 		r.reports.remove(slot)
-		r.excluded[slot] = why
+		r.excluded[slot] = ev.Reasons[i]
 	}
 	return nil
 }

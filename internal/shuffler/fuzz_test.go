@@ -25,7 +25,7 @@ func journaled() [][]byte {
 	for i := range uint32(3) {
 		events = append(events, &Event{Admitted: &Admitted{Slot: i, Digest: key, Sequence: uint64(i) + 1}})
 	}
-	events = append(events, &Event{Excluded: &Excluded{Slots: []uint32{1}}},
+	events = append(events, &Event{Excluded: repeats(0, 1)},
 		&Event{Passed: &Passed{At: start.UnixMilli() + 2000}},
 		&Event{Committed: &Committed{Outcome: wire.Released, Refused: map[wire.Refusal]uint64{wire.RefusalLate: 1}}},
 		&Event{Rejected: &Excluded{Slots: []uint32{2}, Reasons: []wire.Refusal{wire.RefusalBadProof}}},

@@ -12,7 +12,7 @@ import (
 func (s *scene) stuffed(device uint32) []byte {
 	s.t.Helper()
 	return s.report(device, func(r *wire.Report) {
-		sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest, s.opened.Plan.Labelled)
+		sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest)
 		s.must(err)
 		n := s.opened.ReportMessages()
 		r.Payload, err = sealer.AppendSealRun(nil, 0, 0, n, n)

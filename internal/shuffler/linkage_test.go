@@ -47,10 +47,10 @@ func (s *scene) seen() (w world) {
 	w.manifest = s.manifest(1, 0)
 	s.finished()
 	var err error
-	w.signed, err = s.analyzer.ReadManifest(s.Context(), 1, 0)
+	w.signed, err = s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0)
 	s.must(err)
 	w.chunks = s.left(1, 0)
-	s.must(s.analyzer.ReadAudit(s.Context(), bus.AuditFilter{}, func(st bus.Statement) error {
+	s.must(s.analyzer.Audit.ReadAudit(s.Context(), bus.AuditFilter{}, func(st bus.Statement) error {
 		w.log = append(w.log, fmt.Appendf(nil, "%s %s %s", st.Role, st.Kind, st.Payload))
 		return nil
 	}))

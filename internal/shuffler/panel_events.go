@@ -11,7 +11,7 @@ import (
 type Registered struct {
 	Host   []byte `json:"host"`
 	Device uint32 `json:"device"`
-	Nonce  uint32 `json:"nonce,omitempty"` // of the device's wish; 0: its host is of an earlier version
+	Nonce  uint32 `json:"nonce"` // of the device's wish
 }
 
 // Pooled fixes whom the panel of the open epoch is drawn from: the devices that are registered by now and may be in

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -78,7 +76,7 @@ func TestRefusalsStandInTheJournal(t *testing.T) {
 		s.must(err)
 		s.must(s.report(i, 1, 0, slot, digest(1), byte(i)))
 	}
-	s.apply(&Event{Excluded: &Excluded{Slots: []uint32{3}}})
+	s.apply(&Event{Excluded: repeats(0, 3)})
 	r := s.state.Due(Moment{Now: s.now, TakenIn: true})
 	ev := s.state.Commit(r)
 	ev.Committed.Refused = map[wire.Refusal]uint64{wire.RefusalMalformed: 5, wire.RefusalRepeatedMessage: 2}
@@ -97,47 +95,23 @@ func TestRefusalsStandInTheJournal(t *testing.T) {
 		map[wire.Refusal]int{wire.RefusalMalformed: 1, wire.RefusalRepeatedMessage: 1, wire.RefusalBadProof: 1})
 }
 
-// A journal of an earlier version tells no refusals but repeated messages, and goes on. One reason for two slots is no
-// journal.
-func TestAnEarlierJournalTellsNoReasons(t *testing.T) {
+// A report is taken out for a reason: an event without one for each slot is no journal's.
+func TestAnExclusionHasAReasonForEachSlot(t *testing.T) {
 	t.Parallel()
-	state := NewState(Admission{Minimum: 1})
-	apply := func(line string) error {
-		ev, err := DecodeEvent([]byte(line))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return state.Apply(ev)
-	}
-	open := openedBy(&plan.Announcement{Epoch: 1, Cohort: plan.Cohort{Size: 5, Minimum: 1},
-		Plan: plan.Plan{Rounds: make([]plan.Round, 1)}}, Digest{1}, channel.Layout{Messages: 1}, start)
-	if err := state.Apply(open); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 4 {
-		id, d := device(i), digest(byte(i))
-		for _, ev := range []*Event{
-			{Enrolled: &Enrolled{Host: id.Host[:], Device: id.Number}}, {Admitted: &Admitted{Slot: uint32(i), Digest: d[:]}},
-		} {
-			if err := state.Apply(ev); err != nil {
-				t.Fatal(err)
-			}
-		}
+	s := newScript(t, 1)
+	s.must(s.open(announcement(1, 0, 3, 1, 1), digest(1)))
+	for i := range 3 {
+		slot, _, err := s.enrol(i, 1, digest(1))
+		s.must(err)
+		s.must(s.report(i, 1, 0, slot, digest(1), byte(i)))
 	}
 	for _, line := range []string{
-		`{"excluded":{"round":0,"slots":[3]}}`, `{"committed":{"round":0,"outcome":1}}`,
-		`{"rejected":{"round":0,"slots":[1]}}`,
+		`{"excluded":{"round":0,"slots":[2]}}`, `{"excluded":{"round":0,"slots":[0,2],"reasons":[18]}}`,
 	} {
-		if err := apply(line); err != nil {
-			t.Errorf("%s: %v", line, err)
+		ev, err := DecodeEvent([]byte(line))
+		s.must(err)
+		if err := s.state.Apply(ev); err == nil {
+			t.Errorf("%s is taken", line)
 		}
-	}
-	r, _ := state.Unfinished()
-	if len(r.Members) != 2 || len(r.Refused) != 1 || r.Refused[0] != (wire.Refused{Reason: wire.RefusalRepeatedMessage,
-		Reports: 1, TakenOut: 1}) {
-		t.Errorf("%d members, refused are %+v", len(r.Members), r.Refused)
-	}
-	if err := apply(`{"rejected":{"round":0,"slots":[0,2],"reasons":[19]}}`); err == nil {
-		t.Error("one reason for two slots")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
@@ -142,7 +143,7 @@ func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error)
 	if len(slots) == 0 {
 		return true, nil
 	}
-	if err := s.record(&Event{Excluded: &Excluded{Round: r.Round, Slots: slots}}); err != nil {
+	if err := s.record(&Event{Excluded: repeats(r.Round, slots...)}); err != nil {
 		return false, err
 	}
 	why := s.c.Reports.Refused(reason(wire.RefusalRepeatedMessage), len(slots))
@@ -319,6 +320,12 @@ func (s *Shuffler) reject(r *Release, rejected []channel.Rejected) error {
 		Msg("reports of the release were not verified and are refused: their hosts do not follow the protocol, " +
 			"or the analyzer does not")
 	return nil
+}
+
+// repeats takes the reports of these slots out of a round because they repeat a message.
+func repeats(round uint32, slots ...uint32) *Excluded {
+	return &Excluded{Round: round, Slots: slots,
+		Reasons: slices.Repeat([]wire.Refusal{wire.RefusalRepeatedMessage}, len(slots))}
 }
 
 // destroy commits a release to destruction, and says how much of it can have left before.

@@ -161,7 +161,7 @@ func TestExcludedSlotsStayExcluded(t *testing.T) {
 		s.must(err)
 		s.must(s.report(n, 1, 0, uint32(n), d, byte(n)))
 	}
-	s.apply(&Event{Excluded: &Excluded{Slots: []uint32{0, 2}}})
+	s.apply(&Event{Excluded: repeats(0, 0, 2)})
 	s.refused(s.report(0, 1, 0, 0, d, 7), wire.RefusalRepeatedMessage)
 	s.reopened()
 	if c := s.commit(); c == nil || c.Outcome != wire.Released { // complete: no other device can report
@@ -175,11 +175,11 @@ func TestExcludedSlotsStayExcluded(t *testing.T) {
 	s.refused(s.report(0, 1, 1, 0, digest(2), 9), wire.RefusalNotEnrolled)
 	s.reopened()
 	for _, slots := range [][]uint32{{0}, {2}} {
-		if err := s.state.Apply(&Event{Excluded: &Excluded{Round: 1, Slots: slots}}); err == nil {
+		if err := s.state.Apply(&Event{Excluded: repeats(1, slots...)}); err == nil {
 			t.Errorf("slots %v of a round in which they have no report were excluded", slots)
 		}
 	}
-	if err := s.state.Apply(&Event{Excluded: &Excluded{Round: 0, Slots: []uint32{1}}}); err == nil {
+	if err := s.state.Apply(&Event{Excluded: repeats(0, 1)}); err == nil {
 		t.Error("a member of a committed round was excluded")
 	}
 }

@@ -33,7 +33,7 @@ type scene struct {
 	credential        []byte
 	config            Config // but for its broker: see configured
 	crash             func(after string) error
-	wrap              func(*bus.Conn) Broker // the shuffler's broker; nil: as it is
+	wrap              func(Broker) Broker // the shuffler's broker; nil: as it is
 	forgetEvery       time.Duration
 	prepare           func(*Shuffler) // before it runs
 
@@ -66,7 +66,7 @@ func newScene(t testing.TB, change ...func(*broker.Options, *bus.ProvisionOption
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.analyzer.Mixed(ctx, func(m *bus.Mixed) {
+		_ = s.analyzer.Mixed.Mixed(ctx, func(m *bus.Mixed) {
 			s.mu.Lock()
 			s.mixed = append(s.mixed, m)
 			s.mu.Unlock()
@@ -92,7 +92,6 @@ func (s *scene) start() {
 	s.config.Reports = testbed.Account(s.t, "report", func() int64 { return sh.Held() }, Reasons())
 	s.config.Messages = testbed.Account(s.t, "bit_message", func() int64 { return sh.HeldMessages() }, Reasons())
 	s.config.Enrolments = testbed.Account(s.t, "enrolment", nil, Reasons())
-	s.config.Clear = testbed.Account(s.t, "clear_enrolment", nil, Reasons())
 	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
 	s.config.Notice = func(condition string, err error) {
 		s.mu.Lock()
@@ -126,7 +125,7 @@ func (s *scene) start() {
 		cancel()
 		err := <-done
 		c := &sh.c
-		e := errors.Join(c.Reports.Check(), c.Messages.Check(), c.Enrolments.Check(), c.Clear.Check(), c.Announcements.Check())
+		e := errors.Join(c.Reports.Check(), c.Messages.Check(), c.Enrolments.Check(), c.Announcements.Check())
 		if e != nil {
 			s.t.Error(e)
 		}
@@ -189,7 +188,17 @@ func (s *scene) ask(device uint32, change ...func(*wire.EnrolRequest)) *wire.Enr
 func (s *scene) request(device uint32) *wire.EnrolRequest {
 	return &wire.EnrolRequest{
 		Deployment: testbed.Deployment, Epoch: s.opened.Epoch, Announcement: s.digest[:], Device: device,
-		Credential: s.credential,
+		Credential: s.credential, Nonces: []uint32{seal.Nonce()},
+	}
+}
+
+// further asks for these devices, too.
+func further(devices ...uint32) func(*wire.EnrolRequest) {
+	return func(r *wire.EnrolRequest) {
+		r.Further = devices
+		for range devices {
+			r.Nonces = append(r.Nonces, seal.Nonce())
+		}
 	}
 }
 
@@ -198,21 +207,11 @@ func (s *scene) askRaw(signed []byte) *wire.EnrolReply {
 	s.t.Helper()
 	r, err := wire.SealRequest(signed, s.ShufflerKey.Public(), testbed.Deployment)
 	s.must(err)
-	b, err := s.devices.Enrol(s.Context(), r.Sealed)
+	b, err := s.devices.Enrolment.Enrol(s.Context(), r.Sealed)
 	s.must(err)
 	opened, err := r.OpenReply(b, s.Shuffler.Public())
 	s.must(err)
 	reply, err := wire.OpenEnrolReply(opened, s.Shuffler.Public(), wire.RequestDigest(signed))
-	s.must(err)
-	return reply
-}
-
-// askClear is askRaw as hosts of earlier versions ask: in the clear.
-func (s *scene) askClear(signed []byte) *wire.EnrolReply {
-	s.t.Helper()
-	b, err := s.devices.Enrol(s.Context(), signed)
-	s.must(err)
-	reply, err := wire.OpenEnrolReply(b, s.Shuffler.Public(), wire.RequestDigest(signed))
 	s.must(err)
 	return reply
 }
@@ -234,7 +233,7 @@ func (s *scene) enrol(n int) {
 // not matter here.
 func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 	s.t.Helper()
-	sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest, s.opened.Plan.Labelled)
+	sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest)
 	s.must(err)
 	var bits []byte
 	for i, e := range s.opened.Encodings {
@@ -273,7 +272,7 @@ func (s *scene) sendTo(epoch uint64, round uint32, envelope []byte) {
 	s.reports = append(s.reports, envelope)
 	id := fmt.Sprintf("m%d", len(s.reports)) // a fresh id: the broker does not take it for a repetition
 	s.mu.Unlock()
-	s.must(s.devices.PublishReport(s.Context(), epoch, round, id, envelope))
+	s.must(s.devices.Reports.PublishReport(s.Context(), epoch, round, id, envelope))
 }
 
 // manifest waits for a round's manifest.
@@ -281,7 +280,7 @@ func (s *scene) manifest(epoch uint64, round uint32) *wire.Manifest {
 	s.t.Helper()
 	var m *wire.Manifest
 	s.eventually("released or destroyed", func() bool {
-		signed, err := s.analyzer.ReadManifest(s.Context(), epoch, round)
+		signed, err := s.analyzer.Mixed.ReadManifest(s.Context(), epoch, round)
 		if errors.Is(err, bus.ErrGone) {
 			return false
 		}
@@ -307,7 +306,7 @@ func (s *scene) finished() {
 // left returns the bytes of all chunks of a round that are in the stream.
 func (s *scene) left(epoch uint64, round uint32) (chunks [][]byte) {
 	s.t.Helper()
-	s.must(s.analyzer.ReadChunks(s.Context(), epoch, round, func(_ uint32, payload []byte) error {
+	s.must(s.analyzer.Mixed.ReadChunks(s.Context(), epoch, round, func(_ uint32, payload []byte) error {
 		chunks = append(chunks, slices.Clone(payload))
 		return nil
 	}))

@@ -1,11 +1,8 @@
 package shuffler
 
 import (
-	"bytes"
 	"strings"
 	"testing"
-
-	"github.com/rs/zerolog"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -13,7 +10,7 @@ import (
 )
 
 // What comes twice, in one process and over a restart, was given to the same wish: nothing is held. Another wish of the
-// device, as an older copy of its state has it, is told so, and so is a wish without a nonce.
+// device, as an older copy of its state has it, is told so.
 func TestARequestThatComesTwiceIsNotHeld(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -29,7 +26,7 @@ func TestARequestThatComesTwiceIsNotHeld(t *testing.T) {
 	}
 	check := func(when string) {
 		t.Helper()
-		for nonce, held := range map[uint32]bool{7: false, 8: true, 0: true} {
+		for nonce, held := range map[uint32]bool{7: false, 8: true} {
 			all := s.ask(3, by(nonce, 9))
 			if r := all.Of(0); !r.Enrolled || r.Slot != 0 || r.Held != held {
 				t.Errorf("%s, wish %d: %+v", when, nonce, r)
@@ -78,15 +75,11 @@ func TestARegistrationThatComesTwiceIsNotHeld(t *testing.T) {
 	var w wishes
 	id := DeviceID{Number: 3}
 	w.grant(id, 7)
-	w.grant(id, 0)
 	for _, other := range []DeviceID{{Number: 4}, {Host: [32]byte{1}, Number: 3}} {
 		if w.granted(other, 7) {
 			t.Errorf("the wish of device %d of one host is taken for that of device %d of host %x", id.Number, other.Number,
 				other.Host[:1])
 		}
-	}
-	if w.granted(id, 0) {
-		t.Error("a request without a nonce is taken for one that came before")
 	}
 	for turns, known := range []bool{true, true, false} {
 		if w.granted(id, 7) != known {
@@ -114,7 +107,7 @@ func TestSealedRequestsAreAnsweredAtOneSize(t *testing.T) {
 	put := func(signed []byte, key *seal.HPKEKey) (*wire.EnrolReply, error) {
 		r, err := wire.SealRequest(signed, key.Public(), testbed.Deployment)
 		s.must(err)
-		b, err := s.devices.Enrol(s.Context(), r.Sealed)
+		b, err := s.devices.Enrolment.Enrol(s.Context(), r.Sealed)
 		s.must(err)
 		if sealed := len(b) == wire.SealedReplySize; sealed != (key == retired || key == s.ShufflerKey) {
 			t.Errorf("an answer of %d bytes", len(b))
@@ -123,7 +116,7 @@ func TestSealedRequestsAreAnsweredAtOneSize(t *testing.T) {
 	}
 	for name, signed := range map[string][]byte{
 		"one":           sign(func(*wire.EnrolRequest) {}),
-		"several":       sign(func(r *wire.EnrolRequest) { r.Further = []uint32{1, 2, 3} }),
+		"several":       sign(further(1, 2, 3)),
 		"another epoch": sign(func(r *wire.EnrolRequest) { r.Epoch = 9 }),
 		"registration":  sign(toRegister),
 		"junk":          []byte("junk"), "nothing": nil,
@@ -144,34 +137,38 @@ func TestSealedRequestsAreAnsweredAtOneSize(t *testing.T) {
 	}
 }
 
-// Hosts of earlier versions ask in the clear and are answered so, which is counted and said once, until the operator
-// wants no such requests.
-func TestRequestsInTheClear(t *testing.T) {
+// A request in the clear is refused, whoever signed it: the broker would read the devices' numbers in it.
+func TestRequestsInTheClearAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, refused := range []bool{false, true} {
-		s := newScene(t)
-		var logged bytes.Buffer
-		s.config.Log, s.config.Sealed = zerolog.New(zerolog.SyncWriter(&logged)), refused
-		s.start()
-		s.open(s.announcement())
-		for device := range uint32(3) {
-			signed, _ := s.Sign(s.request(device), s.host)
-			r := s.askClear(signed)
-			if r.Enrolled == refused || refused && r.Refusal != wire.RefusalUndecryptable {
-				t.Errorf("refused %v: %+v", refused, r)
-			}
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	for device := range uint32(3) {
+		signed, _ := s.Sign(s.request(device), s.host)
+		b, err := s.devices.Enrolment.Enrol(s.Context(), signed)
+		s.must(err)
+		r, err := wire.OpenEnrolReply(b, s.Shuffler.Public(), wire.RequestDigest(signed))
+		if err != nil || r.Enrolled || r.Refusal != wire.RefusalMalformed {
+			t.Errorf("%+v, %v", r, err)
 		}
-		s.must(s.stop())
-		b := s.shuffler.c.Clear.Balance()
-		if b.Received != 3 || b.Released == 3 == refused {
-			t.Errorf("refused %v: %+v", refused, b)
-		}
-		want := 1
-		if refused {
-			want = 0
-		}
-		if n := strings.Count(logged.String(), "asks in the clear"); n != want {
-			t.Errorf("refused %v: said %d times", refused, n)
+	}
+	if f, _ := s.shuffler.Filling(); f.Enrolled != 0 {
+		t.Errorf("%d devices are enrolled", f.Enrolled)
+	}
+}
+
+// A slot or a registration is given to a wish with a nonce only.
+func TestAWishWithoutANonceIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	none := func(r *wire.EnrolRequest) { r.Nonces = nil }
+	for what, r := range map[string]*wire.EnrolReply{
+		"a slot": s.ask(3, none), "a registration": s.ask(3, toRegister, none),
+	} {
+		if r.Enrolled || r.Refusal != wire.RefusalMalformed {
+			t.Errorf("%s: %+v", what, r)
 		}
 	}
 }

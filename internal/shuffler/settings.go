@@ -37,7 +37,7 @@ type Settings struct {
 	Keys      string              `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and shuffler/ are read." required:"true"`
 	State     string              `key:"state" doc:"Folder of the journal, of the transparency log and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
 	MinCohort int                 `key:"min_cohort" doc:"Fewest reports of a release, whatever the analyzer announces. A plan that asks for less is refused."`
-	Memory    int                 `key:"memory" doc:"MiB of memory that mixing takes, whatever the cohort, at least 16. What does not fit stands in the state folder, in a file that only this process can read and that it removes: of a release up to three times the bytes of its reports. What grows with people comes on top: some 150 bytes for each of a cohort, and as many while it is released."`
+	Memory    int                 `key:"memory" doc:"MiB of memory that mixing takes, whatever the cohort, at least 16. What does not fit stands in the state folder, in a file that only this process can read and that it removes: of a release up to three times the bytes of its reports. What grows with people comes on top: some 180 bytes for each of a cohort, and as many while it is released."`
 	Channels  []string            `key:"channels" doc:"Channels whose cohorts this shuffler serves, of shuffle, shares, local and central. A plan of another channel is refused."`
 	Admission AdmissionSettings   `key:"admission"`
 	Audit     AuditSettings       `key:"audit"`
@@ -47,9 +47,8 @@ type Settings struct {
 
 // AdmissionSettings say which devices the shuffler lets into a cohort.
 type AdmissionSettings struct {
-	HostShare      float64 `key:"host_share" doc:"Largest share of a cohort's slots that one host may hold, above 0 and up to 1: the whole slots within it (50 of 101 at 0.5), and at least one. A plan counts how many reports may be dishonest, and one host with most of a cohort can exceed that alone; with several operators set it to no more than the dishonest share that the plans count. Of panels it is the share of the devices that they are drawn from. 1: no limit."`
-	Devices        int     `key:"devices" doc:"Most devices that are ever let in: enrolled in all epochs together or, where there are panels, registered. The shuffler must remember each for ever, so that none takes part more often than it may: in less than a byte for each where hosts have thousands, in some 150 bytes for a host with one. Further devices are refused as capacity; those that are known go on."`
-	ClearEnrolment bool    `key:"clear_enrolment" doc:"Whether requests for enrolment in the clear are answered, as hosts before this version send them: the broker reads the devices' numbers in them. Switch it off once every host is upgraded; riffle_received_total of the item clear_enrolment says whether such requests still come."`
+	HostShare float64 `key:"host_share" doc:"Largest share of a cohort's slots that one host may hold, above 0 and up to 1: the whole slots within it (50 of 101 at 0.5), and at least one. A plan counts how many reports may be dishonest, and one host with most of a cohort can exceed that alone; with several operators set it to no more than the dishonest share that the plans count. Of panels it is the share of the devices that they are drawn from. 1: no limit."`
+	Devices   int     `key:"devices" doc:"Most devices that are ever let in: enrolled in all epochs together or, where there are panels, registered. The shuffler must remember each for ever, so that none takes part more often than it may: in less than a byte for each where hosts have thousands, in some 150 bytes for a host with one. Further devices are refused as capacity; those that are known go on."`
 }
 
 // Validate lists what is wrong.
@@ -116,7 +115,7 @@ shares its own share of the sum, which it computes together with the analyzer; i
 boxes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
 		Defaults: Settings{
 			MinCohort: DefaultMinCohort, Memory: DefaultMemory, Channels: everyChannel(),
-			Admission: AdmissionSettings{HostShare: 1, Devices: DefaultDevices, ClearEnrolment: true},
+			Admission: AdmissionSettings{HostShare: 1, Devices: DefaultDevices},
 			Workers:   worker.DefaultLead(), Broker: role.DefaultBroker(),
 		},
 		OpsListen: "127.0.0.1:9401",
@@ -159,7 +158,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		held func() int64
 	}{
 		{shuffle.Item, held((*Shuffler).HeldMessages)}, {"report", held((*Shuffler).Held)},
-		{"enrolment", nil}, {"clear_enrolment", nil}, {"announcement", nil},
+		{"enrolment", nil}, {"announcement", nil},
 	} {
 		if accounts[a.item], err = outcome.New(env.Metrics, env.Name, a.item, a.held, Reasons()...); err != nil {
 			return nil, err
@@ -196,11 +195,10 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar,
 			Hosts: keys.Bundle.RegistrarParty().Hosts, Identity: keys.Identity, Keys: keys.HPKE,
 			MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
-			Devices: s.Admission.Devices, Sealed: !s.Admission.ClearEnrolment,
-			Channels: s.served(), Retain: s.Audit.Retain, Auditor: keys.Bundle.Auditor,
-			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: conn, Log: env.Log,
+			Devices: s.Admission.Devices, Channels: s.served(), Retain: s.Audit.Retain, Auditor: keys.Bundle.Auditor,
+			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: Over(conn.Streams), Log: env.Log,
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
-			Announcements: accounts["announcement"], Clear: accounts["clear_enrolment"], Steps: steps,
+			Announcements: accounts["announcement"], Steps: steps,
 			Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 		}
 		lead, err := s.lead(env, conn, keys, &c)

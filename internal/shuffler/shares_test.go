@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	counting "github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/role"
@@ -64,7 +65,12 @@ func (s *scene) sharesCounts() ([]wire.ReleaseCounts, error) {
 	participants, err := channel.OpenParticipants(disk, testbed.Deployment, nil)
 	s.must(err)
 	c := &counting.Counting{
-		Deployment: testbed.Deployment, Identity: s.Analyzer, Participants: participants, Broker: s.analyzer,
+		Deployment: testbed.Deployment, Identity: s.Analyzer, Participants: participants,
+		Broker: struct {
+			*bus.MixedStream
+			*bus.PreparedStream
+			*bus.AuditStream
+		}{s.analyzer.Mixed, s.analyzer.Prepared, s.analyzer.Audit},
 		Verifier: reporting.NewVerifier(wire.Party{Deployment: testbed.Deployment, Key: s.Registrar.Public()}),
 		Disk:     disk, Source: entropy.New(), Clock: role.SystemClock(), Log: testbed.Log(),
 	}

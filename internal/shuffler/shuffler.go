@@ -49,7 +49,6 @@ type Config struct {
 	MinCohort  int              // fewest reports of a release, whatever is announced
 	HostShare  float64          // largest share of a cohort's slots that one host may hold; 0: 1, all of them
 	Devices    int              // the most devices that are remembered; 0: DefaultDevices
-	Sealed     bool             // requests for enrolment in the clear are refused
 	Channels   []plan.Channel   // whose cohorts are served; nil: every one
 	StateDir   string           // folder of journal, log and disk where these are nil; it belongs to one process
 	Journal    Journal          // nil: the file "journal" in StateDir
@@ -70,7 +69,6 @@ type Config struct {
 	// Further accounts, made with Reasons, and times, made with Steps. All may be nil.
 	Messages      *outcome.Outcomes // the channel's messages in admitted reports
 	Announcements *outcome.Outcomes
-	Clear         *outcome.Outcomes // requests for enrolment in the clear, which hosts of earlier versions send
 	Steps         *role.Steps
 	// Notice hears of a condition of readiness, by name, that is met (nil) or not. May be nil.
 	Notice func(condition string, err error)
@@ -96,7 +94,6 @@ type Shuffler struct {
 	c         Config
 	envelopes *envelopes
 	requests  *seal.RequestOpener
-	cleartext sync.Once         // the first request in the clear is said
 	admitted  *wire.Credentials // that the registrar admits
 	channels  map[plan.Channel]channel.Mixing
 	journal   Journal

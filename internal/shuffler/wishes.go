@@ -15,7 +15,7 @@ import (
 // below 2^-34 for each that is asked about.
 type wishes [2]map[uint64]struct{}
 
-// wish is the number of a device's wish with a nonce other than 0.
+// wish is the number of a device's wish with this nonce.
 func wish(id DeviceID, nonce uint32) uint64 {
 	b := append(make([]byte, 0, len(id.Host)+8), id.Host[:]...)
 	b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, id.Number), nonce)
@@ -23,12 +23,8 @@ func wish(id DeviceID, nonce uint32) uint64 {
 	return binary.BigEndian.Uint64(digest[:])
 }
 
-// granted tells whether what a device has was given to this very wish. The wishes of earlier versions' hosts have no
-// nonce, and are not known.
+// granted reports whether what a device has was given to this very wish.
 func (w *wishes) granted(id DeviceID, nonce uint32) bool {
-	if nonce == 0 {
-		return false
-	}
 	_, now := w[0][wish(id, nonce)]
 	_, before := w[1][wish(id, nonce)]
 	return now || before
@@ -36,9 +32,6 @@ func (w *wishes) granted(id DeviceID, nonce uint32) bool {
 
 // grant remembers a wish to which a slot or a registration is given.
 func (w *wishes) grant(id DeviceID, nonce uint32) {
-	if nonce == 0 {
-		return
-	}
 	if w[0] == nil {
 		w[0] = map[uint64]struct{}{}
 	}

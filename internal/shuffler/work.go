@@ -45,7 +45,7 @@ number of workers may be started and ended at any time. The shuffler itself need
 
 func workerOf(env *role.Env, conn *bus.Conn, deployment string, keys []*seal.HPKEKey) (*Worker, error) {
 	return NewWorker(WorkerConfig{
-		Deployment: deployment, Keys: keys, Bus: conn, Log: env.Log,
+		Deployment: deployment, Keys: keys, Bus: WorkerOver(conn.Streams), Log: env.Log,
 		Source: func() protocol.Source { return entropy.New() },
 	})
 }

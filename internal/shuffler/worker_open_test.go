@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -37,7 +38,9 @@ func TestAMembersReportIsTheAdmittedOne(t *testing.T) {
 	s.start()
 	s.open(s.announcement())
 	s.enrol(3)
-	r := &channel.Release{Epoch: 1, Layout: channel.Layout{Messages: s.opened.ReportMessages()}}
+	layout, err := s.shuffler.channels[plan.Shuffle].Layout(s.opened)
+	s.must(err)
+	r := &channel.Release{Epoch: 1, Layout: layout}
 	reports := [][]byte{s.report(0), s.report(1), s.report(2)}
 	for i, sequence := range []uint64{5, 7} {
 		_, digest, err := s.shuffler.envelopes.open(reports[i], 1, 0, r.Layout)

@@ -211,12 +211,12 @@ func bitPair() (*seal.BitSealer, *seal.BitOpener, []byte, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	sealer, err := seal.NewBitSealer(key.Public(), [32]byte{}, true)
+	sealer, err := seal.NewBitSealer(key.Public(), [32]byte{})
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	message, err := sealer.AppendSeal(nil, 0, 1, true)
-	return sealer, seal.NewBitOpener(key, [32]byte{}, true), message, err
+	return sealer, seal.NewBitOpener(key, [32]byte{}), message, err
 }
 
 // allCores is the wall time that the machine takes for sealing and opening one bit message when all cores do nothing

@@ -38,8 +38,8 @@ func (o *openBits) counts(ctx context.Context, payloads [][]byte, server protoco
 		mixed[i] = [seal.BitSize]byte(messages[i*seal.BitSize:])
 	}
 	protocol.Permute(mixed, system{})
-	seen, tally := make(map[[seal.BitSize]byte]struct{}, len(mixed)), shuffle.NewTally(o.a.Encodings, o.a.Plan.Labelled)
-	opener := seal.NewBitOpener(o.analyzer, o.digest, o.a.Plan.Labelled)
+	seen, tally := make(map[[seal.BitSize]byte]struct{}, len(mixed)), shuffle.NewTally(o.a.Encodings)
+	opener := seal.NewBitOpener(o.analyzer, o.digest)
 	for i := range mixed {
 		seen[mixed[i]] = struct{}{}
 		tally.Open(opener, mixed[i][:])

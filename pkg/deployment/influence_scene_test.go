@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/channel"
@@ -22,15 +21,8 @@ import (
 // honestPeople report in every round of these tests: enough that no count is cut to what all reports can make.
 const honestPeople = 24
 
-// attack is what one dishonest device reports: for each coordinate, release by release, so many ones, and in shuffle so
-// many bits.
-type attack struct{ ones, bits []int }
-
-// unlabelled stands for the channel shuffle in a deployment that was begun before bit messages had labels.
-const unlabelled plan.Channel = "shuffle without labels"
-
-// ways are those in which devices report.
-func ways() []plan.Channel { return append(plan.Channels(), unlabelled) }
+// attack is what one dishonest device reports: for each coordinate, release by release, so many ones.
+type attack []int
 
 // scene is a round in one channel from sealed reports to sums, with dishonest devices.
 type scene struct {
@@ -54,10 +46,6 @@ func made[T any](v T, err error) T {
 // decisions, with so many dishonest reports expected.
 func newScene(t *testing.T, c plan.Channel, people, dishonest int) *scene {
 	t.Helper()
-	labelled := c == plan.Shuffle
-	if c == unlabelled {
-		c = plan.Shuffle
-	}
 	first, second := uint32(8), uint32(3)
 	if c == plan.Central {
 		first, second = 0, 0
@@ -82,7 +70,7 @@ func newScene(t *testing.T, c plan.Channel, people, dishonest int) *scene {
 		analyzer: made(seal.NewHPKEKey(seedOf(5)))}
 	s.a = &plan.Announcement{
 		Deployment: "influence", Epoch: 1, Encodings: encodings, AnalyzerKey: s.analyzer.Public(),
-		Plan:   plan.Plan{Channel: c, Labelled: labelled, Rounds: []plan.Round{{Releases: releases}}, Decisions: 3},
+		Plan:   plan.Plan{Channel: c, Rounds: []plan.Round{{Releases: releases}}, Decisions: 3},
 		Cohort: plan.Cohort{Size: uint32(people), Minimum: 10, MaxDishonest: uint32(dishonest)},
 	}
 	return s
@@ -102,14 +90,14 @@ func (s *scene) honest() (vectors [][]float64) {
 }
 
 // sums are those of so many honest people, the same ones at every call, and of the attackers, as the analyzer decodes
-// them. odd is how many bits exceed their coordinates' numbers.
-func (s *scene) sums(honest int, attackers []attack) (sums [][]float64, odd int) {
+// them.
+func (s *scene) sums(honest int, attackers []attack) (sums [][]float64) {
 	s.Helper()
 	s.people = rand.NewChaCha8([32]byte{17})
 	var ones [][]uint64
 	switch s.a.Plan.Channel {
 	case plan.Shuffle:
-		ones, odd = s.shuffled(honest, attackers)
+		ones = s.shuffled(honest, attackers)
 	case plan.Shares:
 		ones = s.shared(honest, attackers)
 	default:
@@ -122,12 +110,12 @@ func (s *scene) sums(honest int, attackers []attack) (sums [][]float64, odd int)
 	for _, sum := range made(deployment.Sums(s.a, counts)) {
 		sums = append(sums, sum.Values)
 	}
-	return sums, odd
+	return sums
 }
 
-func (s *scene) shuffled(honest int, attackers []attack) ([][]uint64, int) {
-	d := made(shuffle.NewDevice(s.a.Encodings, s.a.AnalyzerKey, s.digest, s.a.Plan.Labelled))
-	sealer := made(seal.NewBitSealer(s.a.AnalyzerKey, s.digest, s.a.Plan.Labelled))
+func (s *scene) shuffled(honest int, attackers []attack) [][]uint64 {
+	d := made(shuffle.NewDevice(s.a.Encodings, s.a.AnalyzerKey, s.digest))
+	sealer := made(seal.NewBitSealer(s.a.AnalyzerKey, s.digest))
 	var messages []byte
 	for range honest {
 		messages = made(d.Append(messages, channel.Sender{}, s.honest(), s.people))
@@ -136,32 +124,34 @@ func (s *scene) shuffled(honest int, attackers []attack) ([][]uint64, int) {
 		before, j := len(messages), 0
 		for r, e := range s.a.Encodings {
 			for c := range e.Coordinates {
-				messages = made(sealer.AppendSealRun(messages, uint8(r), uint16(c), of.bits[j], of.ones[j]))
+				messages = made(sealer.AppendSealRun(messages, uint8(r), uint16(c), e.MessagesAt(c), of[j]))
 				j++
 			}
 		}
 		if len(messages)-before != d.Size() {
 			s.Fatalf("an attacker's payload has %d bytes: the shuffler refuses all but %d", len(messages)-before, d.Size())
 		}
-		if s.a.Plan.Labelled {
-			if err := shuffle.CheckLabels(messages[before:], shuffle.LabelsOf(s.a.Encodings)); err != nil {
-				s.Fatalf("the shuffler refuses an attacker's payload: %v", err)
-			}
+		if err := shuffle.CheckLabels(messages[before:], shuffle.LabelsOf(s.a.Encodings)); err != nil {
+			s.Fatalf("the shuffler refuses an attacker's payload: %v", err)
 		}
 	}
-	if s.a.Plan.Labelled && len(attackers) > 0 { // all bits on one coordinate are no report
+	if len(attackers) > 0 { // all bits on one coordinate are no report
 		payload := made(sealer.AppendSealRun(nil, 0, 0, s.a.ReportMessages(), s.a.ReportMessages()))
 		if err := shuffle.CheckLabels(payload, shuffle.LabelsOf(s.a.Encodings)); !errors.Is(err, wire.ErrLabels) {
 			s.Errorf("all bits on one coordinate: %v, want ErrLabels", err)
 		}
 	}
-	t := shuffle.NewTally(s.a.Encodings, s.a.Plan.Labelled)
-	t.Open(seal.NewBitOpener(s.analyzer, s.digest, s.a.Plan.Labelled), messages)
+	t := shuffle.NewTally(s.a.Encodings)
+	t.Open(seal.NewBitOpener(s.analyzer, s.digest), messages)
 	none := make([]uint64, len(s.a.Encodings))
 	if err := t.Complete(uint64(honest+len(attackers)), none); err != nil {
 		s.Fatalf("the analyzer refuses the round: %v", err)
 	}
-	return t.Counts(uint64(honest+len(attackers)), none)
+	ones, odd := t.Counts(uint64(honest+len(attackers)), none)
+	if odd != 0 {
+		s.Fatalf("%d bits too many", odd)
+	}
+	return ones
 }
 
 // liar is the announcement with encodings of the same sizes in which a vector of whole numbers is its own entries.
@@ -182,7 +172,7 @@ func (s *scene) vectors(of attack) (vectors [][]float64) {
 	for _, e := range s.a.Encodings {
 		var x []float64
 		for range e.Coordinates {
-			x = append(x, float64(of.ones[j]))
+			x = append(x, float64(of[j]))
 			j++
 		}
 		vectors = append(vectors, x)
@@ -287,34 +277,18 @@ func (s *scene) own() (own []int) {
 	return own
 }
 
-// strongest are attacks of k devices that together put as many ones as the channel lets pass on one coordinate of all,
-// or on every one where coordinates do not share bits; at < 0 puts none anywhere.
-func (s *scene) strongest(k, at int) (all []attack) {
-	own := s.own()
-	spare := int(s.a.Cohort.MaxDishonest) * s.a.ReportMessages() // bits too many on their coordinate
+// strongest are attacks of k devices that put as many ones as the channel lets pass on every coordinate, or none.
+func (s *scene) strongest(k int, most bool) (all []attack) {
 	for range k {
-		of := attack{ones: make([]int, len(own)), bits: slices.Clone(own)}
+		of := make(attack, len(s.own()))
 		switch {
-		case s.a.Plan.Channel == plan.Shuffle && !s.a.Plan.Labelled:
-			if at < 0 {
-				break
-			}
-			for j := range own {
-				if n := min(own[j], spare); j != at { // bits of another coordinate, as long as they are not noticed
-					of.bits[j], of.bits[at], spare = own[j]-n, of.bits[at]+n, spare-n
-				}
-			}
-			of.ones[at] = of.bits[at]
+		case !most:
 		case s.a.Plan.Channel == plan.Shares:
-			for j := range own {
-				if at >= 0 {
-					of.ones[j] = 1<<s.a.EntryBits() - 1
-				}
+			for j := range of {
+				of[j] = 1<<s.a.EntryBits() - 1
 			}
 		default:
-			if at >= 0 {
-				copy(of.ones, own)
-			}
+			copy(of, s.own())
 		}
 		all = append(all, of)
 	}

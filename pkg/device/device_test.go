@@ -128,7 +128,8 @@ func TestAnswers(t *testing.T) {
 		t.Error("an answer to nothing")
 	}
 	request := must(d.Enrol(start))
-	if _, err := d.Answer(f.reply([]byte("another"), wire.EnrolReply{Enrolled: true}), start); err == nil {
+	another := must(wire.SealRequest([]byte("another"), f.shufflerKey.Public(), deployment))
+	if _, err := d.Answer(f.reply(another.Sealed, wire.EnrolReply{Enrolled: true}), start); err == nil {
 		t.Error("the reply to another request is taken")
 	}
 	if s := d.Status().Ledger.State(1); s != privacy.Asked {

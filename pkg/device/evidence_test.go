@@ -144,12 +144,14 @@ func TestRepliesToRegistrations(t *testing.T) {
 	}
 	request := must(d.Register())
 	pool, draw := f.statements(a, true, nil)
+	other := must(f.asked(request).SealReply(sign(&wire.EnrolReply{Request: make([]byte, 32), Enrolled: true},
+		f.shuffler)))
 	for name, reply := range map[string][]byte{
 		"a slot":          f.reply(request, wire.EnrolReply{Enrolled: true, Slot: 1}),
 		"a time":          f.reply(request, wire.EnrolReply{Enrolled: true, ReportAfter: 1e9}),
 		"a commitment":    f.reply(request, wire.EnrolReply{Enrolled: true, Commitment: make([]byte, 32)}),
 		"a pool":          f.reply(request, wire.EnrolReply{Enrolled: true, Pool: pool, Draw: draw}),
-		"another request": f.reply(request[1:], wire.EnrolReply{Enrolled: true}),
+		"another request": other,
 		"another key":     f.replyBy(f.analyzer, request, wire.EnrolReply{Enrolled: true}),
 	} {
 		if _, _, err := d.Registered(reply); err == nil || d.state.Registered() {

@@ -123,14 +123,10 @@ func (f *fixture) reply(request []byte, r wire.EnrolReply) []byte {
 
 // replyBy is reply, signed by another than the shuffler.
 func (f *fixture) replyBy(by *seal.Identity, request []byte, r wire.EnrolReply) []byte {
-	signed, sealed := request, func(b []byte) ([]byte, error) { return b, nil }
-	if wire.IsSealedRequest(request) {
-		o := f.asked(request)
-		signed, sealed = o.Signed, o.SealReply
-	}
-	digest := wire.RequestDigest(signed)
+	o := f.asked(request)
+	digest := wire.RequestDigest(o.Signed)
 	r.Request = digest[:]
-	return must(sealed(sign(&r, by)))
+	return must(o.SealReply(sign(&r, by)))
 }
 
 // asked is a request as the shuffler opens it.
@@ -160,7 +156,7 @@ func (f *fixture) bits(bits []byte, a *plan.Announcement) (ones, seen [][]uint64
 		ones = append(ones, make([]uint64, len(e.Coordinates)))
 		seen = append(seen, make([]uint64, len(e.Coordinates)))
 	}
-	opener := seal.NewBitOpener(f.analyzerKey, digestOf(a), a.Plan.Labelled)
+	opener := seal.NewBitOpener(f.analyzerKey, digestOf(a))
 	for at := 0; at < len(bits); at += seal.BitSize {
 		release, coordinate, one, err := opener.Open(bits[at : at+seal.BitSize])
 		if err != nil {

@@ -61,11 +61,6 @@ type Plan struct {
 	Delta     float64 // claimed; in (0, 1)
 	TailDelta float64 // part of Delta that each coordinate of each release spends on noise tails; in (0, Delta]
 	Channel   Channel // one of Channels, the same in all epochs of a deployment
-	// Labelled says how bit messages look, in Shuffle; false in every other channel. Where it is true each says in the
-	// clear which release and coordinate it is of, so that the shuffler refuses a report that does not have exactly the
-	// planned number of bits for each. Where it is false, as in deployments that were begun before this format, a message
-	// says so under the seal, and a dishonest device may spend all bits of its report on one coordinate (Influence).
-	Labelled bool
 	// Curator is what the analyzer releases where devices send it their records: then there is one release, of
 	// statistic.Row, and TailDelta is 0. Nil in every other plan.
 	Curator *Curator
@@ -204,6 +199,6 @@ func (p *Panel) Equal(q *Panel) bool {
 func (p Plan) Equal(q Plan) bool {
 	return p.Channel == q.Channel && p.Epsilon == q.Epsilon && p.Delta == q.Delta && p.TailDelta == q.TailDelta &&
 		p.Curator.Equal(q.Curator) && p.Panel.Equal(q.Panel) && p.Decisions == q.Decisions &&
-		p.Records == q.Records && p.Period == q.Period && p.Labelled == q.Labelled &&
+		p.Records == q.Records && p.Period == q.Period &&
 		slices.EqualFunc(p.Rounds, q.Rounds, func(a, b Round) bool { return slices.Equal(a.Releases, b.Releases) })
 }

@@ -29,7 +29,7 @@ func DefaultTermsFor(c Channel) Terms {
 	t := Terms{
 		Epsilon: DefaultEpsilon, Delta: DefaultDelta, DropOut: DefaultDropOut,
 		DishonestReports: DefaultDishonestReports, MinCohort: DefaultMinCohort, MaxMessages: ByCoordinates,
-		MaxShift: DefaultMaxShift, Channel: c, Labelled: c == Shuffle,
+		MaxShift: DefaultMaxShift, Channel: c,
 	}
 	if c != Shuffle {
 		t.MaxMessages, t.MaxShift = 0, 0

@@ -23,17 +23,11 @@ import (
 //	shuffle  k (L + b): the shuffler refuses a report with other labels (shuffle.CheckLabels), and the analyzer a bit
 //	         under another label than it was sealed with (seal.BitOpener)
 //
-// In a deployment of shuffle that was begun before labels (Plan.Labelled), it is min(k T, k (L + b) + m T), where T is
-// ReportMessages and m is Cohort.MaxDishonest: there the coordinate of a bit is sealed with it. The shuffler admits T bits
-// of a device and cannot see what they are for, so that all of them may be for one coordinate. The analyzer refuses a
-// round in which more than m T bits exceed their coordinates' numbers or do not open, so that k devices can spend at most
-// m T such bits together.
-//
 // In every channel a count above what all reports and servers can make together is cut to that: n (L + b) + S.
 //
 // Proof of Least and Most: e and the sum over devices are independent of what others report, up to the cut, which moves
-// a count towards what it was without the devices. Both ends are reached, the upper one as long as nothing is cut. With
-// labels, message i of an admitted report has the label of place i, so that L + b messages of a device have that of the
+// a count towards what it was without the devices. Both ends are reached, the upper one as long as nothing is cut. In
+// shuffle, message i of an admitted report has the label of place i, so that L + b messages of a device have that of the
 // coordinate, and each adds 0 or 1 to it: 0 where it does not open. It adds to no other coordinate, since it opens under
 // its own label only. So e is any number from 0 to L + b, on every coordinate independently of the others.
 type Influence struct {
@@ -42,7 +36,7 @@ type Influence struct {
 	// Least and Most are by coordinate what the devices together add to the sum.
 	Least, Most []float64
 	// Distance bounds how far apart, in the Euclidean norm, two sums can be that differ in what the devices report.
-	// Without the cut it is reached, in shuffle without labels for k <= m and two or more coordinates.
+	// Without the cut it is reached.
 	Distance float64
 	// Honest is by coordinate the most by which as many honest devices can move the sum, apart from their noise: K_max
 	// times the width of the range that their values are clamped to.
@@ -88,20 +82,15 @@ func (a *Announcement) Influence(devices int, reports uint32) ([]Influence, erro
 		i := Influence{Statistic: a.Releases()[r].Statistic, Devices: devices,
 			Deviation: decisions * math.Sqrt(e.Variance(uint64(reports), server)[0])}
 		mean := float64(e.NoiseBits) * e.Bias.Float()
-		squares, largest := 0.0, 0.0
+		squares := 0.0
 		for j, c := range e.Coordinates {
 			most := min(of.entries(e, j, devices), float64(reports)*float64(e.MessagesAt(j))+float64(server))
 			least := k * (decisions*c.Offset - mean*unit)
 			i.Least, i.Most = append(i.Least, least), append(i.Most, least+most*unit)
 			i.Honest = append(i.Honest, k*float64(c.Levels)*unit)
-			squares, largest = squares+most*most, max(largest, most)
+			squares += most * most
 		}
 		i.Distance = math.Sqrt(squares) * unit
-		if of.unlabelled {
-			// Entries are not negative, no larger than the largest, and k T in sum, so that the norm of all of them is at most
-			// the root of the product; that of a difference of two is at most the root of both squares.
-			i.Distance = min(i.Distance, math.Sqrt(2*largest*k*float64(of.messages))*unit)
-		}
 		all[r] = i
 	}
 	return all, nil
@@ -138,30 +127,19 @@ func (a *Announcement) StateInfluence(reports uint32) (all []StatedInfluence, wo
 
 // limits are what a channel enforces of a report.
 type limits struct {
-	channel    Channel
-	unlabelled bool   // Plan.unlabelled
-	dishonest  uint32 // Cohort.MaxDishonest
-	entryBits  int    // of the round, where devices send numbers
-	messages   int    // of a report, in Shuffle
+	channel   Channel
+	entryBits int // of the round, where devices send numbers
 }
 
 // limits are those of the announced round.
 func (a *Announcement) limits() limits {
-	return limits{a.Plan.Channel, a.Plan.unlabelled(), a.Cohort.MaxDishonest, a.EntryBits(), a.ReportMessages()}
+	return limits{a.Plan.Channel, a.EntryBits()}
 }
-
-// unlabelled says whether bit messages have no labels.
-func (p Plan) unlabelled() bool { return p.Channel == Shuffle && !p.Labelled }
 
 // entries is the most that so many devices together can make the analyzer count on coordinate j: see Influence.
 func (l limits) entries(e protocol.Encoding, j, devices int) float64 {
-	k, own := float64(devices), float64(e.MessagesAt(j))
-	switch {
-	case l.channel == Shares:
-		return k * (math.Ldexp(1, l.entryBits) - 1)
-	case l.unlabelled:
-		report := float64(l.messages)
-		return min(k*report, k*own+float64(l.dishonest)*report)
+	if l.channel == Shares {
+		return float64(devices) * (math.Ldexp(1, l.entryBits) - 1)
 	}
-	return k * own
+	return float64(devices) * float64(e.MessagesAt(j))
 }

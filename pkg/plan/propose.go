@@ -15,10 +15,8 @@ import (
 // Terms are the analyzer's choices for every plan of a deployment. They are public.
 type Terms struct {
 	Channel Channel `json:"channel"` // empty: Shuffle
-	// Labelled is Plan.Labelled, where the channel has bit messages.
-	Labelled bool    `json:"labelled,omitempty"`
-	Epsilon  float64 `json:"epsilon"` // bound of the guarantee for all rounds of an epoch together; positive
-	Delta    float64 `json:"delta"`   // of that guarantee; in (0, 1)
+	Epsilon float64 `json:"epsilon"` // bound of the guarantee for all rounds of an epoch together; positive
+	Delta   float64 `json:"delta"`   // of that guarantee; in (0, 1)
 	// share of a cohort that may drop out without its release being destroyed, in [0, 1)
 	DropOut   float64 `json:"drop_out"`
 	Dishonest float64 `json:"dishonest"` // share of a cohort whose noise is not counted, in [0, 1)
@@ -61,7 +59,7 @@ const ByCoordinates = -1
 // The limit of ByCoordinates is LeastMessages up to 4 dimensions and MessagesPerCoordinate from 5 dimensions on.
 // LeastMessages cost a person 8 kB and about 10 ms, so fewer would save nothing that matters. MessagesPerCoordinate
 // keeps the noise at 0.9 to 1.4 times a trusted curator's variance up to 36 dimensions, near that of 5 dimensions, for
-// the cohorts that 5000 people are divided into (the table in README). A coordinate costs the same number of messages
+// the cohorts that 5000 people are divided into (riffle plan --dim D). A coordinate costs the same number of messages
 // in every dimension, because cohorts grow with the dimension. In very large cohorts more messages would still help.
 const (
 	LeastMessages         = 150
@@ -182,7 +180,7 @@ func (p *Proposer) proposal(
 	cohort := Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort),
 		MaxDishonest: uint32(request.MaxDishonest)}
 	announced := Plan{Epsilon: t.Epsilon, Delta: t.Delta, TailDelta: details.TailDelta,
-		Channel: t.Channel, Labelled: t.Labelled && t.Channel == Shuffle}
+		Channel: t.Channel}
 	t.panel(&announced)
 	k := 0
 	for _, round := range step.Statistics {

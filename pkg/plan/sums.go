@@ -216,19 +216,15 @@ func (p *Proposal) keep(step learner.Step, t Terms) error {
 	p.Details.Guarantee, p.Details.Epsilon, p.Details.Delta = g, g.Epsilon(t.Delta), t.Delta
 	k := 0
 	for i, round := range p.Plan.Rounds {
-		messages := 0
-		for _, rel := range p.Details.Releases[k : k+len(round.Releases)] {
-			messages += rel.Encoding.Messages()
-		}
 		for j, r := range round.Releases {
 			rel := &p.Details.Releases[k]
 			k++
 			variance := rel.Encoding.Variance(uint64(p.Cohort.Size), r.ServerNoise())[0]
 			rel.Deviation, rel.VarianceRatio = math.Sqrt(variance), variance/(rel.Central*rel.Central)
 			rel.ServerNoise = max(r.ShufflerNoise, r.AnalyzerNoise)
-			of := limits{t.Channel, p.Plan.unlabelled(), p.Cohort.MaxDishonest, p.Details.EntryBits, messages}
+			of := limits{t.Channel, p.Details.EntryBits}
 			if i == step.Round {
-				of.entryBits, of.messages = a.EntryBits(), a.ReportMessages()
+				of.entryBits = a.EntryBits()
 				rel.Encoding = p.Encodings[j]
 			}
 			rel.Poison = slices.Max(poison(of, rel.Encoding, r.ServerNoise(), p.Cohort.Size))

@@ -15,12 +15,11 @@ const (
 	// big endian).
 	LabelSize = 3
 	bitPlain  = LabelSize + 1
-	// BitSize is the length in bytes of every bit message, in both formats: the encapsulated key, the label, the bit, and
-	// the tag of the AEAD.
+	// BitSize is the length in bytes of every bit message: the encapsulated key, the label, the bit, and the tag of the
+	// AEAD.
 	BitSize = EncapsulatedSize + bitPlain + tagSize
-	// Each of these starts the info string of bit messages of one format; the announcement's digest follows.
-	bitDomain      = "riffle/v1/bit"          // the label is encrypted with the bit
-	labelledDomain = "riffle/v1/labelled-bit" // the label is in the clear, and is associated data
+	// bitDomain starts the info string of bit messages; the announcement's digest follows.
+	bitDomain = "riffle/v1/labelled-bit"
 )
 
 var (
@@ -42,18 +41,16 @@ var (
 type BitSealer struct {
 	receiver x25519.Key
 	schedule *schedule
-	labelled bool
 }
 
-// NewBitSealer prepares sealing to the analyzer's HPKE public key. context is the digest of the round's announcement,
-// and labelled says whether labels stand in the clear (plan.Plan.Labelled). It returns ErrKey for a key that is not 32
-// bytes long or is of low order.
-func NewBitSealer(analyzer []byte, context [32]byte, labelled bool) (*BitSealer, error) {
+// NewBitSealer prepares sealing to the analyzer's HPKE public key. context is the digest of the round's announcement. It
+// returns ErrKey for a key that is not 32 bytes long or is of low order.
+func NewBitSealer(analyzer []byte, context [32]byte) (*BitSealer, error) {
 	receiver, err := publicKey(analyzer)
 	if err != nil {
 		return nil, fmt.Errorf("analyzer's HPKE key: %w", err)
 	}
-	return &BitSealer{receiver, newSchedule(bitInfo(context, labelled)), labelled}, nil
+	return &BitSealer{receiver, newSchedule(bitInfo(context))}, nil
 }
 
 // AppendSeal appends one bit message of BitSize bytes to dst: the bit of one coordinate (from 0) of one release (its
@@ -99,34 +96,28 @@ func (s *BitSealer) AppendSealRun(
 		dst = append(dst, w.encapsulated[:]...)
 		dst = dst[:len(dst)+bitPlain+tagSize]
 		to := dst[len(dst)-bitPlain-tagSize:]
-		if s.labelled {
-			copy(to, plain[:LabelSize])
-			w.sealShort(to[LabelSize:], plain[LabelSize:], to[:LabelSize])
-		} else {
-			w.sealShort(to, plain[:], nil)
-		}
+		copy(to, plain[:LabelSize])
+		w.sealShort(to[LabelSize:], plain[LabelSize:], to[:LabelSize])
 	}
 	return dst, nil
 }
 
-// Label is where the label of a labelled bit message stands, which has BitSize bytes. Whoever writes to it breaks the
-// message.
+// Label is the label within a bit message, which has BitSize bytes. Whoever writes to it breaks the message.
 func Label(message []byte) []byte { return message[EncapsulatedSize:][:LabelSize:LabelSize] }
 
 // BitOpener decrypts the bit messages of one round. It is safe for concurrent use.
 type BitOpener struct {
 	key      *HPKEKey
 	schedule *schedule
-	labelled bool
 }
 
-// NewBitOpener prepares opening with the analyzer's HPKE key. context and labelled are those of NewBitSealer.
-func NewBitOpener(analyzer *HPKEKey, context [32]byte, labelled bool) *BitOpener {
-	return &BitOpener{analyzer, newSchedule(bitInfo(context, labelled)), labelled}
+// NewBitOpener prepares opening with the analyzer's HPKE key. context is that of NewBitSealer.
+func NewBitOpener(analyzer *HPKEKey, context [32]byte) *BitOpener {
+	return &BitOpener{analyzer, newSchedule(bitInfo(context))}
 }
 
 // Open decrypts one bit message. Errors: ErrSize, ErrOpen, ErrPlaintext. With the last two, release and coordinate are
-// those of the label where it is in the clear, and 0 where it is not.
+// still those of the label.
 func (o *BitOpener) Open(message []byte) (release uint8, coordinate uint16, one bool, err error) {
 	if len(message) != BitSize {
 		return 0, 0, false, fmt.Errorf("%w: %d bytes, a bit message has %d", ErrSize, len(message), BitSize)
@@ -155,26 +146,18 @@ func (o *BitOpener) OpenAll(
 
 func (o *BitOpener) open(w *exchange, message []byte) (release uint8, coordinate uint16, one bool, err error) {
 	var plain [bitPlain]byte
-	secret, sealed, aad := plain[:], message[EncapsulatedSize:], []byte(nil)
-	if o.labelled {
-		aad = Label(message)
-		copy(plain[:], aad)
-		secret, sealed = plain[LabelSize:], sealed[LabelSize:]
-	}
-	switch opened := w.receive(o.key, message[:EncapsulatedSize], o.schedule) && w.openShort(secret, sealed, aad); {
+	label, sealed := Label(message), message[EncapsulatedSize+LabelSize:]
+	copy(plain[:], label)
+	switch opened := w.receive(o.key, message[:EncapsulatedSize], o.schedule) &&
+		w.openShort(plain[LabelSize:], sealed, label); {
 	case !opened:
 		err = ErrOpen
 	case plain[LabelSize] > 1:
-		if err = errBit; !o.labelled {
-			clear(plain[:])
-		}
+		err = errBit
 	}
 	return plain[0], binary.BigEndian.Uint16(plain[1:]), err == nil && plain[LabelSize] == 1, err
 }
 
-func bitInfo(context [32]byte, labelled bool) []byte {
-	if labelled {
-		return append([]byte(labelledDomain), context[:]...)
-	}
+func bitInfo(context [32]byte) []byte {
 	return append([]byte(bitDomain), context[:]...)
 }

@@ -27,12 +27,9 @@ func fixedKey(t testing.TB, b byte) *seal.HPKEKey {
 	return k
 }
 
-// formats are those of bit messages: whether they have labels.
-var formats = []bool{false, true}
-
-func sealer(t testing.TB, public []byte, context [32]byte, labelled bool) *seal.BitSealer {
+func sealer(t testing.TB, public []byte, context [32]byte) *seal.BitSealer {
 	t.Helper()
-	s, err := seal.NewBitSealer(public, context, labelled)
+	s, err := seal.NewBitSealer(public, context)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +43,7 @@ func TestBitRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		context := [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "context"))
-		labelled := rapid.Bool().Draw(t, "labelled")
-		s, err := seal.NewBitSealer(key.Public(), context, labelled)
+		s, err := seal.NewBitSealer(key.Public(), context)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +57,7 @@ func TestBitRoundTrip(t *testing.T) {
 		if len(message) != len(prefix)+seal.BitSize || !bytes.HasPrefix(message, prefix) {
 			t.Fatalf("appended %d bytes, want %d", len(message)-len(prefix), seal.BitSize)
 		}
-		r, c, o, err := seal.NewBitOpener(key, context, labelled).Open(message[len(prefix):])
+		r, c, o, err := seal.NewBitOpener(key, context).Open(message[len(prefix):])
 		if err != nil || r != release || c != coordinate || o != one {
 			t.Fatalf("got (%d, %d, %v, %v), want (%d, %d, %v)", r, c, o, err, release, coordinate, one)
 		}
@@ -70,20 +66,15 @@ func TestBitRoundTrip(t *testing.T) {
 
 func TestBitRefusals(t *testing.T) {
 	key, other := fixedKey(t, 1), fixedKey(t, 2)
-	for _, labelled := range formats {
-		bitRefusals(t, key, other, labelled)
-	}
-}
-
-func bitRefusals(t *testing.T, key, other *seal.HPKEKey, labelled bool) {
 	context := [32]byte{7}
-	message, err := sealer(t, key.Public(), context, labelled).AppendSeal(nil, 1, 2, true)
+	message, err := sealer(t, key.Public(), context).AppendSeal(nil, 1, 2, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	opener := seal.NewBitOpener(key, context, labelled)
-	if _, _, _, err := seal.NewBitOpener(key, context, !labelled).Open(message); !errors.Is(err, seal.ErrOpen) {
-		t.Errorf("the other format: %v", err)
+	opener := seal.NewBitOpener(key, context)
+	under := circlSeal(t, key.Public(), append([]byte("riffle/v1/bit"), context[:]...), []byte{0, 1, 2, 1}, nil)
+	if _, _, _, err := opener.Open(under); !errors.Is(err, seal.ErrOpen) {
+		t.Errorf("the label under the seal: %v", err)
 	}
 	for i := range message { // every bit of every byte
 		for bit := range 8 {
@@ -102,10 +93,10 @@ func bitRefusals(t *testing.T, key, other *seal.HPKEKey, labelled bool) {
 	if _, _, _, err := opener.Open(append(bytes.Clone(message), 0)); !errors.Is(err, seal.ErrSize) {
 		t.Errorf("one byte more: %v", err)
 	}
-	if _, _, _, err := seal.NewBitOpener(other, context, labelled).Open(message); !errors.Is(err, seal.ErrOpen) {
+	if _, _, _, err := seal.NewBitOpener(other, context).Open(message); !errors.Is(err, seal.ErrOpen) {
 		t.Errorf("other key: %v", err)
 	}
-	if _, _, _, err := seal.NewBitOpener(key, [32]byte{8}, labelled).Open(message); !errors.Is(err, seal.ErrOpen) {
+	if _, _, _, err := seal.NewBitOpener(key, [32]byte{8}).Open(message); !errors.Is(err, seal.ErrOpen) {
 		t.Errorf("other context: %v", err)
 	}
 	lowOrder := append(make([]byte, 32), message[32:]...)
@@ -113,7 +104,7 @@ func bitRefusals(t *testing.T, key, other *seal.HPKEKey, labelled bool) {
 		t.Errorf("low-order encapsulated key: %v", err)
 	}
 	for name, plain := range map[string][]byte{"bit 2": {0, 0, 0, 2}, "bit 255": {0, 0, 0, 255}} {
-		message := circlBit(t, key.Public(), context, plain, labelled)
+		message := circlBit(t, key.Public(), context, plain)
 		if _, _, _, err := opener.Open(message); !errors.Is(err, seal.ErrPlaintext) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -123,8 +114,8 @@ func bitRefusals(t *testing.T, key, other *seal.HPKEKey, labelled bool) {
 // TestBitMessagesShareNothing: no two messages have an encapsulated key or a ciphertext in common, even of equal bits.
 func TestBitMessagesShareNothing(t *testing.T) {
 	seen := map[string]bool{}
-	for i := range 1000 {
-		s := sealer(t, fixedKey(t, 1).Public(), [32]byte{}, i%2 == 0)
+	for range 1000 {
+		s := sealer(t, fixedKey(t, 1).Public(), [32]byte{})
 		m, err := s.AppendSeal(nil, 0, 0, false)
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +146,7 @@ func TestSealerRefusesKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := seal.NewBitSealer(b, [32]byte{}, true); !errors.Is(err, seal.ErrKey) {
+		if _, err := seal.NewBitSealer(b, [32]byte{}); !errors.Is(err, seal.ErrKey) {
 			t.Errorf("key %q: %v", k, err)
 		}
 		if err := seal.CheckHPKEPublic(b); !errors.Is(err, seal.ErrKey) {
@@ -169,7 +160,7 @@ func TestSealerRefusesKeys(t *testing.T) {
 
 func TestBitConcurrency(t *testing.T) {
 	key := fixedKey(t, 3)
-	s, o := sealer(t, key.Public(), [32]byte{9}, true), seal.NewBitOpener(key, [32]byte{9}, true)
+	s, o := sealer(t, key.Public(), [32]byte{9}), seal.NewBitOpener(key, [32]byte{9})
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
@@ -191,13 +182,8 @@ func TestBitConcurrency(t *testing.T) {
 // TestBitGolden opens stored messages, so that a change of the format fails. The receiver's key is 32 bytes 0x01, the
 // context 32 bytes 0x02. Lines are "ok release coordinate bit hex" or "no hex".
 func TestBitGolden(t *testing.T) {
-	bitGolden(t, "testdata/bit.golden", false)
-	bitGolden(t, "testdata/labelled-bit.golden", true)
-}
-
-func bitGolden(t *testing.T, file string, labelled bool) {
-	opener := seal.NewBitOpener(fixedKey(t, 1), [32]byte(bytes.Repeat([]byte{2}, 32)), labelled)
-	data, err := os.ReadFile(file)
+	opener := seal.NewBitOpener(fixedKey(t, 1), [32]byte(bytes.Repeat([]byte{2}, 32)))
+	data, err := os.ReadFile("testdata/labelled-bit.golden")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,37 +219,25 @@ func bitGolden(t *testing.T, file string, labelled bool) {
 func FuzzBitMessage(f *testing.F) {
 	key := fixedKey(f, 1)
 	context := [32]byte(bytes.Repeat([]byte{2}, 32))
-	var sealers []*seal.BitSealer
-	var openers []*seal.BitOpener
-	for i, labelled := range formats {
-		sealers = append(sealers, sealer(f, key.Public(), context, labelled))
-		openers = append(openers, seal.NewBitOpener(key, context, labelled))
-		m, err := sealers[i].AppendSeal(nil, 1, 258, true)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(m)
-		f.Add(m[:20])
+	s, o := sealer(f, key.Public(), context), seal.NewBitOpener(key, context)
+	m, err := s.AppendSeal(nil, 1, 258, true)
+	if err != nil {
+		f.Fatal(err)
 	}
+	f.Add(m)
+	f.Add(m[:20])
 	f.Add(make([]byte, seal.BitSize))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		opened := 0
-		for i, o := range openers {
-			release, coordinate, one, err := o.Open(data)
-			if err != nil {
-				continue
-			}
-			opened++
-			again, err := sealers[i].AppendSeal(nil, release, coordinate, one)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r, c, b, err := o.Open(again); err != nil || r != release || c != coordinate || b != one {
-				t.Fatal("no round trip")
-			}
+		release, coordinate, one, err := o.Open(data)
+		if err != nil {
+			return
 		}
-		if opened > 1 {
-			t.Fatal("a message opens in both formats")
+		again, err := s.AppendSeal(nil, release, coordinate, one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, c, b, err := o.Open(again); err != nil || r != release || c != coordinate || b != one {
+			t.Fatal("no round trip")
 		}
 	})
 }
@@ -278,7 +252,7 @@ func x25519Pair(private, public, shared, receiver *x25519.Key) {
 // run.
 func BenchmarkSealBit(b *testing.B) {
 	key := fixedKey(b, 1)
-	s := sealer(b, key.Public(), [32]byte{}, true)
+	s := sealer(b, key.Public(), [32]byte{})
 	var private, public, shared, receiver x25519.Key
 	copy(receiver[:], key.Public())
 	private[5] = 7
@@ -298,11 +272,11 @@ func BenchmarkSealBit(b *testing.B) {
 // one run.
 func BenchmarkOpenBit(b *testing.B) {
 	key := fixedKey(b, 1)
-	m, err := sealer(b, key.Public(), [32]byte{}, true).AppendSeal(nil, 0, 1, true)
+	m, err := sealer(b, key.Public(), [32]byte{}).AppendSeal(nil, 0, 1, true)
 	if err != nil {
 		b.Fatal(err)
 	}
-	o := seal.NewBitOpener(key, [32]byte{}, true)
+	o := seal.NewBitOpener(key, [32]byte{})
 	var private, shared, sender x25519.Key
 	copy(private[:], key.Bytes())
 	copy(sender[:], m)

@@ -54,30 +54,24 @@ func circlOpen(t testing.TB, private, info, message, aad []byte) ([]byte, error)
 	return opener.Open(message[seal.EncapsulatedSize:], aad)
 }
 
-func bitInfo(context [32]byte, labelled bool) []byte {
-	domain := map[bool]string{false: "riffle/v1/bit", true: "riffle/v1/labelled-bit"}[labelled]
-	return append([]byte(domain), context[:]...)
-}
+func bitInfo(context [32]byte) []byte { return append([]byte("riffle/v1/labelled-bit"), context[:]...) }
 
 // circlBit is a bit message that circl's HPKE sealed. plain is release, coordinate and bit; all but the first three bytes
-// are under the seal where it is labelled.
-func circlBit(t testing.TB, public []byte, context [32]byte, plain []byte, labelled bool) []byte {
-	if !labelled || len(plain) < seal.LabelSize {
-		return circlSeal(t, public, bitInfo(context, labelled), plain, nil)
+// are under the seal.
+func circlBit(t testing.TB, public []byte, context [32]byte, plain []byte) []byte {
+	if len(plain) < seal.LabelSize {
+		return circlSeal(t, public, bitInfo(context), plain, nil)
 	}
 	label := plain[:seal.LabelSize]
-	message := circlSeal(t, public, bitInfo(context, true), plain[seal.LabelSize:], label)
+	message := circlSeal(t, public, bitInfo(context), plain[seal.LabelSize:], label)
 	return slices.Insert(message, seal.EncapsulatedSize, label...)
 }
 
 // circlOpenBit is what circl's HPKE opens of a bit message: release, coordinate and bit.
-func circlOpenBit(t testing.TB, private []byte, context [32]byte, message []byte, labelled bool) ([]byte, error) {
-	if !labelled {
-		return circlOpen(t, private, bitInfo(context, false), message, nil)
-	}
+func circlOpenBit(t testing.TB, private []byte, context [32]byte, message []byte) ([]byte, error) {
 	label := bytes.Clone(seal.Label(message))
 	rest := slices.Delete(bytes.Clone(message), seal.EncapsulatedSize, seal.EncapsulatedSize+seal.LabelSize)
-	plain, err := circlOpen(t, private, bitInfo(context, true), rest, label)
+	plain, err := circlOpen(t, private, bitInfo(context), rest, label)
 	return append(label, plain...), err
 }
 
@@ -90,18 +84,17 @@ func TestBitInteroperates(t *testing.T) {
 		}
 		context := [32]byte{byte(i), 1, 2}
 		plain := []byte{byte(i), 0x12, byte(i), byte(i & 1)}
-		labelled := i%4 < 2
-		message, err := sealer(t, key.Public(), context, labelled).AppendSeal(nil, plain[0],
+		message, err := sealer(t, key.Public(), context).AppendSeal(nil, plain[0],
 			binary.BigEndian.Uint16(plain[1:]), plain[3] == 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := circlOpenBit(t, key.Bytes(), context, message, labelled)
+		got, err := circlOpenBit(t, key.Bytes(), context, message)
 		if err != nil || !bytes.Equal(got, plain) {
 			t.Fatalf("circl opened %x, %v; want %x", got, err, plain)
 		}
-		message = circlBit(t, key.Public(), context, plain, labelled)
-		r, c, one, err := seal.NewBitOpener(key, context, labelled).Open(message)
+		message = circlBit(t, key.Public(), context, plain)
+		r, c, one, err := seal.NewBitOpener(key, context).Open(message)
 		if err != nil || r != plain[0] || c != binary.BigEndian.Uint16(plain[1:]) || one != (plain[3] == 1) {
 			t.Fatalf("opened circl's message as (%d, %d, %v, %v), want %v", r, c, one, err, plain)
 		}
@@ -158,12 +151,12 @@ func FuzzAgainstCircl(f *testing.F) {
 			}
 			return message
 		}
-		agree := func(message []byte, labelled bool) { // a bit message, whoever sealed it
+		agree := func(message []byte) { // a bit message, whoever sealed it
 			if len(message) != seal.BitSize {
 				return // circl's HPKE knows no size
 			}
-			want, wantErr := circlOpenBit(t, key.Bytes(), context, message, labelled)
-			release, coordinate, one, err := seal.NewBitOpener(key, context, labelled).Open(message)
+			want, wantErr := circlOpenBit(t, key.Bytes(), context, message)
+			release, coordinate, one, err := seal.NewBitOpener(key, context).Open(message)
 			switch {
 			case wantErr != nil:
 				if !errors.Is(err, seal.ErrOpen) {
@@ -178,19 +171,17 @@ func FuzzAgainstCircl(f *testing.F) {
 				t.Fatalf("(%d, %d, %v, %v), circl opened %x", release, coordinate, one, err, want)
 			}
 		}
-		for _, labelled := range formats {
-			agree(tamper(circlBit(t, key.Public(), context, plain, labelled)), labelled)
-			low := circlBit(t, key.Public(), context, plain, labelled)
-			clear(low[:seal.EncapsulatedSize])
-			agree(tamper(low), labelled)
-			if len(plain) >= 3 {
-				ours, err := sealer(t, key.Public(), context, labelled).AppendSeal(nil, plain[0],
-					binary.BigEndian.Uint16(plain[1:]), len(plain)%2 == 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				agree(tamper(ours), labelled)
+		agree(tamper(circlBit(t, key.Public(), context, plain)))
+		low := circlBit(t, key.Public(), context, plain)
+		clear(low[:seal.EncapsulatedSize])
+		agree(tamper(low))
+		if len(plain) >= 3 {
+			ours, err := sealer(t, key.Public(), context).AppendSeal(nil, plain[0], binary.BigEndian.Uint16(plain[1:]),
+				len(plain)%2 == 1)
+			if err != nil {
+				t.Fatal(err)
 			}
+			agree(tamper(ours))
 		}
 		box, err := boxSealer.AppendSeal(nil, plain, aad)
 		if err != nil {

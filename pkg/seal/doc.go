@@ -6,12 +6,10 @@
 // BitSealer and BitOpener encrypt one bit at a time with HPKE in base mode (RFC 9180): DHKEM(X25519, HKDF-SHA256),
 // HKDF-SHA256, ChaCha20-Poly1305, the first message of a context that is then dropped. Every bit message is BitSize
 // bytes long: an encapsulated key (32), a label (3: release, coordinate in two bytes big endian), the bit (1), a tag (16).
-// In a labelled message, the label is in the clear and is associated data, so that it cannot be changed, and the
-// ciphertext is the bit alone. In one that is not labelled, which rounds of older deployments have, the label is
-// encrypted with the bit. The info string is a fixed domain of the format followed by the digest of the round's
-// announcement, so that a message sealed for one round, or in one format, opens in no other. Two messages share nothing
-// that an outsider can link: each has its own ephemeral key, and the label says nothing but a place in the plan. Sealing
-// and opening them allocates nothing.
+// The label is in the clear and is associated data, so that it cannot be changed; the ciphertext is the bit alone. The
+// info string is a fixed domain followed by the digest of the round's announcement, so that a message sealed for one
+// round opens in no other. Two messages share nothing that an outsider can link: each has its own ephemeral key, and the
+// label says nothing but a place in the plan. Sealing and opening them allocates nothing.
 //
 // The steps of RFC 9180 between the curve, the hash and the cipher stand here (hpke.go); those three are libraries'. The
 // tests compare with the RFC's vectors and with circl's HPKE, both ways.

@@ -12,7 +12,7 @@ import (
 // messages of it share an encapsulated key.
 func TestARunHoldsItsMessages(t *testing.T) {
 	key, context := fixedKey(t, 1), [32]byte{3}
-	s, o := sealer(t, key.Public(), context, true), seal.NewBitOpener(key, context, true)
+	s, o := sealer(t, key.Public(), context), seal.NewBitOpener(key, context)
 	seen := map[string]bool{}
 	for _, c := range []struct{ messages, ones int }{{0, 0}, {1, 0}, {1, 1}, {8, 3}, {9, 9}, {17, 16}, {100, 50}} {
 		run, err := s.AppendSealRun([]byte("before"), 2, 300, c.messages, c.ones)
@@ -46,14 +46,14 @@ func TestARunHoldsItsMessages(t *testing.T) {
 // OpenAll says of each message what Open says, in order, and opens nothing of another length.
 func TestOpenAllIsOpen(t *testing.T) {
 	key, context := fixedKey(t, 1), [32]byte{3}
-	o := seal.NewBitOpener(key, context, true)
-	messages, err := sealer(t, key.Public(), context, true).AppendSealRun(nil, 1, 2, 6, 3)
+	o := seal.NewBitOpener(key, context)
+	messages, err := sealer(t, key.Public(), context).AppendSealRun(nil, 1, 2, 6, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	messages[1*seal.BitSize+40] ^= 1      // the ciphertext's tag
 	clear(messages[4*seal.BitSize:][:32]) // a point of low order
-	messages = append(messages, circlBit(t, key.Public(), context, []byte{0, 0, 0, 2}, true)...)
+	messages = append(messages, circlBit(t, key.Public(), context, []byte{0, 0, 0, 2})...)
 	var at int
 	err = o.OpenAll(messages, func(release uint8, coordinate uint16, one bool, err error) {
 		r, c, b, want := o.Open(messages[at*seal.BitSize:][:seal.BitSize])
@@ -80,7 +80,7 @@ func TestBitMessagesAllocateNothing(t *testing.T) {
 		t.Skip("the race detector puts on the heap what the compiler otherwise keeps on the stack")
 	}
 	key, context := fixedKey(t, 1), [32]byte{3}
-	s, o := sealer(t, key.Public(), context, true), seal.NewBitOpener(key, context, true)
+	s, o := sealer(t, key.Public(), context), seal.NewBitOpener(key, context)
 	buffer := make([]byte, 0, 20*seal.BitSize)
 	ones, broken := 0, 0
 	count := func(_ uint8, _ uint16, one bool, err error) {

@@ -129,9 +129,6 @@ func checkPlan(p *plan.Plan) error {
 	if !slices.Contains(plan.Channels(), p.Channel) {
 		return field("channel", "is %q, which is not known", p.Channel)
 	}
-	if p.Labelled && p.Channel != plan.Shuffle {
-		return field("labelled", "is true, the channel %s has no bit messages", p.Channel)
-	}
 	if p.Curator != nil {
 		if err := checkCurator(p.Curator); err != nil {
 			return inside("curator.", err)

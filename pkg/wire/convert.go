@@ -73,7 +73,7 @@ func announcedReleases(a *plan.Announcement) []plan.Release {
 func planMessage(p plan.Plan) *rifflev1.Plan {
 	m := &rifflev1.Plan{
 		Epsilon: p.Epsilon, Delta: p.Delta, TailDelta: p.TailDelta, Channel: number(channels, p.Channel),
-		Decisions: p.Decisions, Records: p.Records, Period: p.Period, Labelled: p.Labelled,
+		Decisions: p.Decisions, Records: p.Records, Period: p.Period,
 	}
 	if q := p.Panel; q != nil {
 		m.Panel = &rifflev1.Panel{Registered: q.Registered, Dishonest: q.Dishonest, Tail: q.Tail}
@@ -104,7 +104,7 @@ func planOf(m *rifflev1.Plan) plan.Plan {
 	}
 	p := plan.Plan{
 		Epsilon: m.GetEpsilon(), Delta: m.GetDelta(), TailDelta: m.GetTailDelta(), Channel: channelOf(m.GetChannel()),
-		Decisions: m.Decisions, Records: m.Records, Period: m.Period, Labelled: m.Labelled,
+		Decisions: m.Decisions, Records: m.Records, Period: m.Period,
 	}
 	if q := m.GetPanel(); q != nil {
 		p.Panel = &plan.Panel{Registered: q.Registered, Dishonest: q.Dishonest, Tail: q.Tail}

@@ -61,7 +61,6 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 		}
 		a.Encodings = append(a.Encodings, e)
 	}
-	a.Plan.Labelled = a.Plan.Channel == plan.Shuffle && rapid.Bool().Draw(t, "labelled")
 	if rapid.IntRange(0, 3).Draw(t, "curated") == 0 {
 		noise, fits := rapid.Float64Range(1e-3, 1e3), rapid.Uint32Min(1)
 		a.Round = 0

@@ -58,6 +58,9 @@ func checkEnrolRequest(r *EnrolRequest) error {
 	if n := len(r.Nonces); n != 0 && n != len(r.Further)+1 {
 		return field("nonces", "has %d, must have none or one for each of %d devices", n, len(r.Further)+1)
 	}
+	if slices.Contains(r.Nonces, 0) {
+		return field("nonces", "has a 0, which is none")
+	}
 	if r.Credential == nil {
 		return field("credential", "is missing")
 	}

@@ -126,13 +126,6 @@ func panelAnnouncement(t testing.TB) *rifflev1.Announcement {
 	return a
 }
 
-// labelledAnnouncement is one whose bit messages have labels.
-func labelledAnnouncement(t testing.TB) *rifflev1.Announcement {
-	a := announcement(t)
-	a.Plan.Labelled = true
-	return a
-}
-
 func pool() *rifflev1.Pool {
 	return &rifflev1.Pool{Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Registered: 5100,
 		Root: digestOf(12), Contribution: digestOf(13)}
@@ -182,7 +175,7 @@ func manifest() *rifflev1.Manifest {
 	return &rifflev1.Manifest{
 		Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Outcome: rifflev1.Outcome_OUTCOME_RELEASED,
 		Enrolled: 120, Reports: 110, Messages: 110 * 47, Chunks: 3, ChunksDigest: digestOf(3),
-		ReportsDigest: digestOf(4),
+		ReportsDigest: digestOf(4), MessagesRoot: digestOf(6),
 	}
 }
 
@@ -240,7 +233,7 @@ func enrolRequests(t testing.TB, host, registrar *seal.Identity) *rifflev1.Enrol
 
 func noncedRequest(t testing.TB, host, registrar *seal.Identity) *rifflev1.EnrolRequest {
 	r := enrolRequests(t, host, registrar)
-	r.Nonces = []uint32{1, 0, 0xfffffffe}
+	r.Nonces = []uint32{1, 2, 0xfffffffe}
 	return r
 }
 

@@ -27,8 +27,7 @@ func FuzzOpenSigned(f *testing.F) {
 	open := openers(f)
 	names := []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply",
 		"configuration", "learned", "audited-manifest", "panel-announcement", "pool", "draw", "registration", "panel-reply",
-		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies", "nonced-request",
-		"labelled-announcement"}
+		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies", "nonced-request"}
 	seeds(f, names...)
 	known := map[string]bool{}
 	for _, messages := range accepted(f) {
@@ -72,8 +71,7 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 }
 
 func FuzzAnnouncement(f *testing.F) {
-	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), panelAnnouncement(f),
-		labelledAnnouncement(f))
+	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), panelAnnouncement(f))
 }
 func FuzzKeySet(f *testing.F) { fuzzBody(f, seal.KeySet, keySet(f)) }
 func FuzzManifest(f *testing.F) {

@@ -53,10 +53,6 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
 		},
-		"labelled-announcement": func(b []byte) ([32]byte, error) {
-			_, d, err := wire.Open[plan.Announcement](b, from)
-			return d, err
-		},
 		"pool": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Pool](b, from); return d, err },
 		"draw": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Draw](b, from); return d, err },
 		"registration": func(b []byte) ([32]byte, error) {
@@ -150,7 +146,6 @@ func accepted(t testing.TB) map[string][][]byte {
 		"audited-manifest": {sign(by, auditedManifest())},
 
 		"panel-announcement":    {sign(by, panelAnnouncement(t))},
-		"labelled-announcement": {sign(by, labelledAnnouncement(t))},
 		"pool":                  {sign(by, pool())},
 		"draw":                  {sign(by, draw())},
 		"registration":          {sign(host, registration(t, host, registrar))},
@@ -206,12 +201,18 @@ func refused(t testing.TB) map[string][][]byte {
 		change(a)
 		add("announcement", forge(t, seal.Announcement, a, by))
 	}
+	unknown := announcement(t) // a field of the plan that the schema does not have
+	unknown.Plan.ProtoReflect().SetUnknown([]byte{11 << 3, 1})
+	add("announcement", forge(t, seal.Announcement, unknown, by))
 	both := curatedCounts()
 	both.Releases[0].Ones = []uint64{1}
 	add("counts", forge(t, seal.Counts, both, by))
 	m := manifest()
 	m.Messages++
 	add("manifest", forge(t, seal.Manifest, m, by))
+	rootless := manifest()
+	rootless.MessagesRoot = nil
+	add("manifest", forge(t, seal.Manifest, rootless, by))
 	k := keySet(t)
 	k.Keys[1] = make([]byte, 32)
 	add("keyset", forge(t, seal.KeySet, k, by))
@@ -250,11 +251,6 @@ func refused(t testing.TB) map[string][][]byte {
 	more.Refused[1].TakenOut = 6
 	add("audited-manifest", forge(t, seal.Manifest, more, by))
 	refusedOfPanels(t, add)
-	for _, c := range []rifflev1.Channel{rifflev1.Channel_CHANNEL_SHARES, rifflev1.Channel_CHANNEL_LOCAL} {
-		a := labelledAnnouncement(t)
-		a.Plan.Channel = c
-		add("labelled-announcement", forge(t, seal.Announcement, a, by))
-	}
 	for _, further := range [][]uint32{{4, 4}, {3}, {5, 4}, {10}, make([]uint32, 64)} {
 		several := enrolRequests(t, host, registrar)
 		several.Further = further
@@ -266,6 +262,9 @@ func refused(t testing.TB) map[string][][]byte {
 	few := noncedRequest(t, host, registrar)
 	few.Nonces = few.Nonces[1:]
 	add("nonced-request", forge(t, seal.EnrolRequest, few, host))
+	none := noncedRequest(t, host, registrar)
+	none.Nonces[1] = 0
+	add("nonced-request", forge(t, seal.EnrolRequest, none, host))
 	for _, change := range []func(*rifflev1.EnrolReply){
 		func(r *rifflev1.EnrolReply) { r.Further[0].Refusal = rifflev1.Refusal_REFUSAL_LATE },
 		func(r *rifflev1.EnrolReply) { r.Further[1].Refusal = 0 },
@@ -336,8 +335,7 @@ func refusedOfPanels(t testing.TB, add func(format string, b []byte)) {
 var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request",
 	"enrol-reply", "report", "chunk", "accepted", "summed", "configuration", "learned", "audited-manifest",
 	"panel-announcement", "pool", "draw", "registration", "panel-reply", "lasting-configuration", "compared-learned",
-	"enrol-requests", "enrol-replies", "nonced-request",
-	"labelled-announcement"}
+	"enrol-requests", "enrol-replies", "nonced-request"}
 
 const goldenFile = "testdata/wire.golden"
 

@@ -21,7 +21,7 @@ import (
 // auditedManifest is a release with all that a manifest says to an auditor: noise, a root and refusals.
 func auditedManifest() *rifflev1.Manifest {
 	m := manifest()
-	m.NoiseMessages, m.Messages, m.MessagesRoot = 40, m.Messages+40, digestOf(6)
+	m.NoiseMessages, m.Messages = 40, m.Messages+40
 	m.Refused = []*rifflev1.Refused{
 		{Reason: rifflev1.Refusal_REFUSAL_MALFORMED, Reports: 7},
 		{Reason: rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE, Reports: 5, TakenOut: 3},
@@ -231,6 +231,7 @@ func TestRefusalsOfAManifestOutOfRangeAreRefused(t *testing.T) {
 	type m = rifflev1.Manifest
 	refuses(t, seal.Manifest, auditedManifest, []bad[m]{
 		{"messages_root", func(x *m) { x.MessagesRoot = x.MessagesRoot[:31] }},
+		{"messages_root", func(x *m) { x.MessagesRoot = nil }},
 		{"refused[0].reason", func(x *m) { x.Refused[0].Reason = 0 }},
 		{"refused[1].reason", func(x *m) { x.Refused[1].Reason = rifflev1.Refusal(len(wire.Refusals()) + 1) }},
 		{"refused[0].reason", func(x *m) { x.Refused[0].Reason = -1 }},

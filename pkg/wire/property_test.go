@@ -140,8 +140,8 @@ func TestEveryFieldOfAStatementIsCarried(t *testing.T) {
 	everyFieldIsCarried(t, func() *wire.Manifest {
 		return &wire.Manifest{
 			Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Outcome: wire.Released, Enrolled: 120,
-			Reports:  110,
-			Messages: 110 * 47, Chunks: 3, ChunksDigest: digestOf(3), ReportsDigest: digestOf(4),
+			Reports: 110, Messages: 110 * 47, Chunks: 3, ChunksDigest: digestOf(3), ReportsDigest: digestOf(4),
+			MessagesRoot: digestOf(6),
 		}
 	})
 	everyFieldIsCarried(t, func() *wire.Manifest {

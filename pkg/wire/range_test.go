@@ -117,7 +117,6 @@ func TestAnnouncementOutOfRangeIsRefused(t *testing.T) {
 		{"plan.delta", func(m *a) { m.Plan.Delta = 0 }},
 		{"plan.delta", func(m *a) { m.Plan.Delta = 1 }},
 		{"plan.tail_delta", func(m *a) { m.Plan.TailDelta = 0 }},
-		{"plan.labelled", func(m *a) { m.Plan.Labelled, m.Plan.Channel = true, rifflev1.Channel_CHANNEL_SHARES }},
 		{"plan.tail_delta", func(m *a) { m.Plan.TailDelta = 2e-6 }},
 		{"encodings", func(m *a) { m.Encodings = m.Encodings[:1] }},
 		{"encodings[0].coordinates", func(m *a) { m.Encodings[0].Coordinates = m.Encodings[0].Coordinates[:2] }},

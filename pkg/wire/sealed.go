@@ -33,10 +33,6 @@ const (
 // it says nothing of a device. A broker alone can bring it about, by keeping the shuffler's later keys from the host.
 var ErrUnopened = errors.New("the shuffler could not open the request")
 
-// ErrEarlier means, besides ErrUnopened, a shuffler of a version that reads no sealed requests. It has given nothing.
-var ErrEarlier = errors.New("the shuffler is of an earlier version, which reads no sealed requests: " +
-	"upgrade the shuffler before its hosts")
-
 // SealedRequest is a signed request for enrolment on its way. It is safe for concurrent use.
 type SealedRequest struct {
 	Signed []byte // as the host signed it: what the reply names
@@ -71,11 +67,8 @@ func (r *SealedRequest) OpenReply(reply, shuffler []byte) (signed []byte, err er
 		return signed, named("enrol-reply", err)
 	}
 	clear, err := OpenEnrolReply(reply, shuffler, sum(r.Sealed))
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case clear.Refusal == RefusalMalformed:
-		return nil, fmt.Errorf("%w: %w", ErrUnopened, ErrEarlier)
 	}
 	return nil, fmt.Errorf("%w: %s", ErrUnopened, clear.Refusal)
 }
@@ -89,32 +82,21 @@ func (r *SealedRequest) Answer(reply, shuffler []byte) (*EnrolReply, error) {
 	return OpenEnrolReply(signed, shuffler, sum(r.Signed))
 }
 
-// IsSealedRequest tells a sealed request from one that a host of an earlier version sent in the clear, by its layout: no
-// signed request has it.
-func IsSealedRequest(b []byte) bool {
-	_, ok := sealedRequest(b)
-	return ok
-}
-
-func sealedRequest(b []byte) (e seal.Envelope, ok bool) {
-	f := &fixed{rest: b}
-	e = seal.Envelope{
-		Key: f.bytes(1, seal.HPKEKeySize), Encapsulated: f.bytes(2, seal.EncapsulatedSize),
-		Ciphertext: f.bytes(3, requestRoom+seal.EnvelopeOverhead),
-	}
-	return e, f.whole()
-}
-
 // OpenedRequest is a request that was opened: its signed bytes, which nobody has verified yet, and how it is answered.
 type OpenedRequest struct {
 	Signed []byte
 	reply  *seal.ReplyKey
 }
 
-// OpenSealedRequest opens what IsSealedRequest tells to be a request.
+// OpenSealedRequest opens a request as it came. Where the error is of what was inside, the request is not nil: the
+// refusal can be sealed.
 func OpenSealedRequest(b []byte, keys *seal.RequestOpener) (*OpenedRequest, error) {
-	e, ok := sealedRequest(b)
-	if !ok {
+	f := &fixed{rest: b}
+	e := seal.Envelope{
+		Key: f.bytes(1, seal.HPKEKeySize), Encapsulated: f.bytes(2, seal.EncapsulatedSize),
+		Ciphertext: f.bytes(3, requestRoom+seal.EnvelopeOverhead),
+	}
+	if !f.whole() {
 		return nil, named("enrol-request", fmt.Errorf("%w: not the layout of a sealed request", ErrMalformed))
 	}
 	plain, reply, err := keys.Open(e)

@@ -47,8 +47,8 @@ type EnrolRequest struct {
 	// MaxFurther. Empty where the device registers.
 	Further []uint32
 	// Nonces has one for each of Devices, in their order: what seal.Nonce drew when the device's wish was made
-	// durable, the same in every request because of that wish; 0: not known. Empty where the device asks whether it is in a panel, and
-	// from hosts of earlier versions.
+	// durable, the same in every request because of that wish, never 0. Empty where the device asks whether it is in a
+	// panel.
 	Nonces []uint32
 }
 
@@ -182,8 +182,7 @@ type Manifest struct {
 	ReportsDigest []byte // of ReportsDigest, 32 bytes
 	// MessagesRoot is the root of the Merkle tree (RFC 6962) whose leaves are the SHA-256 digests of all Messages, noise
 	// included, in ascending order: 32 bytes in a release. A message is a sealed bit in the channel Shuffle, a sealed box
-	// in Local and Central, and in Shares the row of a report that both servers accepted. Manifests of versions before it
-	// have none.
+	// in Local and Central, and in Shares the row of a report that both servers accepted.
 	MessagesRoot []byte
 	Refused      []Refused // in ascending order of the reason, each once
 }

@@ -33,12 +33,12 @@ type Counting struct {
 
 // begin starts a round.
 func (c *Counting) begin(ctx context.Context, of *channel.Round) (r *chunks.Round[tally], end func()) {
-	opener := seal.NewBitOpener(of.Key, of.Digest, of.Plan.Labelled)
+	opener := seal.NewBitOpener(of.Key, of.Digest)
 	return c.Begin(ctx, of, chunks.Opening[tally]{
 		Size: seal.BitSize, Noise: shuffle.NoiseMessages(of.Announcement), Kind: TaskCount,
 		Open: func(messages []byte) tally { return open(of, opener, messages) },
 		Parse: func(found []byte, messages int) (tally, error) {
-			_, err := shuffle.ParseTally(of.Encodings, of.Plan.Labelled, messages, found)
+			_, err := shuffle.ParseTally(of.Encodings, messages, found)
 			return found, err
 		},
 	})
@@ -69,9 +69,8 @@ func (c *Counting) Count(
 
 // tally checks the round against announcement and manifest, and returns its counts. Dishonest devices can make messages
 // that do not open: as many as the plan's dishonest reports can hold are tolerated, and count as zeros. If there are
-// more, the round is rejected. Where messages have labels, how many there are of each coordinate follows from the number
-// of reports, and a round with another number is rejected. Where they have none, a device can also make messages for the
-// wrong coordinate, which are tolerated as those that do not open are.
+// more, the round is rejected. How many messages there are of each coordinate follows from the number of reports, and a
+// round with another number is rejected.
 func (c *Counting) tally(r *chunks.Round[tally], m *wire.Manifest) ([]wire.ReleaseCounts, error) {
 	named, sent, err := r.Named(m)
 	if err != nil {
@@ -87,9 +86,9 @@ func (c *Counting) tally(r *chunks.Round[tally], m *wire.Manifest) ([]wire.Relea
 		c.Messages.Refused(err, sent.Messages)
 		return nil, err
 	}
-	total := shuffle.NewTally(r.Encodings, r.Plan.Labelled)
+	total := shuffle.NewTally(r.Encodings)
 	for _, chunk := range named {
-		found, err := shuffle.ParseTally(r.Encodings, r.Plan.Labelled, chunk.Messages, chunk.Found)
+		found, err := shuffle.ParseTally(r.Encodings, chunk.Messages, chunk.Found)
 		if err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ const TaskCount = "count-bits"
 func CountHandler(from chunks.Reader, keys []*seal.HPKEKey) worker.Handler {
 	size := func(*channel.Round) int { return seal.BitSize }
 	return chunks.Handler(from, keys, size, func(of *channel.Round, messages []byte) ([]byte, error) {
-		return open(of, seal.NewBitOpener(of.Key, of.Digest, of.Plan.Labelled), messages), nil
+		return open(of, seal.NewBitOpener(of.Key, of.Digest), messages), nil
 	})
 }
 
@@ -33,7 +33,7 @@ func open(r *channel.Round, opener *seal.BitOpener, bits []byte) tally {
 	var open sync.WaitGroup
 	for p := range parts {
 		open.Go(func() {
-			tallies[p] = shuffle.NewTally(r.Encodings, r.Plan.Labelled)
+			tallies[p] = shuffle.NewTally(r.Encodings)
 			tallies[p].Open(opener, bits[p*messages/parts*seal.BitSize:(p+1)*messages/parts*seal.BitSize])
 		})
 	}

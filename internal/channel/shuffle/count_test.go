@@ -46,8 +46,8 @@ func newTable(t *testing.T) *table {
 	a := &plan.Announcement{
 		Epoch: 1, AnalyzerKey: key.Public(), Cohort: plan.Cohort{Size: people, Minimum: people},
 		Plan: plan.Plan{
-			Channel: plan.Shuffle, Labelled: true,
-			Rounds: []plan.Round{{Releases: []plan.Release{{Bias: protocol.BiasHalf}}}},
+			Channel: plan.Shuffle,
+			Rounds:  []plan.Round{{Releases: []plan.Release{{Bias: protocol.BiasHalf}}}},
 		},
 		Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 3}},
 	}
@@ -74,7 +74,7 @@ func spilt(t testing.TB) *spill.Store {
 // report is one report's messages, all ones.
 func (x *table) report() (messages []byte) {
 	x.t.Helper()
-	sealer, err := seal.NewBitSealer(x.round.AnalyzerKey, x.round.Digest, x.round.Plan.Labelled)
+	sealer, err := seal.NewBitSealer(x.round.AnalyzerKey, x.round.Digest)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -144,9 +144,7 @@ func rootOf(messages []byte, size int) [32]byte {
 // count counts the round. meanwhile runs after Count asked for the manifest.
 func (x *table) count(m *wire.Manifest, meanwhile func()) ([]wire.ReleaseCounts, error) {
 	x.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	return x.Count(ctx, x.round, manifestAfter(m, meanwhile))
+	return x.Count(x.t.Context(), x.round, manifestAfter(m, meanwhile))
 }
 
 func manifestAfter(m *wire.Manifest, meanwhile func()) channel.Manifest {
@@ -418,26 +416,5 @@ func TestChangedLabelsReachNoMoreThanDroppedMessages(t *testing.T) {
 		} else if err != nil || !reflect.DeepEqual(counts[0].Ones, x.ones) {
 			t.Errorf("%s: %v, %v, want ones %v", x.what, counts, err, x.ones)
 		}
-	}
-}
-
-// A deployment that was begun before labels goes on without them: its messages are counted as they were, and those of one
-// report may all be of one coordinate where the plan expects a dishonest report.
-func TestRoundsWithoutLabelsAreCounted(t *testing.T) {
-	t.Parallel()
-	x := newTable(t)
-	x.round.Plan.Labelled, x.round.Cohort.MaxDishonest = false, 1
-	sealer, err := seal.NewBitSealer(x.round.AnalyzerKey, x.round.Digest, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	messages := slices.Concat(x.report(), x.report(), x.report())
-	if messages, err = sealer.AppendSealRun(messages, 0, 1, x.round.ReportMessages(), 0); err != nil {
-		t.Fatal(err)
-	}
-	parts, m := x.cut(messages)
-	counts, err := x.count(m, func() { x.take(parts...) })
-	if want := []uint64{3 * 4, 3 * 5}; err != nil || !reflect.DeepEqual(counts[0].Ones, want) {
-		t.Errorf("%v, %v, want ones %v", counts, err, want)
 	}
 }

@@ -58,7 +58,7 @@ type Mixing struct {
 	scattered *scattered // the release under way; nil: not yet, or no more
 }
 
-// Publisher sends chunks to the analyzer. *bus.Conn is one.
+// Publisher sends chunks to the analyzer. *bus.MixedStream is one.
 type Publisher interface {
 	// PublishChunk returns once the broker has stored the chunk. A repetition of the same bytes is stored once; other
 	// bytes under the same index are bus.ErrExists.
@@ -78,11 +78,7 @@ func (m *Mixing) Layout(a *plan.Announcement) (channel.Layout, error) {
 	case shuffle.NoiseMessages(a) > shuffle.MaxNoiseMessages:
 		return channel.Layout{}, shuffle.ErrNoise
 	case c == plan.Shuffle:
-		l := channel.Layout{Messages: a.ReportMessages()}
-		if a.Plan.Labelled {
-			l.Labels = shuffle.LabelsOf(a.Encodings)
-		}
-		return l, nil
+		return channel.Layout{Messages: a.ReportMessages(), Labels: shuffle.LabelsOf(a.Encodings)}, nil
 	default:
 		return channel.Layout{Messages: 1, Channel: c, Payload: registry.PayloadSize(c, a.Encodings)}, nil
 	}
@@ -91,11 +87,11 @@ func (m *Mixing) Layout(a *plan.Announcement) (channel.Layout, error) {
 // Commitment says nothing.
 func (*Mixing) Commitment([32]byte) []byte { return nil }
 
-// Parse is wire.ParseReport: a payload is as long as its layout says. Where the layout has labels, the payload must have
-// them: each device has exactly its share of the bits of every coordinate. Otherwise the error is wire.ErrLabels.
+// Parse is wire.ParseReport: a payload is as long as its layout says. In the channel shuffle it must have the layout's
+// labels: each device has exactly its share of the bits of every coordinate. Otherwise the error is wire.ErrLabels.
 func (*Mixing) Parse(report []byte, l channel.Layout) (*wire.Report, [32]byte, error) {
 	r, digest, err := wire.ParseReport(report, l.Size())
-	if err == nil && l.Labels != "" {
+	if err == nil && l.Of() == plan.Shuffle {
 		err = shuffle.CheckLabels(r.Payload, l.Labels)
 	}
 	if err != nil {

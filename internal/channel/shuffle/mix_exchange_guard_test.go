@@ -274,11 +274,11 @@ func TestWorkersMakeTheNoiseAndRetain(t *testing.T) {
 	if n := len(retained.windows); n != int(m.Chunks) || retained.windows[0] != time.Hour {
 		t.Errorf("%d of %d chunks are retained", n, m.Chunks)
 	}
-	total := shuffle.NewTally(of.Encodings, of.Plan.Labelled)
+	total := shuffle.NewTally(of.Encodings)
 	for _, b := range x.chunks {
 		chunk, err := wire.ParseChunk(b)
 		x.must(err)
-		total.Open(seal.NewBitOpener(of.Key, of.Digest, of.Plan.Labelled), chunk.Payload)
+		total.Open(seal.NewBitOpener(of.Key, of.Digest), chunk.Payload)
 	}
 	counts, odd := total.Counts(people, []uint64{serverBits, serverBits})
 	for i := range ones {
@@ -307,8 +307,8 @@ func TestPartsOfTheNoiseAreTheWhole(t *testing.T) {
 				t.Errorf("a part of %d messages", n)
 			}
 		}
-		total := shuffle.NewTally(of.Encodings, of.Plan.Labelled)
-		total.Open(seal.NewBitOpener(of.Key, of.Digest, of.Plan.Labelled), all)
+		total := shuffle.NewTally(of.Encodings)
+		total.Open(seal.NewBitOpener(of.Key, of.Digest), all)
 		if _, odd := total.Counts(0, []uint64{serverBits, serverBits}); odd > 0 || total.Messages != 3*serverBits {
 			t.Errorf("parts of %d: %d messages, %d odd", most, total.Messages, odd)
 		}

@@ -37,7 +37,7 @@ func noisy(t *testing.T) (f *fixture, of *channel.Round, ones [][]uint64) {
 	release := plan.Release{NoiseBits: 2, Bias: protocol.BiasHalf, ShufflerNoise: serverBits}
 	a := &plan.Announcement{
 		Epoch: 1, AnalyzerKey: key.Public(), Cohort: plan.Cohort{Size: people, Minimum: people},
-		Plan: plan.Plan{Channel: plan.Shuffle, Labelled: true,
+		Plan: plan.Plan{Channel: plan.Shuffle,
 			Rounds: []plan.Round{{Releases: []plan.Release{release, release}}}},
 	}
 	for _, coordinates := range [][]protocol.Coordinate{{{Levels: 1}, {Levels: 2}}, {{Levels: 3}}} {
@@ -55,8 +55,8 @@ func noisy(t *testing.T) (f *fixture, of *channel.Round, ones [][]uint64) {
 	f.release = &channel.Release{Epoch: 1, Layout: layout, Announced: a, Announcement: of.Digest, Minimum: people}
 	device, err := registry.NewDevice(a, of.Digest)
 	f.must(err)
-	opener := seal.NewBitOpener(key, of.Digest, of.Plan.Labelled)
-	total := shuffle.NewTally(a.Encodings, a.Plan.Labelled)
+	opener := seal.NewBitOpener(key, of.Digest)
+	total := shuffle.NewTally(a.Encodings)
 	for slot := range uint32(people) {
 		f.release.Members = append(f.release.Members, channel.Member{Slot: slot, Sequence: uint64(slot) + 1})
 		f.reports[slot], err = device.Append(nil, devices.Sender{}, [][]float64{{1, 1}, {2}}, entropy.New())
@@ -309,7 +309,7 @@ func BenchmarkNoise(b *testing.B) {
 	release := plan.Release{Bias: protocol.BiasHalf, ShufflerNoise: 4400}
 	a := &plan.Announcement{
 		AnalyzerKey: key.Public(), Encodings: []protocol.Encoding{{Coordinates: make([]protocol.Coordinate, 20)}},
-		Plan: plan.Plan{Channel: plan.Shuffle, Labelled: true, Rounds: []plan.Round{{Releases: []plan.Release{release}}}},
+		Plan: plan.Plan{Channel: plan.Shuffle, Rounds: []plan.Round{{Releases: []plan.Release{release}}}},
 	}
 	for b.Loop() {
 		if _, err := shuffle.AppendNoise(b.Context(), nil, a, [32]byte{}, entropy.New()); err != nil {

@@ -153,7 +153,7 @@ func TestTheAnalyzersKeyIsNotTheAuditors(t *testing.T) {
 	f := newFixture(t, 1, 1)
 	_, auditor := retaining(f)
 	a := &plan.Announcement{AnalyzerKey: auditor.Public(),
-		Plan: plan.Plan{Channel: plan.Shuffle, Labelled: true, Rounds: []plan.Round{{}}}}
+		Plan: plan.Plan{Channel: plan.Shuffle, Rounds: []plan.Round{{}}}}
 	if _, err := f.Layout(a); err == nil {
 		t.Error("one key opens all of it")
 	}

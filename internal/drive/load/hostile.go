@@ -59,7 +59,7 @@ func newHostile(ctx context.Context, o Options, g *crowd.Gate, t *truth, r *read
 func (h *hostile) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return h.conn.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
+		return h.conn.Announcements.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
 			analyzer := h.keys.Bundle.AnalyzerParty()
 			a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, analyzer)
 			if errors.Is(err, wire.ErrForeign) {
@@ -130,7 +130,7 @@ func (h *hostile) enrol(ctx context.Context, a *plan.Announcement, digest [32]by
 	ask := func(number uint32) (*wire.EnrolReply, error) {
 		request, _, err := wire.Sign(&wire.EnrolRequest{
 			Deployment: h.keys.Bundle.Deployment, Epoch: a.Epoch, Announcement: digest[:], Device: number,
-			Credential: h.keys.Credential,
+			Credential: h.keys.Credential, Nonces: []uint32{seal.Nonce()},
 		}, h.keys.Identity)
 		if err != nil {
 			return nil, err
@@ -143,7 +143,7 @@ func (h *hostile) enrol(ctx context.Context, a *plan.Announcement, digest [32]by
 		if err != nil {
 			return nil, err
 		}
-		reply, err := h.conn.Enrol(ctx, sealed.Sealed)
+		reply, err := h.conn.Enrolment.Enrol(ctx, sealed.Sealed)
 		if err != nil {
 			return nil, err
 		}
@@ -300,9 +300,9 @@ func (c *craft) context() seal.ReportContext {
 
 // shufflerKey is the shuffler's newest HPKE key, once there is one.
 func (h *hostile) shufflerKey(ctx context.Context) ([]byte, error) {
-	payload, err := h.conn.Keys(ctx, bus.Shuffler)
+	payload, err := h.conn.Keys.Keys(ctx, bus.Shuffler)
 	for errors.Is(err, bus.ErrGone) && crowd.Pause(ctx, crowd.Look) {
-		payload, err = h.conn.Keys(ctx, bus.Shuffler)
+		payload, err = h.conn.Keys.Keys(ctx, bus.Shuffler)
 	}
 	if err != nil {
 		return nil, err
@@ -329,7 +329,7 @@ func (c *craft) send(ctx context.Context, reason string, make func() ([]byte, er
 	if err != nil {
 		return fmt.Errorf("load: hostile host: %w", err)
 	}
-	if err := c.h.conn.PublishReport(ctx, c.a.Epoch, c.a.Round, hex.EncodeToString(junk(16)), payload); err != nil {
+	if err := c.h.conn.Reports.PublishReport(ctx, c.a.Epoch, c.a.Round, hex.EncodeToString(junk(16)), payload); err != nil {
 		return fmt.Errorf("load: hostile host: %w", err)
 	}
 	if reason != "" {

@@ -148,7 +148,7 @@ func (l *Lead) Run(ctx context.Context) error {
 	}
 	for {
 		purge, cancel := context.WithTimeout(ctx, patience)
-		err := l.c.Conn.PurgeTasks(purge)
+		err := l.c.Conn.Tasks.PurgeTasks(purge)
 		cancel()
 		switch {
 		case err == nil:
@@ -167,7 +167,7 @@ func (l *Lead) Run(ctx context.Context) error {
 	}
 	close(l.ready)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return l.c.Conn.ServeLead(ctx, callers, l.handle) })
+	g.Go(func() error { return l.c.Conn.Lead.ServeLead(ctx, callers, l.handle) })
 	g.Go(func() error {
 		tick := time.NewTicker(beat)
 		defer tick.Stop()
@@ -309,7 +309,7 @@ func (l *Lead) open(turn context.Context) bool {
 
 func (l *Lead) issue(p *pending, t Task) error {
 	h := head{session: l.session, id: p.id, kind: t.Kind}
-	return l.c.Conn.PublishTask(p.turn, l.c.Box.seal(h, toWorker, t.Body))
+	return l.c.Conn.Tasks.PublishTask(p.turn, l.c.Box.seal(h, toWorker, t.Body))
 }
 
 // inside does a task in this process, in the place that was given to it.

@@ -129,7 +129,7 @@ func (d *deployment) drawnByBoth(epoch uint64) {
 	var order string
 	var named [32]byte
 	var announced *plan.Announcement
-	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{}, func(s bus.Statement) error {
+	d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{}, func(s bus.Statement) error {
 		switch s.Kind {
 		case wire.KindAnnouncement:
 			a, _, err := wire.Open[plan.Announcement](s.Payload, d.AnalyzerParty())
@@ -167,7 +167,7 @@ func (d *deployment) drawnByBoth(epoch uint64) {
 func (d *deployment) compared() {
 	d.t.Helper()
 	n := uint64(0)
-	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindLearned},
+	d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindLearned},
 		func(s bus.Statement) error {
 			l, _, err := wire.Open[wire.Learned](s.Payload, d.AnalyzerParty())
 			if err != nil {

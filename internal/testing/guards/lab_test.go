@@ -29,8 +29,8 @@ var analyzerGuards = []guard{
 	}, {
 		what: "noise of a prior",
 		file: "internal/evaluate/prior.go",
-		old:  "trust = simulate.Planned(t)",
-		new:  "_ = simulate.Planned(t)",
+		old:  "trust = play.Planned(t)",
+		new:  "_ = play.Planned(t)",
 		at:   "internal/evaluate", test: "TestPriorsHaveTheNoiseOfTheirEpsilon",
 	}, {
 		what: "epsilon of a prior's noise",
@@ -160,14 +160,14 @@ var labGuards = []guard{
 	}, {
 		what: "noise in lives of panels and of arrivals",
 		file: "lab/life/run.go",
-		old:  "p.trust = simulate.Planned(s.terms(m, p.schedule))",
-		new:  "_ = simulate.Planned(s.terms(m, p.schedule))",
+		old:  "p.trust = play.Planned(terms(s, m, p.schedule))",
+		new:  "_ = play.Planned(terms(s, m, p.schedule))",
 		at:   "lab/life", test: "TestLivesHaveTheirNoise",
 	}, {
 		what: "noise of a learner in an experiment",
 		file: "lab/experiment/algorithm.go",
-		old:  "return j.learner(info, simulate.Planned(terms), devices, noise)",
-		new:  "_, _ = terms, noise\n\t\treturn j.learner(info, simulate.Exact, devices, nil)",
+		old:  "return j.learner(info, play.Planned(terms), devices, noise)",
+		new:  "_, _ = terms, noise\n\t\treturn j.learner(info, play.Exact, devices, nil)",
 		at:   "lab/experiment", test: "TestChannelsAreNamedAndPriced",
 	}, {
 		what: "noise of honest devices beside dishonest ones",

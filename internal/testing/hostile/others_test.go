@@ -90,7 +90,7 @@ func noiseAttacks() []attack {
 		}),
 		with("puts all of it on one number", func(m *tier, r *round, l *lies) {
 			l.noise = func(noise []byte) []byte {
-				sealer, err := seal.NewBitSealer(r.AnalyzerKey, r.digest, r.Plan.Labelled)
+				sealer, err := seal.NewBitSealer(r.AnalyzerKey, r.digest)
 				m.must(err)
 				var all []byte
 				for len(all) < len(noise) {
@@ -193,6 +193,6 @@ func TestAMaliciousShufflerInOtherDeployments(t *testing.T) {
 		found = append(found, play(t, group.attacks, long, "TestAMaliciousShufflerInOtherDeployments", group.change)...)
 	}
 	if !t.Failed() {
-		written(t, "malicious shuffler in other deployments", found, long)
+		written(t, "shuffler-deployments.csv", found, long)
 	}
 }

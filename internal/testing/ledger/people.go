@@ -166,8 +166,8 @@ func (m *maker) opened(a *plan.Announcement, digest [32]byte, messages [][]byte)
 			return nil, nil, err
 		}
 		messages = slices.AppendSeq(messages, slices.Chunk(noise, seal.BitSize))
-		tally := shuffle.NewTally(a.Encodings, a.Plan.Labelled)
-		tally.Open(seal.NewBitOpener(m.key, digest, a.Plan.Labelled), slices.Concat(messages...))
+		tally := shuffle.NewTally(a.Encodings)
+		tally.Open(seal.NewBitOpener(m.key, digest), slices.Concat(messages...))
 		server := make([]uint64, len(a.Encodings))
 		for i, r := range a.Releases() {
 			server[i] = r.ShufflerNoise

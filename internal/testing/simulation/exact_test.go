@@ -81,7 +81,7 @@ func (w *World) sums(a *announcement, first [32]byte, members []*report) ([]uint
 			begin = append(begin, at)
 			at += len(a.Encodings[i].Coordinates)
 		}
-		opener := seal.NewBitOpener(key, a.digest, a.Plan.Labelled)
+		opener := seal.NewBitOpener(key, a.digest)
 		for _, one := range members {
 			for message := range slices.Chunk(one.Payload, seal.BitSize) {
 				release, coordinate, bit, err := opener.Open(message)

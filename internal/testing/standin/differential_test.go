@@ -321,12 +321,12 @@ func differ(t *testing.T, limits bus.ProvisionOptions, list []step) string {
 	b := standin.New(standin.Options{Streams: limits})
 	name := func(s string) string { return s + strings.Repeat("x", 56-len(s)) }
 	ctx := bed.Context()
-	server := &player{ctx: ctx, host: bed.Connect(bus.Randomizer), other: bed.ConnectHost(),
-		shuf: bed.Connect(bus.Shuffler), ana: bed.Connect(bus.Analyzer), aud: bed.Connect(bus.Auditor),
+	server := &player{ctx: ctx, host: server(bed.Connect(bus.Randomizer)), other: server(bed.ConnectHost()),
+		shuf: server(bed.Connect(bus.Shuffler)), ana: server(bed.Connect(bus.Analyzer)), aud: server(bed.Connect(bus.Auditor)),
 		restart: func() { bed.Backup() }}
-	memory := &player{ctx: ctx, host: b.Connect(bus.Randomizer, name("one")),
-		other: b.Connect(bus.Randomizer, name("two")), shuf: b.Connect(bus.Shuffler, "shuffler"),
-		ana: b.Connect(bus.Analyzer, "analyzer"), aud: b.Connect(bus.Auditor, "auditor"), restart: b.Crash}
+	memory := &player{ctx: ctx, host: memory(b.Connect(bus.Randomizer, name("one"))),
+		other: memory(b.Connect(bus.Randomizer, name("two"))), shuf: memory(b.Connect(bus.Shuffler, "shuffler")),
+		ana: memory(b.Connect(bus.Analyzer, "analyzer")), aud: memory(b.Connect(bus.Auditor, "auditor")), restart: b.Crash}
 	for _, p := range []*player{server, memory} {
 		p.held, p.seen = map[uint64]*bus.Delivery{}, map[uint64]int{}
 		p.due = map[uint64]int{}

@@ -30,8 +30,9 @@ import (
 // Deployment is the bed's name for itself.
 const Deployment = "testbed"
 
-// Patience bounds everything that a test waits for.
-const Patience = time.Minute
+// Patience bounds everything that a test waits for: so long that no machine is too busy for it, and shorter than go
+// test's own limit, so that a test that fails says what it waited for.
+const Patience = 5 * time.Minute
 
 // maxStore is more than any disk has: tests must not be kept from running because the free disk is less than the
 // streams' limits.
@@ -208,8 +209,7 @@ func Eventually(tb testing.TB, what string, condition func() bool) {
 // Terms are terms under which cohorts of 20 people can be planned with few messages. They give too little privacy for a
 // real deployment.
 func Terms() plan.Terms {
-	return plan.Terms{Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64,
-		Labelled: true}
+	return plan.Terms{Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64}
 }
 
 // Learner is the configuration of a learner in dimension 2 whose first cohort has the given number of people.

@@ -26,7 +26,7 @@ type entry struct {
 var channels = map[plan.Channel]entry{
 	plan.Shuffle: {
 		func(a *plan.Announcement, digest [32]byte) (channel.Device, error) {
-			return shuffle.NewDevice(a.Encodings, a.AnalyzerKey, digest, a.Plan.Labelled)
+			return shuffle.NewDevice(a.Encodings, a.AnalyzerKey, digest)
 		},
 		func(encodings []protocol.Encoding) (size int) {
 			for _, e := range encodings {

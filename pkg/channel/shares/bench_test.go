@@ -69,7 +69,7 @@ func TestMeasuredCost(t *testing.T) {
 			}
 		}
 		mix := must(shuffle.NewDevice([]protocol.Encoding{{Scale: 1, NoiseBits: 2, Bias: protocol.BiasHalf, Coordinates: bits}},
-			f.analyzer.Public(), f.digest, true))
+			f.analyzer.Public(), f.digest))
 		var theirs [2]sumvec.PrepShare
 		m := pace(100,
 			func() { // circl's sharing

@@ -16,15 +16,13 @@ type Tally struct {
 	OutOfPlan     int // those that name a release or coordinate that the round does not have
 
 	encodings []protocol.Encoding
-	// Where messages have labels, those that do not open are among the messages of their coordinate, and otherwise of none.
-	labelled   bool
-	ones, seen [][]uint64 // ones, and messages, by release and coordinate
+	// ones, and messages, by release and coordinate; messages that do not open are among those of their label
+	ones, seen [][]uint64
 }
 
-// NewTally returns an empty tally for a round with these encodings, whose messages have labels or not
-// (plan.Plan.Labelled).
-func NewTally(encodings []protocol.Encoding, labelled bool) *Tally {
-	t := &Tally{encodings: encodings, labelled: labelled}
+// NewTally returns an empty tally for a round with these encodings.
+func NewTally(encodings []protocol.Encoding) *Tally {
+	t := &Tally{encodings: encodings}
 	for _, e := range encodings {
 		t.ones = append(t.ones, make([]uint64, len(e.Coordinates)))
 		t.seen = append(t.seen, make([]uint64, len(e.Coordinates)))
@@ -38,8 +36,6 @@ func (t *Tally) Open(opener *seal.BitOpener, messages []byte) {
 	t.Messages += len(messages) / seal.BitSize
 	err := opener.OpenAll(messages, func(release uint8, coordinate uint16, one bool, err error) {
 		switch {
-		case err != nil && !t.labelled:
-			t.Undecryptable++
 		case int(release) >= len(t.seen) || int(coordinate) >= len(t.seen[release]):
 			t.OutOfPlan++
 		default:
@@ -89,10 +85,10 @@ func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// ParseTally reads a tally of this many messages, at most 2^32-1, of a round that NewTally has these arguments for.
+// ParseTally reads a tally of this many messages, at most 2^32-1, of a round with these encodings.
 // ErrTally where it is none: every message is counted once in it, and there are no more ones than messages that open.
-func ParseTally(encodings []protocol.Encoding, labelled bool, messages int, b []byte) (*Tally, error) {
-	t, size := NewTally(encodings, labelled), 3*4
+func ParseTally(encodings []protocol.Encoding, messages int, b []byte) (*Tally, error) {
+	t, size := NewTally(encodings), 3*4
 	for i := range t.ones {
 		size += 2 * 4 * len(t.ones[i])
 	}
@@ -114,12 +110,7 @@ func ParseTally(encodings []protocol.Encoding, labelled bool, messages int, b []
 			ones = ones && t.ones[i][j] <= t.seen[i][j]
 		}
 	}
-	if !labelled {
-		counted += uint64(t.Undecryptable)
-	} else if ones && uint64(t.Undecryptable) > zeros {
-		return nil, ErrTally
-	}
-	if t.Messages != messages || counted != uint64(messages) || !ones {
+	if t.Messages != messages || counted != uint64(messages) || !ones || uint64(t.Undecryptable) > zeros {
 		return nil, ErrTally
 	}
 	return t, nil
@@ -133,9 +124,6 @@ var ErrIncomplete = errors.New("shuffle: other numbers of messages than the plan
 // a device decides what its messages are for. Otherwise a shuffler that admits only reports with the plan's labels always
 // gives a round that is complete.
 func (t *Tally) Complete(reports uint64, noise []uint64) error {
-	if !t.labelled {
-		return nil
-	}
 	if t.OutOfPlan > 0 {
 		return fmt.Errorf("%w: %d of coordinates that the round does not have", ErrIncomplete, t.OutOfPlan)
 	}

@@ -12,12 +12,6 @@ import (
 // A tally counts what opens, tells apart what is wrong with the rest, and is the same however the messages are divided.
 func TestTallyCountsWhatOpens(t *testing.T) {
 	t.Parallel()
-	for _, labelled := range []bool{false, true} {
-		tallyCountsWhatOpens(t, labelled)
-	}
-}
-
-func tallyCountsWhatOpens(t *testing.T, labelled bool) {
 	encodings := []protocol.Encoding{
 		{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 1},
 		{Coordinates: []protocol.Coordinate{{Levels: 3}}},
@@ -39,7 +33,7 @@ func tallyCountsWhatOpens(t *testing.T, labelled bool) {
 		{digest, 1, 1, true}, {digest, 2, 0, true}, // not in the plan
 		{other, 0, 0, true}, // another announcement's
 	} {
-		sealer, err := seal.NewBitSealer(key.Public(), m.context, labelled)
+		sealer, err := seal.NewBitSealer(key.Public(), m.context)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,11 +41,11 @@ func tallyCountsWhatOpens(t *testing.T, labelled bool) {
 			t.Fatal(err)
 		}
 	}
-	opener := seal.NewBitOpener(key, digest, labelled)
-	whole := NewTally(encodings, labelled)
+	opener := seal.NewBitOpener(key, digest)
+	whole := NewTally(encodings)
 	whole.Open(opener, messages)
 	for cut := 0; cut <= len(messages); cut += seal.BitSize {
-		first, second := NewTally(encodings, labelled), NewTally(encodings, labelled)
+		first, second := NewTally(encodings), NewTally(encodings)
 		first.Open(opener, messages[:cut])
 		second.Open(opener, messages[cut:])
 		if first.Add(second); !reflect.DeepEqual(first, whole) {
@@ -63,10 +57,7 @@ func tallyCountsWhatOpens(t *testing.T, labelled bool) {
 	}
 	// One report holds 2 and 3 messages of the first release: 2 of the 4 at its first coordinate are too many, unless
 	// the shuffler added as many to each coordinate.
-	extra := 0
-	if labelled { // what does not open is one message too many of its coordinate
-		extra = 1
-	}
+	const extra = 1 // what does not open is one message too many of its coordinate
 	for _, x := range []struct {
 		reports, noise uint64
 		ones           [][]uint64
@@ -89,7 +80,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	digest := [32]byte{1}
-	sealer, err := seal.NewBitSealer(key.Public(), digest, true)
+	sealer, err := seal.NewBitSealer(key.Public(), digest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +92,8 @@ func TestCountingAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	messages[3*seal.BitSize]++ // does not open
-	tally := NewTally([]protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 1}},
-		true)
-	opener := seal.NewBitOpener(key, digest, true)
+	tally := NewTally([]protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 1}})
+	opener := seal.NewBitOpener(key, digest)
 	if n := testing.AllocsPerRun(10, func() { tally.Open(opener, messages) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -118,11 +108,11 @@ func TestATallyHasNoMoreUnopenedThanZeros(t *testing.T) {
 	t.Parallel()
 	const messages, ones = 9, 5
 	for unopened := range messages + 1 {
-		tally := NewTally(labelledRound(), true)
+		tally := NewTally(labelledRound())
 		tally.Messages, tally.Undecryptable = messages, unopened
 		tally.seen[0][0], tally.ones[0][0] = messages, ones
 		b, _ := tally.AppendBinary(nil)
-		if _, err := ParseTally(labelledRound(), true, messages, b); errors.Is(err, ErrTally) != (unopened > messages-ones) {
+		if _, err := ParseTally(labelledRound(), messages, b); errors.Is(err, ErrTally) != (unopened > messages-ones) {
 			t.Errorf("%d of %d messages do not open, %d are ones: %v", unopened, messages, ones, err)
 		}
 	}

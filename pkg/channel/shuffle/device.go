@@ -5,9 +5,10 @@
 //
 // The payload of a device has the same number of bit messages for every coordinate, whatever the record: as many as the
 // encoding has levels and noise bits. Every bit is encrypted on its own to the analyzer, under a fresh ephemeral key
-// and bound to the announcement (pkg/seal), so that two messages of a report share nothing but their length and, where
-// the plan wants labels, the label. Labels are a function of the announcement and of a message's place in the report, the
-// same in all reports: nothing of a record is in them. CheckLabels holds a report to it.
+// and bound to the announcement (pkg/seal), so that two messages of a report share nothing but their length and the
+// label, which says in the clear which coordinate of which release a bit is of. Labels are a function of the announcement
+// and of a message's place in the report, the same in all reports: nothing of a record is in them. CheckLabels holds a
+// report to it.
 //
 // # What it does not guarantee
 //
@@ -35,10 +36,10 @@ type Device struct {
 	messages  int
 }
 
-// NewDevice prepares a round: its encodings in the plan's order, the analyzer's HPKE key, the digest of the
-// announcement, and whether it wants labels (plan.Plan.Labelled). A key of low order or of another length than 32 bytes is seal.ErrKey.
-func NewDevice(encodings []protocol.Encoding, analyzer []byte, digest [32]byte, labelled bool) (*Device, error) {
-	sealer, err := seal.NewBitSealer(analyzer, digest, labelled)
+// NewDevice prepares a round: its encodings in the plan's order, the analyzer's HPKE key, and the digest of
+// the announcement. A key of low order or of another length than 32 bytes is seal.ErrKey.
+func NewDevice(encodings []protocol.Encoding, analyzer []byte, digest [32]byte) (*Device, error) {
+	sealer, err := seal.NewBitSealer(analyzer, digest)
 	if err != nil {
 		return nil, err
 	}

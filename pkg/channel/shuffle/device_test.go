@@ -27,14 +27,14 @@ func TestThePayloadHoldsTheEncodedBits(t *testing.T) {
 		{Scale: 2, Coordinates: []protocol.Coordinate{{Offset: -2, Levels: 9}}, NoiseBits: 2, Bias: 1 << 30},
 	}
 	context := [32]byte{7}
-	d, err := NewDevice(encodings, key.Public(), context, true)
+	d, err := NewDevice(encodings, key.Public(), context)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := (8 + 5 + 3 + 5 + 9 + 2) * seal.BitSize; d.Size() != want {
 		t.Errorf("size %d, not %d", d.Size(), want)
 	}
-	opener := seal.NewBitOpener(key, context, true)
+	opener := seal.NewBitOpener(key, context)
 	for seed, vectors := range [][][]float64{{{0, 0}, {0}}, {{0.6, 0.2}, {-1.5}}, {{1, 0.75}, {2}}} {
 		payload, err := d.Append([]byte("before"), channel.Sender{}, vectors, rand.NewChaCha8([32]byte{byte(seed)}))
 		if err != nil || !bytes.HasPrefix(payload, []byte("before")) || len(payload) != len("before")+d.Size() {
@@ -70,7 +70,7 @@ func TestThePayloadHoldsTheEncodedBits(t *testing.T) {
 			t.Errorf("vectors %v are taken", vectors)
 		}
 	}
-	if _, err := NewDevice(encodings, make([]byte, 32), context, true); !errors.Is(err, seal.ErrKey) {
+	if _, err := NewDevice(encodings, make([]byte, 32), context); !errors.Is(err, seal.ErrKey) {
 		t.Errorf("a key of low order: %v", err)
 	}
 }
@@ -84,7 +84,7 @@ func TestAPayloadAllocatesNothingPerMessage(t *testing.T) {
 	src := rand.NewChaCha8([32]byte{})
 	allocations := func(noiseBits uint32) float64 {
 		e := protocol.Encoding{Scale: 1, Coordinates: []protocol.Coordinate{{Levels: 3}}, NoiseBits: noiseBits, Bias: 1 << 31}
-		d, err := NewDevice([]protocol.Encoding{e, e}, key.Public(), [32]byte{}, true)
+		d, err := NewDevice([]protocol.Encoding{e, e}, key.Public(), [32]byte{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,16 +14,16 @@ func FuzzTally(f *testing.F) {
 		{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 1},
 		{Coordinates: []protocol.Coordinate{{Levels: 3}}},
 	}
-	full := NewTally(encodings, false)
+	full := NewTally(encodings)
 	full.Messages, full.OutOfPlan, full.seen[0][1], full.ones[0][1] = 6, 1, 5, 4
-	broken := NewTally(encodings, true) // with a message that does not open
+	broken := NewTally(encodings) // with a message that does not open
 	broken.Messages, broken.Undecryptable, broken.seen[1][0], broken.ones[1][0] = 4, 1, 4, 3
-	for _, tally := range []*Tally{full, NewTally(encodings, true), broken} {
+	for _, tally := range []*Tally{full, NewTally(encodings), broken} {
 		b, _ := tally.AppendBinary(nil) // it returns no error
-		f.Add(b, uint32(tally.Messages), tally.labelled)
+		f.Add(b, uint32(tally.Messages))
 	}
-	f.Fuzz(func(t *testing.T, b []byte, messages uint32, labelled bool) {
-		tally, err := ParseTally(encodings, labelled, int(messages), b)
+	f.Fuzz(func(t *testing.T, b []byte, messages uint32) {
+		tally, err := ParseTally(encodings, int(messages), b)
 		if err != nil {
 			if tally != nil {
 				t.Fatal("a tally with an error")
@@ -34,9 +34,6 @@ func FuzzTally(f *testing.F) {
 			t.Fatalf("%x is written as %x", b, again)
 		}
 		all, zeros := tally.OutOfPlan, 0
-		if !labelled {
-			all += tally.Undecryptable
-		}
 		for i := range tally.seen {
 			for j, seen := range tally.seen[i] {
 				all += int(seen)
@@ -46,7 +43,7 @@ func FuzzTally(f *testing.F) {
 				}
 			}
 		}
-		if labelled && tally.Undecryptable > zeros {
+		if tally.Undecryptable > zeros {
 			t.Fatalf("%d messages do not open, %d are no ones", tally.Undecryptable, zeros)
 		}
 		const reports, noise = 2, 1

@@ -25,7 +25,7 @@ func labelledRound() []protocol.Encoding {
 // sealed is a payload of a device that follows the protocol.
 func sealed(t *testing.T, key *seal.HPKEKey, encodings []protocol.Encoding) []byte {
 	t.Helper()
-	d, err := NewDevice(encodings, key.Public(), [32]byte{1}, true)
+	d, err := NewDevice(encodings, key.Public(), [32]byte{1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestAChangedLabelIsSeenOrCountsAsZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	encodings, digest := labelledRound(), [32]byte{1}
-	sealer, err := seal.NewBitSealer(key.Public(), digest, true)
+	sealer, err := seal.NewBitSealer(key.Public(), digest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,8 +127,8 @@ func TestAChangedLabelIsSeenOrCountsAsZero(t *testing.T) {
 		if change != nil {
 			change(func(i int) []byte { return seal.Label(all[i*seal.BitSize:]) })
 		}
-		tally := NewTally(encodings, true)
-		tally.Open(seal.NewBitOpener(key, digest, true), all)
+		tally := NewTally(encodings)
+		tally.Open(seal.NewBitOpener(key, digest), all)
 		return tally
 	}
 	noise := []uint64{5, 0}
@@ -163,7 +163,7 @@ func TestAChangedLabelIsSeenOrCountsAsZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more.Open(seal.NewBitOpener(key, digest, true), stray)
+	more.Open(seal.NewBitOpener(key, digest), stray)
 	if err := more.Complete(2, noise); !errors.Is(err, ErrIncomplete) {
 		t.Errorf("a message more, of no coordinate: %v, want ErrIncomplete", err)
 	}

@@ -74,7 +74,7 @@ func EachNoise(
 	if messages > MaxNoiseMessages {
 		return ErrNoise
 	}
-	sealer, err := seal.NewBitSealer(a.AnalyzerKey, digest, a.Plan.Labelled)
+	sealer, err := seal.NewBitSealer(a.AnalyzerKey, digest)
 	if err != nil {
 		return err
 	}

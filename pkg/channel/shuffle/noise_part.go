@@ -19,7 +19,6 @@ type Part struct {
 	Releases []NoiseRelease `json:"releases"`
 	From     uint64         `json:"from"`
 	To       uint64         `json:"to"`
-	Labelled bool           `json:"labelled,omitempty"` // plan.Plan.Labelled
 }
 
 // NoiseRelease is what one release of a round says of the shuffler's noise.
@@ -32,7 +31,7 @@ type NoiseRelease struct {
 // NoiseParts divides the noise of a round into parts of at most this many messages (above 0); none where there is no
 // noise. digest is the announcement's.
 func NoiseParts(a *plan.Announcement, digest [32]byte, most uint64) (parts []Part) {
-	all := Part{Key: a.AnalyzerKey, Digest: digest[:], Labelled: a.Plan.Labelled}
+	all := Part{Key: a.AnalyzerKey, Digest: digest[:]}
 	for i, r := range a.Releases() {
 		n := r.ShufflerNoise
 		if a.Plan.Channel != plan.Shuffle {
@@ -74,7 +73,7 @@ func (p Part) Append(ctx context.Context, dst []byte, src protocol.Source) ([]by
 	}
 	var digest [32]byte
 	copy(digest[:], p.Digest)
-	sealer, err := seal.NewBitSealer(p.Key, digest, p.Labelled)
+	sealer, err := seal.NewBitSealer(p.Key, digest)
 	if err != nil {
 		return dst, err
 	}

@@ -22,10 +22,10 @@ func noisy(t *testing.T, coordinates int, bits uint64) (*plan.Announcement, *sea
 	e := protocol.Encoding{Scale: 1, Coordinates: make([]protocol.Coordinate, coordinates), Bias: release.Bias}
 	a := &plan.Announcement{
 		AnalyzerKey: key.Public(), Encodings: []protocol.Encoding{e},
-		Plan: plan.Plan{Channel: plan.Shuffle, Labelled: true,
+		Plan: plan.Plan{Channel: plan.Shuffle,
 			Rounds: []plan.Round{{Releases: []plan.Release{release}}}},
 	}
-	return a, seal.NewBitOpener(key, digest, a.Plan.Labelled), digest
+	return a, seal.NewBitOpener(key, digest), digest
 }
 
 // The ones among the shuffler's messages are the announced binomial, drawn for each coordinate by itself: the very ones
