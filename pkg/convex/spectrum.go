@@ -10,7 +10,8 @@ import (
 // negligible is the size, relative to the largest entry, up to which an entry is dropped before a decomposition.
 const negligible = 1e-40
 
-// FromSpectrum returns U diag(values) U' for the d orthonormal columns of U, exactly symmetric: the inverse of Spectrum.
+// FromSpectrum returns U diag(values) U' for the d orthonormal columns of U, exactly symmetric: the inverse of
+// Spectrum.
 func FromSpectrum(values []float64, u *mat.Dense) *mat.SymDense {
 	d := len(values)
 	m := mat.NewSymDense(d, nil)

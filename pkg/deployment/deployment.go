@@ -239,13 +239,15 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 	if out.Sums, err = Sums(a, counts); err != nil {
 		return err
 	}
-	if want := len(m.step.Statistics[m.step.Round]); len(out.Sums) != want { // another announcement was made than Next's
+	// another announcement was made than Next's
+	if want := len(m.step.Statistics[m.step.Round]); len(out.Sums) != want {
 		return fmt.Errorf("%d releases were announced, the learner asked for %d", len(out.Sums), want)
 	}
 	aggregates := make([]learner.Aggregate, len(out.Sums))
 	for i, sum := range out.Sums {
 		kind := m.step.Statistics[m.step.Round][i].Kind
-		aggregates[i] = learner.Aggregate{Kind: kind, Sum: sum.Values, Variance: sum.Variance, Reports: int(counts.Reports),
+		aggregates[i] = learner.Aggregate{Kind: kind, Sum: sum.Values, Variance: sum.Variance,
+			Reports:   int(counts.Reports),
 			Decisions: a.Plan.PerReport()}
 	}
 	l, ok := m.learner.(*learner.Learner)

@@ -189,7 +189,8 @@ func TestThePapersRoundsAreOneEpoch(t *testing.T) {
 			t.Errorf("before round %d: %+v", round, e)
 		}
 		a := r.announce()
-		if a.Epoch != 1 || int(a.Round) != round || !reflect.DeepEqual(a.Plan, first.Plan) || a.Cohort != first.Cohort ||
+		if a.Epoch != 1 || int(a.Round) != round || !reflect.DeepEqual(a.Plan, first.Plan) ||
+			a.Cohort != first.Cohort ||
 			len(a.Encodings) != len(first.Plan.Rounds[round].Releases) {
 			t.Errorf("round %d is announced as %+v", round, a)
 		}
@@ -208,7 +209,8 @@ func TestThePapersRoundsAreOneEpoch(t *testing.T) {
 	destroyed.Destroyed, destroyed.Releases = true, nil
 	r.absorb(destroyed)
 	if a := r.announce(); a.Epoch != 3 || a.Round != 0 || a.Policy.Epoch != 1 {
-		t.Errorf("after a destroyed round: round %d of epoch %d, learnt from %d cohorts", a.Round, a.Epoch, a.Policy.Epoch)
+		t.Errorf("after a destroyed round: round %d of epoch %d, learnt from %d cohorts", a.Round, a.Epoch,
+			a.Policy.Epoch)
 	}
 }
 

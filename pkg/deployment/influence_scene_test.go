@@ -129,7 +129,8 @@ func (s *scene) shuffled(honest int, attackers []attack) [][]uint64 {
 			}
 		}
 		if len(messages)-before != d.Size() {
-			s.Fatalf("an attacker's payload has %d bytes: the shuffler refuses all but %d", len(messages)-before, d.Size())
+			s.Fatalf("an attacker's payload has %d bytes: the shuffler refuses all but %d", len(messages)-before,
+				d.Size())
 		}
 		if err := shuffle.CheckLabels(messages[before:], shuffle.LabelsOf(s.a.Encodings)); err != nil {
 			s.Fatalf("the shuffler refuses an attacker's payload: %v", err)

@@ -29,7 +29,8 @@ func TestJointAnnouncesItsGuarantee(t *testing.T) {
 				}
 			}
 			if total != horizon || len(l.Schedule()) != l.config.Leaves() {
-				t.Errorf("%d people in %d cohorts, of %d in %d leaves", total, len(l.Schedule()), horizon, l.config.Leaves())
+				t.Errorf("%d people in %d cohorts, of %d in %d leaves", total, len(l.Schedule()), horizon,
+					l.config.Leaves())
 			}
 			p, err := Propose(l, l.Next(), terms)
 			if err != nil {
@@ -56,7 +57,8 @@ func TestJointAnnouncesItsGuarantee(t *testing.T) {
 func TestJointRefusesReleasesOutOfRange(t *testing.T) {
 	terms := plan.DefaultTermsFor(plan.Central)
 	terms.Epsilon, terms.Delta, terms.MinCohort = 4, 1e-3, 12
-	l, err := NewCurated(learner.Config{Profile: glm.Joint, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4, Delta: 1e-3,
+	l, err := NewCurated(learner.Config{Profile: glm.Joint, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4,
+		Delta:     1e-3,
 		MinCohort: 12}, 0, terms)
 	if err != nil {
 		t.Fatal(err)

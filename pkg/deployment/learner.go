@@ -35,8 +35,8 @@ const mostPeople = 1 << 31
 
 // next is the learner's step. With Anytime a horizon that is over is followed by one twice as long, as in the doubling
 // trick of bandits that do not know their horizon: for T people, then for 2T, 4T and so on. The learner goes on from
-// all that it knows (learner.Learner.Extend), and no person is asked twice, so that a person's guarantee is that of a run
-// with one horizon. Panels go on in cohorts of their one size, and how often a person is asked is the plan's.
+// all that it knows (learner.Learner.Extend), and no person is asked twice, so that a person's guarantee is that of a
+// run with one horizon. Panels go on in cohorts of their one size, and how often a person is asked is the plan's.
 func (m *Machine) next() (learner.Step, error) {
 	step := m.learner.Next()
 	l, ok := m.learner.(*learner.Learner)

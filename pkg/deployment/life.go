@@ -35,7 +35,8 @@ func lasts(c wire.Configuration) error {
 		return fmt.Errorf("deployment: %w: a panel of %d cannot be drawn from %d registered devices", learner.ErrConfig,
 			p.Panel, t.Registered)
 	case max(1, p.Decisions) != max(1, t.Decisions):
-		return fmt.Errorf("deployment: %w: a report has %d decisions for the learner and %d by the terms", learner.ErrConfig,
+		return fmt.Errorf("deployment: %w: a report has %d decisions for the learner and %d by the terms",
+			learner.ErrConfig,
 			max(1, p.Decisions), max(1, t.Decisions))
 	case !panels && (t.Records > 1 || t.Period > 0 || t.Decisions > 1):
 		return fmt.Errorf("deployment: %w: several decisions or epochs of one person need panels", learner.ErrConfig)
@@ -149,8 +150,8 @@ func liftOf(l learner.Lift) *wire.Lift {
 }
 
 // WrongShare says why no lift of the deployment may be relied on: the released sums of all epochs so far would be too
-// improbable if decisions fell into the control group with the announced share (learner.Lift.Chance). Empty where they are
-// not, or there is no control group.
+// improbable if decisions fell into the control group with the announced share (learner.Lift.Chance). Empty where they
+// are not, or there is no control group.
 func (m *Machine) WrongShare() string {
 	total := m.compared.total
 	if total == nil {
@@ -160,8 +161,9 @@ func (m *Machine) WrongShare() string {
 	if p >= learner.ShareLevel {
 		return ""
 	}
-	return fmt.Sprintf("The size of the control group cannot be chance: if each decision that a reward came for fell into it "+
-		"with the announced share %g, sums like these had a probability of at most %.1g. Rely on no lift: coins fall "+
-		"otherwise, rewards of one group are lost, or reports are made up. See that apps use the arm that the device gives "+
-		"them, and that rewards of every arm come back.", m.c.Learner.Practical.Control, p)
+	return fmt.Sprintf(
+		"The size of the control group cannot be chance: if each decision that a reward came for fell into it "+
+			"with the announced share %g, sums like these had a probability of at most %.1g. Rely on no lift: coins fall "+
+			"otherwise, rewards of one group are lost, or reports are made up. See that apps use the arm that the device gives "+
+			"them, and that rewards of every arm come back.", m.c.Learner.Practical.Control, p)
 }

@@ -82,7 +82,8 @@ func TestACuratedRecordIsSentWhole(t *testing.T) {
 		}
 		want := must(plan.Guarantee(a, 0))
 		entry := d.state.Ledger.Entries[0]
-		if want.Rho <= 0 || entry.Guarantee != want || entry.Alone == nil || *entry.Alone != want || entry.Releases != 1 {
+		if want.Rho <= 0 || entry.Guarantee != want || entry.Alone == nil || *entry.Alone != want ||
+			entry.Releases != 1 {
 			t.Errorf("%s: the ledger has %+v, the curator reveals %+v", name, entry, want)
 		}
 		promise := d.core.Promise(d.last)

@@ -206,7 +206,8 @@ func TestVectorsAreOverwritten(t *testing.T) {
 	_, _, a, _ := promised(t, glm.Practical)
 	watched, watcher := *a, new(spy)
 	watched.channel = watcher
-	made := must(watched.payload(decided(statistic.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1}), channel.Sender{}, source(1)))
+	made := must(watched.payload(decided(statistic.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1}),
+		channel.Sender{}, source(1)))
 	if len(made) != 1 {
 		t.Fatal("the vectors are zero")
 	}

@@ -104,8 +104,9 @@ func TestADeviceOfPanels(t *testing.T) {
 	}
 }
 
-// The bits of a report are those that the encodings give for the sum of the statistics of the decisions that were rewarded,
-// divided by the most decisions of a report: of one decision as of three. Each statistic has the same decisions.
+// The bits of a report are those that the encodings give for the sum of the statistics of the decisions that were
+// rewarded, divided by the most decisions of a report: of one decision as of three. Each statistic has the same
+// decisions.
 func TestAReportOfSeveralDecisions(t *testing.T) {
 	f := newFixture(t)
 	arms := [][][]float64{{{0.6, 0.2}}, {{-0.3, 0.5}}, {{0.1, -0.9}}}
@@ -149,7 +150,8 @@ func TestAReportOfSeveralDecisions(t *testing.T) {
 	}
 }
 
-// What people are told of a plan of panels is what all epochs reveal in which their device may report, not what one does.
+// What people are told of a plan of panels is what all epochs reveal in which their device may report, not what one
+// does.
 func TestThePromiseOfPanelsIsOfAllEpochsTogether(t *testing.T) {
 	f := newFixture(t)
 	core := must(New(f.panels()))
@@ -166,8 +168,8 @@ func TestThePromiseOfPanelsIsOfAllEpochsTogether(t *testing.T) {
 	}
 }
 
-// Number and size of what a device sends, and the random words and memory that it takes, are those of the plan, whatever a
-// person decides.
+// Number and size of what a device sends, and the random words and memory that it takes, are those of the plan,
+// whatever a person decides.
 func TestTheWorkOfAReportDoesNotDependOnDecisions(t *testing.T) {
 	f := newFixture(t)
 	core := must(New(f.panels()))
@@ -296,8 +298,8 @@ func TestARestartedDeviceOfPanels(t *testing.T) {
 	}
 }
 
-// A device that was away goes on with the epoch in force. What it had asked for or promised, and did not report, is taken
-// back: nothing of it left the device.
+// A device that was away goes on with the epoch in force. What it had asked for or promised, and did not report, is
+// taken back: nothing of it left the device.
 func TestADeviceThatWasAway(t *testing.T) {
 	f := newFixture(t)
 	for _, promised := range []bool{false, true} {
@@ -342,7 +344,8 @@ func TestStatesWithoutPanelsAreAsBefore(t *testing.T) {
 	if err := json.Unmarshal(saved["state"], &state); err != nil {
 		t.Fatal(err)
 	}
-	if len(saved) != 4 || len(state) != 4 || state["wish"] == nil || saved["evidence"] != nil || state["registration"] != nil {
+	if len(saved) != 4 || len(state) != 4 || state["wish"] == nil || saved["evidence"] != nil ||
+		state["registration"] != nil {
 		t.Errorf("%v, %v", saved, state)
 	}
 	arrived := must(New(f.config()))

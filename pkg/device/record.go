@@ -27,10 +27,10 @@ var (
 // errSecret is the answer to every attempt to write a record.
 var errSecret = errors.New("device: a record is not written anywhere")
 
-// Record is the record of one promise: of each decision that the report is about, the arm that was played, its weight and
-// its reward. In plans of panels there are up to Plan.Decisions of them, else one. A decision without a reward counts as
-// none, so that the record is null until a reward is given, and again once it is wiped. Nothing of it can be printed or
-// marshalled, not even how many decisions there are. One goroutine at a time.
+// Record is the record of one promise: of each decision that the report is about, the arm that was played, its weight
+// and its reward. In plans of panels there are up to Plan.Decisions of them, else one. A decision without a reward
+// counts as none, so that the record is null until a reward is given, and again once it is wiped. Nothing of it can be
+// printed or marshalled, not even how many decisions there are. One goroutine at a time.
 //
 // What it holds is behind a function: package fmt follows pointers, also those of unexported fields, and calls no
 // function.
@@ -61,8 +61,8 @@ func (s State) Begin(a *Announced) Record {
 }
 
 // Remember keeps what was decided, if there is room for it; kept tells whether it did, and n counts the decisions that
-// were kept before it: Reward names it so. A record that is full, one from which a report was made, and one that is wiped
-// keep nothing more. arm is the one that was played.
+// were kept before it: Reward names it so. A record that is full, one from which a report was made, and one that is
+// wiped keep nothing more. arm is the one that was played.
 func (r Record) Remember(arm []float64, made glm.Decision) (n int, kept bool) {
 	h := r.open()
 	n = len(h.records)
@@ -157,7 +157,8 @@ func (c *Core) Report(s State, r Record, a *Announced, shuffler []byte, src prot
 		return nil, s, err
 	}
 	report, err := wire.BuildReport(wire.Report{
-		Announcement: a.Digest, Epoch: a.Epoch, Round: a.Round, Slot: h.enrolment.Slot, Device: h.number, Payload: payload,
+		Announcement: a.Digest, Epoch: a.Epoch, Round: a.Round, Slot: h.enrolment.Slot, Device: h.number,
+		Payload: payload,
 	}, c.c.Identity)
 	if err != nil {
 		return nil, s, err

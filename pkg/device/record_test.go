@@ -116,7 +116,8 @@ func TestARecordIsOverwritten(t *testing.T) {
 		kept := r.open().records[0]
 		arm := kept.Arm
 		end(r)
-		if !r.Over() || arm[0] != 0 || arm[1] != 0 || len(r.open().records) != 0 || !reflect.DeepEqual(*kept, statistic.Record{Null: true}) {
+		if !r.Over() || arm[0] != 0 || arm[1] != 0 || len(r.open().records) != 0 ||
+			!reflect.DeepEqual(*kept, statistic.Record{Null: true}) {
 			t.Errorf("%s: %v, %+v, %+v", name, arm, *kept, only(r))
 		}
 		if _, kept := r.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); kept {

@@ -23,7 +23,8 @@ func choicePolicies() map[string]*glm.Policy {
 	covariance := symmetric.Pack(mat.NewDiagDense(3, []float64{0.3, 0.2, 0.4}))
 	stage := glm.Stage{Theta: theta, Covariance: covariance, Width: 0.6}
 	out := map[string]*glm.Policy{}
-	for _, play := range []glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform, glm.PlayDefault, glm.PlayOptimistic} {
+	for _, play := range []glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform, glm.PlayDefault,
+		glm.PlayOptimistic} {
 		for _, control := range []float64{0, 0.2} {
 			for _, caution := range []float64{0, 0.5, 50} {
 				p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3,
@@ -198,7 +199,8 @@ func TestChoicesHaveTheirProbabilities(t *testing.T) {
 			near := func(count, p float64) bool { return math.Abs(count-n*p) <= 5*math.Sqrt(n*p*(1-p))+1e-9 }
 			for a := range counts {
 				if !near(counts[a], want[a]) {
-					t.Errorf("%s, choice %d: arm %d was played %v times of %d, probability %v", name, i, a, counts[a], draws,
+					t.Errorf("%s, choice %d: arm %d was played %v times of %d, probability %v", name, i, a, counts[a],
+						draws,
 						want[a])
 				}
 			}

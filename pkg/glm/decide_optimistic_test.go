@@ -24,8 +24,8 @@ func drawOptimistic(r *rapid.T, d int) *glm.Policy {
 	return p
 }
 
-// A person explores exactly if an arm of theirs reaches the threshold, and then with the largest arm; otherwise they play
-// the survivor with the largest upper bound. The probabilities say the same.
+// A person explores exactly if an arm of theirs reaches the threshold, and then with the largest arm; otherwise they
+// play the survivor with the largest upper bound. The probabilities say the same.
 func TestOptimisticPlay(t *testing.T) {
 	explored, exploited, eliminated := 0, 0, 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -62,7 +62,10 @@ func TestOptimisticPlay(t *testing.T) {
 			if len(survivors) < len(arms) {
 				eliminated++
 			}
-			upper := func(a int) float64 { return convex.Dot(arms[a], p.Optimism.Theta) + p.Optimism.HalfWidth(arms[a]) }
+			upper := func(a int) float64 {
+				return convex.Dot(arms[a], p.Optimism.Theta) +
+					p.Optimism.HalfWidth(arms[a])
+			}
 			best := survivors[0]
 			for _, a := range survivors {
 				if upper(a) > upper(best) {

@@ -251,7 +251,8 @@ func TestScalingWeightStaysBelowTheVariance(t *testing.T) {
 		t.Errorf("width 0: %v, want %v", w, family.Variance(z))
 	}
 	s.Width = .5
-	if w, want := s.Weight(family, x), family.Variance(z)*math.Exp(-2*.5*math.Hypot(.6, .3)); !scalar.EqualWithinAbs(w, want, 1e-15) {
+	if w, want := s.Weight(family, x), family.Variance(z)*math.Exp(-2*.5*math.Hypot(.6, .3)); !scalar.EqualWithinAbs(w,
+		want, 1e-15) {
 		t.Errorf("width 0.5: %v, want %v", w, want)
 	}
 	s.Width = 1e6 // beta is capped by what the ball allows: exp(M_sc 2S)
@@ -316,7 +317,8 @@ func TestDecideRefusesBadArmsAndPolicies(t *testing.T) {
 	if err != nil || d.Arm != 0 || d.Shortened != 2 || arms[1][0] != 3 {
 		t.Errorf("%+v, %v, %v", d, err, arms)
 	}
-	if x, long := convex.ToUnitBall([]float64{3, 4}); !long || !scalar.EqualWithinAbs(x[0], .6, 1e-15) || !scalar.EqualWithinAbs(x[1], .8, 1e-15) {
+	if x, long := convex.ToUnitBall([]float64{3, 4}); !long || !scalar.EqualWithinAbs(x[0], .6, 1e-15) ||
+		!scalar.EqualWithinAbs(x[1], .8, 1e-15) {
 		t.Errorf("%v", x)
 	}
 	// A policy without its parts gives an error, not a panic.

@@ -34,8 +34,8 @@ type Announcement struct {
 	// Commitment is panel.Commit of the analyzer's contribution to the seed of the epoch's panel, 32 bytes; empty where
 	// Plan.Panel is nil.
 	Commitment []byte
-	// Schema is the JSON of a feature.Schema, which says how features become vectors of arms: the same in all epochs. Empty
-	// where apps send vectors.
+	// Schema is the JSON of a feature.Schema, which says how features become vectors of arms: the same in all epochs.
+	// Empty where apps send vectors.
 	Schema []byte
 }
 
@@ -64,15 +64,15 @@ type Plan struct {
 	// Curator is what the analyzer releases where devices send it their records: then there is one release, of
 	// statistic.Row, and TailDelta is 0. Nil in every other plan.
 	Curator *Curator
-	// Panel says from whom the cohort is drawn; nil where devices enrol as they arrive. The rest is of panels only, and 0
-	// without one.
+	// Panel says from whom the cohort is drawn; nil where devices enrol as they arrive. The rest is of panels only, and
+	// 0 without one.
 	Panel *Panel
-	// Decisions is the most that one report holds, K_max: a report's vector is the sum of its decisions' vectors divided
-	// by this number, so that it lies between the vectors of single records, and what is protected is everything that a
-	// person did in the epoch.
+	// Decisions is the most that one report holds, K_max: a report's vector is the sum of its decisions' vectors
+	// divided by this number, so that it lies between the vectors of single records, and what is protected is
+	// everything that a person did in the epoch.
 	Decisions uint32
-	// Records is how many epochs one device may report in, out of any Period that follow each other; Period 0 is all of the
-	// deployment. Epsilon and Delta are for all of them together.
+	// Records is how many epochs one device may report in, out of any Period that follow each other; Period 0 is all of
+	// the deployment. Epsilon and Delta are for all of them together.
 	Records, Period uint32
 }
 

@@ -19,12 +19,13 @@ import (
 // Privacy for Generalized Linear Contextual Bandits", Algorithm 2), over the whole run: a record stays in the trees and
 // in the fits after its epoch. It is the same in all epochs of a deployment.
 //
-// A record enters one leaf of one of two trees of sums of outer products: that of people who explored, with weight 1, or
-// that of the others, with weights of at most mu'/e. Every complete node gets noise once. And it enters the fits of its
-// kind, of which there are at most so many.
+// A record enters one leaf of one of two trees of sums of outer products: that of people who explored, with weight 1,
+// or that of the others, with weights of at most mu'/e. Every complete node gets noise once. And it enters the fits of
+// its kind, of which there are at most so many.
 type Curator struct {
 	Leaves uint32 // of each tree: cohorts of the run, at most; positive
-	// Standard deviation of the noise of a node's coordinates, which are Frobenius-orthonormal (statistic.Hessian); positive.
+	// Standard deviation of the noise of a node's coordinates, which are Frobenius-orthonormal (statistic.Hessian);
+	// positive.
 	ExplorerNoise, OtherNoise float64
 	ExplorerFits, OtherFits   uint32  // fits of each kind over the run, at most; positive
 	ExplorerRho, OtherRho     float64 // zCDP of one fit for a record that is replaced by one of the same kind; positive
@@ -54,16 +55,17 @@ const movedSlack = 1e-4
 // w at most w sqrt 2; a record that comes or goes moves a sum by 1, or by w. With the rounding to the grid, of half a
 // step at either end, each of the Levels nodes costs moved^2/2 in deviations. A record that is replaced by one of its
 // kind costs what the nodes of one tree and the fits of one kind do. One that changes its kind comes or goes in both
-// trees, and in the fits of both kinds, whose noise is made so that this costs half as much as being replaced. When a fit
-// happens follows from released matrices. zCDP adds, adaptively (Bun and Steinke, "Concentrated Differential Privacy",
-// 2016, Lemma 2.3).
+// trees, and in the fits of both kinds, whose noise is made so that this costs half as much as being replaced. When a
+// fit happens follows from released matrices. zCDP adds, adaptively (Bun and Steinke, "Concentrated Differential
+// Privacy", 2016, Lemma 2.3).
 func (c Curator) Guarantee(dimension int, maxWeight float64) (privacy.Guarantee, error) {
 	for _, n := range []struct {
 		name string
 		v    float64
 	}{
 		{"the noise of explorers' nodes", c.ExplorerNoise}, {"the noise of others' nodes", c.OtherNoise},
-		{"rho of explorers' fits", c.ExplorerRho}, {"rho of others' fits", c.OtherRho}, {"the largest weight", maxWeight},
+		{"rho of explorers' fits", c.ExplorerRho}, {"rho of others' fits", c.OtherRho},
+		{"the largest weight", maxWeight},
 	} {
 		if !(n.v > 0) || math.IsInf(n.v, 0) {
 			return privacy.NoGuarantee(), fmt.Errorf("%w: %s is %v, must be positive and finite", ErrPlan, n.name, n.v)

@@ -31,7 +31,8 @@ func FuzzDecodeRecord(f *testing.F) {
 		}
 		arm, reward, _ := plan.DecodeRecord(e, entries, maxReward)
 		least, most := family.RewardRange(name, maxReward)
-		if norm := math.Hypot(arm[0], arm[1]); len(arm) != 2 || !(norm <= 1+1e-12) || !(reward >= least && reward <= most) {
+		if norm := math.Hypot(arm[0], arm[1]); len(arm) != 2 || !(norm <= 1+1e-12) ||
+			!(reward >= least && reward <= most) {
 			t.Fatalf("%v are an arm %v and a reward %v outside [%v, %v]", entries, arm, reward, least, most)
 		}
 	})

@@ -142,7 +142,8 @@ func TestCuratedPlansThatDoNotHoldTogetherAreRefused(t *testing.T) {
 		"a gradient beside": {func(a *plan.Announcement) {
 			a.Plan.Rounds[0].Releases = append(a.Plan.Rounds[0].Releases, plan.Release{Statistic: statistic.Gradient})
 		}, true},
-		"a gradient":   {func(a *plan.Announcement) { a.Plan.Rounds[0].Releases[0].Statistic = statistic.Gradient }, true},
+		"a gradient": {func(a *plan.Announcement) { a.Plan.Rounds[0].Releases[0].Statistic = statistic.Gradient },
+			true},
 		"other noise":  {func(a *plan.Announcement) { a.Plan.Rounds[0].Releases[0].AnalyzerNoise = 9 }, true},
 		"no leaves":    {func(a *plan.Announcement) { a.Plan.Curator.Leaves = 0 }, false},
 		"no fits":      {func(a *plan.Announcement) { a.Plan.Curator.OtherFits = 0 }, false},
@@ -187,7 +188,8 @@ func TestRecordsAreEncodedFinely(t *testing.T) {
 		family      string
 		least, most float64
 	}{
-		{family.NameGaussian, 0, 0.5}, {family.NameLogistic, 0, 1}, {family.NamePoisson, 0, 5}, {family.NamePoisson, 0, 300},
+		{family.NameGaussian, 0, 0.5}, {family.NameLogistic, 0, 1}, {family.NamePoisson, 0, 5},
+		{family.NamePoisson, 0, 300},
 		{family.NameLinear, -1, 1},
 	} {
 		most := c.most
@@ -243,7 +245,8 @@ func TestProposeCurated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := learner.Step{Policy: a.Policy, Cohort: 100, Statistics: [][]statistic.Statistic{{row}}, Shares: [][]float64{{1}}}
+	step := learner.Step{Policy: a.Policy, Cohort: 100, Statistics: [][]statistic.Statistic{{row}},
+		Shares: [][]float64{{1}}}
 	p, err := plan.ProposeCurated(step, terms, *a.Plan.Curator)
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +283,8 @@ func TestEachPartOfACuratorsGuaranteeCounts(t *testing.T) {
 		"of another kind": {1000, 500, 1e-9, 1e-9,
 			node(1, 1000) + node(weight, 500) + fits*1e-9},
 	} {
-		c := plan.Curator{Leaves: leaves, ExplorerNoise: of.explorer, OtherNoise: of.other, ExplorerFits: fits, OtherFits: fits,
+		c := plan.Curator{Leaves: leaves, ExplorerNoise: of.explorer, OtherNoise: of.other, ExplorerFits: fits,
+			OtherFits:   fits,
 			ExplorerRho: of.explorerRho, OtherRho: of.otherRho}
 		g, err := c.Guarantee(dimension, weight)
 		if err != nil || g.Rho < of.want || g.Rho > of.want*1.0002 {

@@ -138,8 +138,8 @@ func distance(x, y []float64) (square float64) {
 	return square
 }
 
-// attack plays pairs of people, at random and from the best ones on, against every bound. reached is by target and bound
-// the largest part of it, in squares, that a pair came to.
+// attack plays pairs of people, at random and from the best ones on, against every bound. reached is by target and
+// bound the largest part of it, in squares, that a pair came to.
 func (x target) attack(t *testing.T, r *rand.Rand, pairs int, of reporting) (reached []float64, wrongSums int) {
 	reached = make([]float64, len(x.statistics)+len(x.spreads)+1)
 	best := make([][2][]statistic.Record, len(reached))
@@ -231,7 +231,8 @@ func TestReportsThatAreMadeOtherwiseBreakABound(t *testing.T) {
 			v, err := honestly(s, records)
 			return times(v, attackDecisions), err
 		},
-		"divided by the number of decisions": func(s statistic.Statistic, records []statistic.Record) ([]float64, error) {
+		"divided by the number of decisions": func(s statistic.Statistic, records []statistic.Record) ([]float64,
+			error) {
 			v, err := honestly(s, records)
 			return times(v, attackDecisions/math.Max(1, float64(len(records)))), err
 		},

@@ -7,8 +7,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
-// A dishonest device of shuffle can do no more than set all of a coordinate's own bits, which is less than one deviation,
-// whether the plan expects dishonest reports or none.
+// A dishonest device of shuffle can do no more than set all of a coordinate's own bits, which is less than one
+// deviation, whether the plan expects dishonest reports or none.
 func TestPoisonOfShuffleCountsWhatPasses(t *testing.T) {
 	step := stepAt(t, learner.Config{Dimension: 5, Horizon: 5000}, 179, 0.7)
 	p, err := Propose(step, DefaultTerms())

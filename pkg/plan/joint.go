@@ -15,7 +15,8 @@ import (
 // pair tells whether the first two statistics of a round are an outer product and a gradient, which are certified
 // together, and nothing but rewards comes after them, which say nothing of how close the others are.
 func pair(round []statistic.Statistic) bool {
-	if len(round) < 2 || round[0].Kind != statistic.Hessian && round[0].Kind != statistic.Covariance || round[1].Kind != statistic.Gradient {
+	if len(round) < 2 || round[0].Kind != statistic.Hessian && round[0].Kind != statistic.Covariance ||
+		round[1].Kind != statistic.Gradient {
 		return false
 	}
 	return !slices.ContainsFunc(round[2:], func(s statistic.Statistic) bool { return s.Kind != statistic.Rewards })
@@ -50,7 +51,8 @@ func beside(two privacy.Spread, round []statistic.Statistic) (privacy.Spread, er
 
 // jointly is the certificate of an epoch of one round that begins with an outer product and a gradient, nil for others.
 // Its releases are those that Guarantee will find in the announcement.
-func (p *Proposer) jointly(step learner.Step, r calibrate.Request) (func([]protocol.Encoding, int) (privacy.Guarantee, error),
+func (p *Proposer) jointly(step learner.Step, r calibrate.Request) (func([]protocol.Encoding, int) (privacy.Guarantee,
+	error),
 	error) {
 	spread, err := p.spreadOf(step)
 	if spread == nil || err != nil {

@@ -54,8 +54,8 @@ var watchers = map[Channel][]struct {
 	Central: {{"shuffler and the public", []party{dishonest, shuffler}}},
 }
 
-// law is the exact law of one coordinate's sum, less what the observer knows: a level rounded at random, and n fair bits.
-// What is more than 7.5 deviations out, below 1e-13 together, is left out.
+// law is the exact law of one coordinate's sum, less what the observer knows: a level rounded at random, and n fair
+// bits. What is more than 7.5 deviations out, below 1e-13 together, is left out.
 func law(level float64, n, size int) []float64 {
 	out := make([]float64, size)
 	low, fraction := math.Modf(level)
@@ -93,8 +93,8 @@ func hockeyStick(p, q [2][]float64, epsilon float64) float64 {
 	return sum
 }
 
-// sharpest is the smallest epsilon, exactly to a hundredth, at which all pairs of records of one dimension are hidden at
-// delta, where an observer does not know so many noise bits of each release.
+// sharpest is the smallest epsilon, exactly to a hundredth, at which all pairs of records of one dimension are hidden
+// at delta, where an observer does not know so many noise bits of each release.
 func sharpest(t *testing.T, a *Announcement, unknown []int, delta float64) float64 {
 	t.Helper()
 	round, err := CheckRound(a)
@@ -102,7 +102,8 @@ func sharpest(t *testing.T, a *Announcement, unknown []int, delta float64) float
 		t.Fatal(err)
 	}
 	var views [][2][]float64
-	for _, r := range []statistic.Record{{Null: true}, {Arm: []float64{1}, Reward: 1, Weight: 1}, {Arm: []float64{1}, Weight: 1},
+	for _, r := range []statistic.Record{{Null: true}, {Arm: []float64{1}, Reward: 1, Weight: 1},
+		{Arm: []float64{1}, Weight: 1},
 		{Arm: []float64{-1}, Reward: 1, Weight: 1}} {
 		var view [2][]float64
 		for i, s := range round.Statistics {
@@ -201,7 +202,8 @@ func TestGuaranteeOfEveryObserverHoldsExactly(t *testing.T) {
 					if (unknown[0] > 200 && unknown[1] > 200) || !alone && !of.NoDeviceNoise {
 						t.Errorf("%+v: no bound on %q with %d noise bits", of, o.Sees, unknown)
 					}
-					if !(of.Channel == Shuffle && k == 1) { // the second observer of shuffle is not one it protects from
+					// the second observer of shuffle is not one it protects from
+					if !(of.Channel == Shuffle && k == 1) {
 						if alone {
 							worstAlone = bound
 						} else {
@@ -234,7 +236,8 @@ func TestGuaranteeOfEveryObserverHoldsExactly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e, f := together.Epsilon(delta), alone.Epsilon(delta); e != bounds[0] || f != bounds[1] {
-			t.Errorf("%+v: Guarantee and Alone give epsilon %v and %v, the worst observers' bounds are %v", of, e, f, bounds)
+			t.Errorf("%+v: Guarantee and Alone give epsilon %v and %v, the worst observers' bounds are %v", of, e, f,
+				bounds)
 		}
 		if e := together.Epsilon(delta); !(worstTogether <= e) || !(e <= 1.35*worstTogether+0.03) {
 			t.Errorf("%+v: Guarantee gives epsilon %v, the worst observer has exactly %v", of, e, worstTogether)
@@ -313,8 +316,8 @@ func TestNoiseThatDoesNotProtectDoesNotCount(t *testing.T) {
 		t.Errorf("nothing to count on in one release: %v", err)
 	}
 
-	// Not even where the person's own noise would be enough for a guarantee: a plan in which every report may be dishonest
-	// promises nothing about the cohort, and what is left is Alone's to say.
+	// Not even where the person's own noise would be enough for a guarantee: a plan in which every report may be
+	// dishonest promises nothing about the cohort, and what is left is Alone's to say.
 	a = propose(Terms{Channel: Shares})
 	for i := range releases(a) {
 		releases(a)[i].NoiseBits, a.Encodings[i].NoiseBits = 4000, 4000

@@ -75,9 +75,10 @@ func twoEpochs(first, second []atom, epsilon float64) (delta float64) {
 	return delta
 }
 
-// A plan of two epochs of a small panel, end to end: Terms to releases, people's decisions to reports, and the certificate
-// of a device against the exact laws of everything that an observer sees in both epochs, with as many dishonest devices
-// in either panel as chance puts there; outcomes that are left out as too rare would only add to delta. The certificate is never exceeded, and a certificate of one epoch is.
+// A plan of two epochs of a small panel, end to end: Terms to releases, people's decisions to reports, and the
+// certificate of a device against the exact laws of everything that an observer sees in both epochs, with as many
+// dishonest devices in either panel as chance puts there; outcomes that are left out as too rare would only add to
+// delta. The certificate is never exceeded, and a certificate of one epoch is.
 func TestACertificateOfPanelsIsNeverExceeded(t *testing.T) {
 	const registered, size, decisions = 240, 60, 3
 	terms := Terms{Epsilon: 2, Delta: 1e-3, DropOut: 0.05, MaxMessages: 60, MaxShift: 16, Registered: registered,

@@ -34,17 +34,17 @@ type Terms struct {
 	NoiseBits uint32  `json:"noise_bits"` // per device and coordinate; 0: searched
 	// Biases of noise bits to search; nil: DefaultBiases.
 	Biases []protocol.Bias `json:"biases"`
-	// ServerNoise is how much noise the servers add to each release, in [0, 1], as a share of what alone gives the plan's
-	// epsilon: in Shuffle the shuffler adds it, in Shares both servers do, each of them all of it. In Central the analyzer
-	// always adds all, and in Local there is none.
+	// ServerNoise is how much noise the servers add to each release, in [0, 1], as a share of what alone gives the
+	// plan's epsilon: in Shuffle the shuffler adds it, in Shares both servers do, each of them all of it. In Central
+	// the analyzer always adds all, and in Local there is none.
 	ServerNoise float64 `json:"server_noise"`
 	// NoDeviceNoise leaves out the devices' own noise, so that the guarantee rests on the servers' alone. It needs a
 	// ServerNoise of 1, in Shuffle or Shares.
 	NoDeviceNoise bool `json:"no_device_noise"`
-	// Of panels; all zero where devices enrol as they arrive. Registered is the fewest registered devices that a panel is
-	// drawn from, and makes the plan one of panels: then Dishonest is the share of the registered devices that may be
-	// dishonest, and Tail the part of Delta, of all Records epochs together, that pays for panels with more of them than
-	// are counted.
+	// Of panels; all zero where devices enrol as they arrive. Registered is the fewest registered devices that a panel
+	// is drawn from, and makes the plan one of panels: then Dishonest is the share of the registered devices that may
+	// be dishonest, and Tail the part of Delta, of all Records epochs together, that pays for panels with more of them
+	// than are counted.
 	Registered int     `json:"registered,omitempty"`
 	Tail       float64 `json:"tail,omitempty"` // 0: DefaultTail
 	// Decisions, Records and Period are those of Plan; 0 stands for 1 decision and 1 record.
@@ -84,8 +84,8 @@ type Proposal struct {
 	Plan      Plan
 	Cohort    Cohort
 	Encodings []protocol.Encoding // of the step's round
-	// Details are of all rounds, with predicted errors. Of panels, Details.Guarantee and Details.Epsilon are of all epochs
-	// that one device may report in (Lifetime).
+	// Details are of all rounds, with predicted errors. Of panels, Details.Guarantee and Details.Epsilon are of all
+	// epochs that one device may report in (Lifetime).
 	Details calibrate.Solution
 }
 

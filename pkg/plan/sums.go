@@ -14,11 +14,11 @@ import (
 )
 
 // Where devices send numbers, a proposal's noise variance is at most these multiples of ideal noise (IdealRatio of
-// calibrate.SolvedRelease) unless Terms.VarianceRatio says otherwise: in Shares of the Gaussian noise that would be there
-// if the noise that the plan counts on had to be certified, and reports that may drop out or be dishonest added theirs
-// beside it; in Central of a trusted curator's Gaussian noise, in Shares without devices' noise of each server's, and in
-// Local of the device's own. Noise and levels cost hardly anything there, but in Shares entries get wider, and one
-// dishonest report can do more (Poison).
+// calibrate.SolvedRelease) unless Terms.VarianceRatio says otherwise: in Shares of the Gaussian noise that would be
+// there if the noise that the plan counts on had to be certified, and reports that may drop out or be dishonest added
+// theirs beside it; in Central of a trusted curator's Gaussian noise, in Shares without devices' noise of each
+// server's, and in Local of the device's own. Noise and levels cost hardly anything there, but in Shares entries get
+// wider, and one dishonest report can do more (Poison).
 const (
 	SharesRatio  = 1.18 // 1.25 of a trusted curator's with the default terms, where 5 % may drop out
 	ServersRatio = 1.02

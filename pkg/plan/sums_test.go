@@ -40,7 +40,8 @@ func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
 	between := func(low, high float64) float64 { return low + r.Float64()*(high-low) }
 	for i := range cases(1) {
 		for _, of := range every() {
-			cfg := learner.Config{Dimension: 1 + r.IntN(6), Horizon: 5000, Family: families[(i+r.IntN(5))%len(families)]}
+			cfg := learner.Config{Dimension: 1 + r.IntN(6), Horizon: 5000,
+				Family: families[(i+r.IntN(5))%len(families)]}
 			if cfg.Family == "poisson" || cfg.Family == "gaussian" {
 				cfg.MaxReward = float64(1 + r.IntN(5))
 			}
@@ -64,7 +65,8 @@ func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
 			if !(eps <= terms.Epsilon) {
 				t.Errorf("%+v %+v: a device computes epsilon %v", cfg, terms, eps)
 			}
-			// What is not used of the budget: a thousandth for the tolerance of the joint bound, as much for the search.
+			// What is not used of the budget: a thousandth for the tolerance of the joint bound, as much for the
+			// search.
 			if of.Channel != Shuffle && (of.ServerNoise == 0 || of.NoDeviceNoise) && eps < terms.Epsilon*0.99 {
 				t.Errorf("%+v %+v: the plan leaves epsilon at %v", cfg, terms, eps)
 			}
@@ -85,7 +87,8 @@ func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
 					a.EntryBits(), p.Details.EntryBits)
 			}
 			for i, rel := range a.Releases() {
-				want := [2]bool{of.Channel == Shuffle && of.ServerNoise > 0 || of.Channel == Shares && of.ServerNoise > 0,
+				want := [2]bool{of.Channel == Shuffle && of.ServerNoise > 0 || of.Channel == Shares &&
+					of.ServerNoise > 0,
 					of.Channel == Central || of.Channel == Shares && of.ServerNoise > 0}
 				devices := of.Channel != Central && !of.NoDeviceNoise
 				if [2]bool{rel.ShufflerNoise > 0, rel.AnalyzerNoise > 0} != want || rel.NoiseBits > 0 != devices {
@@ -93,7 +96,8 @@ func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
 				}
 				if v := p.Encodings[i].Variance(uint64(cohort), rel.ServerNoise())[0]; math.Abs(
 					math.Sqrt(v)/p.Details.Releases[i].Deviation-1) > 1e-9 {
-					t.Errorf("%+v: predicted deviation %v, it is %v", terms, p.Details.Releases[i].Deviation, math.Sqrt(v))
+					t.Errorf("%+v: predicted deviation %v, it is %v", terms, p.Details.Releases[i].Deviation,
+						math.Sqrt(v))
 				}
 			}
 		}
@@ -134,7 +138,8 @@ func TestDefaultPlansAreAsGoodAsPromised(t *testing.T) {
 						p.Details.EntryBits, poison)
 				}
 				for _, r := range p.Details.Releases {
-					if !(r.VarianceRatio <= c.ratio && r.IdealRatio <= c.ideal && r.IdealRatio > 1 && r.Poison <= poison) {
+					if !(r.VarianceRatio <= c.ratio && r.IdealRatio <= c.ideal && r.IdealRatio > 1 &&
+						r.Poison <= poison) {
 						t.Errorf("%s, %d people, d %d: ratio %v, to ideal noise %v, poison %v", c.of.Channel, cohort, d,
 							r.VarianceRatio, r.IdealRatio, r.Poison)
 					}
@@ -145,8 +150,8 @@ func TestDefaultPlansAreAsGoodAsPromised(t *testing.T) {
 }
 
 // Entries of shares get wider while that is affordable: what one dishonest report can do stays within FinePoison and a
-// report within FineBits, unless SharesRatio needs more. All is relative to the noise that the plan counts on, so that a
-// cohort of which many may drop out has no wider entries for what no entry can give it.
+// report within FineBits, unless SharesRatio needs more. All is relative to the noise that the plan counts on, so that
+// a cohort of which many may drop out has no wider entries for what no entry can give it.
 func TestSharesAreAsFineAsIsAffordable(t *testing.T) {
 	if testing.Short() { // nothing of it runs at the same time as anything else
 		t.Skip("without a second goroutine")
@@ -232,13 +237,15 @@ func TestTermsThatAChannelCannotKeepAreRefused(t *testing.T) {
 		says string
 	}{
 		{Terms{Channel: "radio"}, "not known"}, {Terms{Channel: Shares, ServerNoise: 1.5}, "[0, 1]"},
-		{Terms{Channel: Shuffle, ServerNoise: math.NaN()}, "[0, 1]"}, {Terms{Channel: Shares, ServerNoise: -0.1}, "[0, 1]"},
+		{Terms{Channel: Shuffle, ServerNoise: math.NaN()}, "[0, 1]"}, {Terms{Channel: Shares, ServerNoise: -0.1},
+			"[0, 1]"},
 		{Terms{Channel: Local, ServerNoise: 0.5}, "local"}, {Terms{Channel: Local, NoDeviceNoise: true}, "local"},
 		{Terms{Channel: Shares, NoDeviceNoise: true}, "whole"},
 		{Terms{Channel: Shuffle, NoDeviceNoise: true, ServerNoise: 0.5}, "whole"},
 	} {
 		terms := termsOf(c.of)
-		if p, err := Propose(step, terms); !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), c.says) || p != nil {
+		if p, err := Propose(step, terms); !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), c.says) ||
+			p != nil {
 			t.Errorf("%+v: %v", c.of, err)
 		}
 	}

@@ -35,9 +35,9 @@
 //   - mixing fails, so that an observer learns which bits came from one device.
 //
 // It protects one record against the view of one release, or of the releases that are composed; it says nothing about a
-// person with more records than the ledger counts. Where cohorts are panels a record is everything that a person did in an
-// epoch, and the ledger counts epochs. Renyi and LossDistribution are cross-checks and points of comparison; no guarantee
-// relies on them.
+// person with more records than the ledger counts. Where cohorts are panels a record is everything that a person did in
+// an epoch, and the ledger counts epochs. Renyi and LossDistribution are cross-checks and points of comparison; no
+// guarantee relies on them.
 //
 // The package does no I/O, draws no random numbers and keeps no state.
 package privacy

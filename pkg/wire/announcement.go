@@ -195,8 +195,8 @@ func checkCurator(c *plan.Curator) error {
 	return nil
 }
 
-// checkRelease refuses noise that does not exist in the channel, and a release without any. What a noise is worth is for
-// plan.Guarantee to say.
+// checkRelease refuses noise that does not exist in the channel, and a release without any. What a noise is worth is
+// for plan.Guarantee to say.
 func checkRelease(r plan.Release, c plan.Channel) error {
 	if number(statistics, r.Statistic) == 0 {
 		return field("statistic", "is %s, which is not known", r.Statistic)

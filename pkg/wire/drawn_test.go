@@ -31,7 +31,8 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 	}
 	a.Reference = drawPoint(t, dim)
 	a.Plan = plan.Plan{
-		Epsilon: rapid.Float64Range(0.01, 10).Draw(t, "epsilon"), Delta: rapid.Float64Range(1e-9, privacy.MaxDelta).Draw(t, "delta"),
+		Epsilon: rapid.Float64Range(0.01, 10).Draw(t, "epsilon"), Delta: rapid.Float64Range(1e-9,
+			privacy.MaxDelta).Draw(t, "delta"),
 		TailDelta: 1e-10, Channel: rapid.SampledFrom([]plan.Channel{plan.Shuffle, plan.Shares}).Draw(t, "channel"),
 	}
 	kinds := rapid.SampledFrom([]statistic.Kind{statistic.Hessian, statistic.Gradient, statistic.Covariance})

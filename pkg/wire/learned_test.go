@@ -127,8 +127,9 @@ func TestEveryFieldOfWhatIsLearnedIsCarried(t *testing.T) {
 		floor := -0.01
 		return &wire.Configuration{
 			Deployment: deployment, Schema: []byte("{}"), Rules: plan.Rules{Rollback: &floor, Window: 3},
-			Learner: learner.Config{Practical: learner.PracticalConfig{Panel: 9, Control: 0.05, PriorTheta: []float64{1}}},
-			Terms:   plan.Terms{Registered: 50, Decisions: 7, Records: 4, Period: 30},
+			Learner: learner.Config{Practical: learner.PracticalConfig{Panel: 9, Control: 0.05,
+				PriorTheta: []float64{1}}},
+			Terms: plan.Terms{Registered: 50, Decisions: 7, Records: 4, Period: 30},
 		}
 	})
 	everyFieldIsCarried(t, func() *wire.Learned {

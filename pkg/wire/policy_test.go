@@ -61,7 +61,8 @@ func TestCuratedPlanIsCarriedExactly(t *testing.T) {
 			ExplorerRho: 0.001, OtherRho: 0.0005},
 	}
 	if !a.Plan.Equal(want) || a.Policy.Profile != glm.Joint || a.Policy.Play != glm.PlayOptimistic ||
-		!reflect.DeepEqual(a.Policy.Criterion, &glm.Criterion{Covariance: symmetric.Packed{0.5, 0.1, 0.25}, Threshold: 0.125}) ||
+		!reflect.DeepEqual(a.Policy.Criterion, &glm.Criterion{Covariance: symmetric.Packed{0.5, 0.1, 0.25},
+			Threshold: 0.125}) ||
 		!reflect.DeepEqual(a.Policy.Optimism, &glm.Stage{Theta: []float64{1, -0.5},
 			Covariance: symmetric.Packed{0.5, 0.1, 0.25}, Width: 1}) {
 		t.Errorf("%+v", a)

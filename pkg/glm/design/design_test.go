@@ -124,7 +124,8 @@ func TestDesignCertificateOnRandomSets(t *testing.T) {
 			}
 		}
 		rank := float64(cert.Rank)
-		if !scalar.EqualWithinAbs(sum, 1, 1e-12) || largest > 1.01*rank*(1+1e-6) || cert.Relaxed || (trial%4 == 0) != (cert.Rank == 2) {
+		if !scalar.EqualWithinAbs(sum, 1, 1e-12) || largest > 1.01*rank*(1+1e-6) || cert.Relaxed ||
+			(trial%4 == 0) != (cert.Rank == 2) {
 			t.Fatalf("trial %d: weights sum to %v, leverage %v, certificate %+v", trial, sum, largest, cert)
 		}
 		if cert.Rank == d {
@@ -164,7 +165,8 @@ func TestDesignTraceIsTheRank(t *testing.T) {
 			sum += weights[i]
 			trace += weights[i] * q
 		}
-		if !scalar.EqualWithinAbs(sum, 1, 1e-12) || cert.Rank > 0 && !scalar.EqualWithinAbs(trace, float64(cert.Rank), 1e-7) {
+		if !scalar.EqualWithinAbs(sum, 1, 1e-12) || cert.Rank > 0 && !scalar.EqualWithinAbs(trace, float64(cert.Rank),
+			1e-7) {
 			r.Fatalf("weights sum to %v, trace %v, rank %d", sum, trace, cert.Rank)
 		}
 		if cert.MaxLeverage > 1.01*float64(cert.Rank)+1e-9 {

@@ -89,7 +89,8 @@ func TestDesignOfManyArmsOfEveryKindIsCertified(t *testing.T) {
 					largest = math.Max(largest, q)
 				}
 				bound := float64(want) * (1 + tolerance)
-				if !scalar.EqualWithinAbs(sum, 1, 1e-12) || cert.Rank != want || cert.Relaxed || cert.MaxLeverage > bound ||
+				if !scalar.EqualWithinAbs(sum, 1, 1e-12) || cert.Rank != want || cert.Relaxed ||
+					cert.MaxLeverage > bound ||
 					!scalar.EqualWithinAbs(largest, cert.MaxLeverage, 1e-7*bound) {
 					t.Errorf("%s %v %v: weights sum to %v, leverage %v, certificate %+v", kind, size, tolerance, sum,
 						largest, cert)

@@ -20,7 +20,8 @@ type Environment struct {
 
 // NewBallEnvironment is the population of the public experiments: every person gets count arms drawn uniformly from the
 // unit ball, and theta* is uniform on the sphere of the given radius.
-func NewBallEnvironment(family Family, dimension, count int, radius float64, src protocol.Source) (*Environment, error) {
+func NewBallEnvironment(family Family, dimension, count int, radius float64, src protocol.Source) (*Environment,
+	error) {
 	if dimension < 1 || count < 1 || !(radius >= 0) || math.IsInf(radius, 0) {
 		return nil, fmt.Errorf("glm: environment of dimension %d with %d arms and parameter norm %v",
 			dimension, count, radius)

@@ -221,7 +221,8 @@ func TestNewFamilyRefusesUnknownNamesAndRewards(t *testing.T) {
 		}
 	}
 	for _, c := range []familyCase{
-		{"logistic", 2}, {"logistic", 0}, {"linear", 2}, {"linear", .5}, {"linear", math.NaN()}, {"probit", math.NaN()}, {"poisson", 0}, {"poisson", 2.5},
+		{"logistic", 2}, {"logistic", 0}, {"linear", 2}, {"linear", .5}, {"linear", math.NaN()}, {"probit", math.NaN()},
+		{"poisson", 0}, {"poisson", 2.5},
 		{"poisson", math.Inf(1)}, {"poisson", family.MaxPoissonReward + 1}, {"poisson", math.NaN()},
 		{"gaussian", 0}, {"gaussian", -1}, {"gaussian", math.NaN()}, {"gaussian", math.Inf(1)},
 	} {

@@ -74,7 +74,8 @@ func checkAggregates(sums []Aggregate, want []statistic.Statistic, cohort, decis
 			return fmt.Errorf("%w: %v has %d reports from a cohort of %d", ErrAggregate, a.Kind, a.Reports, cohort)
 		}
 		if max(1, a.Decisions) != decisions {
-			return fmt.Errorf("%w: %v is of reports of %d decisions, wanted %d", ErrAggregate, a.Kind, max(1, a.Decisions),
+			return fmt.Errorf("%w: %v is of reports of %d decisions, wanted %d", ErrAggregate, a.Kind,
+				max(1, a.Decisions),
 				decisions)
 		}
 		for j := range a.Sum {

@@ -23,13 +23,14 @@ func changeCases() map[string]returning {
 	}
 	far := learner.Config{Dimension: 3, Radius: 5, Horizon: 100000, Practical: learner.PracticalConfig{Panel: 600}}
 	return map[string]returning{
-		"without noise":       {cfg: of(learner.PracticalConfig{}), active: 1},
-		"epsilon 4":           {cfg: of(learner.PracticalConfig{}), active: 1, mu: 0.8},
-		"epsilon 1":           {cfg: of(learner.PracticalConfig{}), active: 1, mu: 0.25},
-		"half-life":           {cfg: of(learner.PracticalConfig{HalfLife: 4}), active: 1, mu: 0.8},
-		"people who differ":   {cfg: of(learner.PracticalConfig{Decisions: 20}), active: 0.6, effect: 1, fixed: true},
-		"the same, epsilon 4": {cfg: of(learner.PracticalConfig{Decisions: 20}), active: 0.6, effect: 1, fixed: true, mu: 0.8},
-		"a large parameter":   {cfg: far, active: 1, mu: 0.8}, // which one step does not reach
+		"without noise":     {cfg: of(learner.PracticalConfig{}), active: 1},
+		"epsilon 4":         {cfg: of(learner.PracticalConfig{}), active: 1, mu: 0.8},
+		"epsilon 1":         {cfg: of(learner.PracticalConfig{}), active: 1, mu: 0.25},
+		"half-life":         {cfg: of(learner.PracticalConfig{HalfLife: 4}), active: 1, mu: 0.8},
+		"people who differ": {cfg: of(learner.PracticalConfig{Decisions: 20}), active: 0.6, effect: 1, fixed: true},
+		"the same, epsilon 4": {cfg: of(learner.PracticalConfig{Decisions: 20}), active: 0.6, effect: 1, fixed: true,
+			mu: 0.8},
+		"a large parameter": {cfg: far, active: 1, mu: 0.8}, // which one step does not reach
 	}
 }
 
@@ -139,7 +140,8 @@ func TestRegretReturnsAfterAChange(t *testing.T) {
 	runs := long(5, 60)
 	course := func(p learner.PracticalConfig) []float64 {
 		p.Panel = 300
-		w := returning{cfg: learner.Config{Dimension: 3, Radius: 3, Horizon: 1000000, Practical: p}, mu: 0.8, people: 600,
+		w := returning{cfg: learner.Config{Dimension: 3, Radius: 3, Horizon: 1000000, Practical: p}, mu: 0.8,
+			people: 600,
 			active: 1, arms: 6, epochs: epochs, change: change}
 		mean := make([]float64, epochs)
 		for seed := range runs {
@@ -183,8 +185,9 @@ func TestRegretReturnsAfterAChange(t *testing.T) {
 func TestAnAlarmForgets(t *testing.T) {
 	h, g := mat.NewSymDense(2, []float64{60, 20, 20, 80}), mat.NewVecDense(2, []float64{70, -60})
 	for _, alarm := range []float64{0, 0.01} {
-		l := newLearner(t, learner.Config{Dimension: 2, Horizon: 10000, Radius: 3, Practical: learner.PracticalConfig{Panel: 1000,
-			PriorTheta: []float64{0.5, -0.25}, PriorPrecision: symmetric.Packed{40, 10, 30}, Alarm: alarm}})
+		l := newLearner(t, learner.Config{Dimension: 2, Horizon: 10000, Radius: 3,
+			Practical: learner.PracticalConfig{Panel: 1000,
+				PriorTheta: []float64{0.5, -0.25}, PriorPrecision: symmetric.Packed{40, 10, 30}, Alarm: alarm}})
 		theta := mat.NewVecDense(2, l.Next().Policy.Theta)
 		absorbMatrix(t, l, h, g)
 		w, pull := mat.NewSymDense(2, []float64{40, 10, 10, 30}), mat.NewVecDense(2, nil)

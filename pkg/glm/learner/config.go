@@ -18,8 +18,8 @@ type Config struct {
 	Family    string      `json:"family"`     // see family.New; default "logistic"
 	MaxReward float64     `json:"max_reward"` // R, default 1
 	Dimension int         `json:"dimension"`  // d in [1, glm.MaxDimension]
-	// Radius is S in (0, statistic.MaxParameterNorm], a bound of ||theta*||; default 3. A bound that is too large costs little;
-	// one that is too small biases the estimate.
+	// Radius is S in (0, statistic.MaxParameterNorm], a bound of ||theta*||; default 3. A bound that is too large costs
+	// little; one that is too small biases the estimate.
 	Radius  float64 `json:"radius"`
 	Horizon int     `json:"horizon"` // T, people; each is in one cohort
 	Epsilon float64 `json:"epsilon"` // privacy target of a record, which only FirstCohort uses here; default 1

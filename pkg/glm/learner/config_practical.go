@@ -27,11 +27,11 @@ const (
 	// 1/sqrt(share) as long as noise dominates it.
 	DefaultControlShare = 0.1
 	// SuggestedHalfLife and SuggestedAlarm are what to set where the world may change; 0, the default, forgets nothing.
-	// Panels of 300, logistic, d = 5 (TestMeasure/lasting): a half-life of 8 panels costs nothing where nothing changes,
-	// and 2 has half as much regret again; with a slow drift 8 has 30 % less regret than none. With an abrupt change in
-	// the middle, at epsilon 4, the regret of a decision is 0.20 with neither, 0.13 with the half-life, 0.05 with the
-	// alarm and 0.04 with both. An alarm at 0.01 is false in one deployment of eight over 24 panels; at 0.001 one of 64
-	// was.
+	// Panels of 300, logistic, d = 5 (TestMeasure/lasting): a half-life of 8 panels costs nothing where nothing
+	// changes, and 2 has half as much regret again; with a slow drift 8 has 30 % less regret than none. With an abrupt
+	// change in the middle, at epsilon 4, the regret of a decision is 0.20 with neither, 0.13 with the half-life, 0.05
+	// with the alarm and 0.04 with both. An alarm at 0.01 is false in one deployment of eight over 24 panels; at 0.001
+	// one of 64 was.
 	SuggestedHalfLife = 8
 	SuggestedAlarm    = 0.001
 	// DefaultPracticalTolerance is the design tolerance of the practical profile: its designs need not be exact, and

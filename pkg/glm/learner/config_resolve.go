@@ -15,7 +15,8 @@ func (c Config) Resolve() (Config, error) {
 		c.Profile = glm.Practical
 	}
 	if c.Profile != glm.Practical && c.Profile != glm.Paper {
-		return c, fmt.Errorf("%w: profile %q is none: known are %q, %q and %q", ErrConfig, c.Profile, glm.Practical, glm.Paper,
+		return c, fmt.Errorf("%w: profile %q is none: known are %q, %q and %q", ErrConfig, c.Profile, glm.Practical,
+			glm.Paper,
 			glm.Joint)
 	}
 	if c.Family == "" {
@@ -43,7 +44,8 @@ func (c Config) Resolve() (Config, error) {
 	if c.MinCohort < 1 {
 		return c, fmt.Errorf("%w: min_cohort %d must be positive", ErrConfig, c.MinCohort)
 	}
-	if err := within(limit{"radius", c.Radius, 1e-6, statistic.MaxParameterNorm}, limit{"epsilon", c.Epsilon, 1e-6, 1e3},
+	if err := within(limit{"radius", c.Radius, 1e-6, statistic.MaxParameterNorm},
+		limit{"epsilon", c.Epsilon, 1e-6, 1e3},
 		limit{"delta", c.Delta, 1e-300, 0.5}); err != nil {
 		return c, err
 	}

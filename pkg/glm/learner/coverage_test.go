@@ -65,7 +65,8 @@ const nominalCoverage = 0.9
 
 var (
 	small      = crowded{"ball", "logistic", 3, 5, 2, 3000}
-	smallPaper = learner.Config{Profile: glm.Paper, MinCohort: 250, Paper: learner.PaperConfig{Rounds: 5, DesignTolerance: .1}}
+	smallPaper = learner.Config{Profile: glm.Paper, MinCohort: 250, Paper: learner.PaperConfig{Rounds: 5,
+		DesignTolerance: .1}}
 )
 
 // The paper profile's confidence sets hold theta* at their nominal rate at every level of noise, and its regret does
@@ -169,8 +170,8 @@ func neverFalls(t *testing.T, regrets map[float64][]float64) {
 // step is biased). Bounds of 0.55 and 2 are three standard errors (0.15 for 30 runs) and more from these; with
 // deviations that ignore the noise of the releases the figure is 3.6 to 4.7 at epsilon 1, and 9 to 16 at 0.5.
 //
-// So the intervals of 95 % that are made of them hold each coefficient about so often: measured here 94, 95, 95 and 91 %
-// without privacy and at epsilon 4, 1 and 0.5. A rate of 0.95 comes below the bound with probability 0.04 even if all
+// So the intervals of 95 % that are made of them hold each coefficient about so often: measured here 94, 95, 95 and 91
+// % without privacy and at epsilon 4, 1 and 0.5. A rate of 0.95 comes below the bound with probability 0.04 even if all
 // nine intervals of a run fail together; deviations that ignore the noise hold two in three at epsilon 1 and fail.
 //
 // Its regret does not fall where noise grows either.

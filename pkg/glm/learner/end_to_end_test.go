@@ -46,8 +46,9 @@ func TestPracticalProfileEndToEnd(t *testing.T) {
 func TestPaperProfileEndToEnd(t *testing.T) {
 	for _, c := range []struct{ width, ratio, last float64 }{{0, .40, .07}, {.2, .16, .01}} {
 		cfg := learner.Config{Profile: glm.Paper, Dimension: 2, Radius: 2, Horizon: 6000, MinCohort: 500,
-			Paper: learner.PaperConfig{Warmup: 600, Second: 600, Alpha: 4800 / 24.494897, Rounds: 6, DesignTolerance: 0.05,
-				Width: c.width}}
+			Paper: learner.PaperConfig{Warmup: 600, Second: 600, Alpha: 4800 / 24.494897, Rounds: 6,
+				DesignTolerance: 0.05,
+				Width:           c.width}}
 		seeds := long(3, 20)
 		last := 0.0
 		for seed := range seeds {
@@ -92,7 +93,8 @@ func TestFamiliesEndToEnd(t *testing.T) {
 			size = 1
 		}
 		env := environment(t, "ball", f.name, f.reward, 3, 6, size, 3)
-		practical := learner.Config{Family: f.name, MaxReward: f.reward, Dimension: 3, Radius: size, Horizon: 5000, Epsilon: 4}
+		practical := learner.Config{Family: f.name, MaxReward: f.reward, Dimension: 3, Radius: size, Horizon: 5000,
+			Epsilon: 4}
 		o := simulate(t, practical, env, budget{epsilon: 4, delta: 1e-6, maxShift: 16}, 3)
 		t.Logf("%s: ratio %.3f", f.name, o.ratio())
 		if o.ratio() > f.most {

@@ -75,7 +75,8 @@ func TestPanelsKeepTheirSize(t *testing.T) {
 
 // Sums of reports of several decisions are refused where they are not scaled, and so are those of another number.
 func TestReportsOfSeveralDecisions(t *testing.T) {
-	l := newLearner(t, learner.Config{Dimension: 2, Horizon: 1000, Practical: learner.PracticalConfig{Panel: 100, Decisions: 7}})
+	l := newLearner(t, learner.Config{Dimension: 2, Horizon: 1000, Practical: learner.PracticalConfig{Panel: 100,
+		Decisions: 7}})
 	step := l.Next()
 	// Every decision has the arm (1, 0) with mu' = 1/4: the trace of 100 reports is 175 at most.
 	for decisions, want := range map[int]error{0: learner.ErrAggregate, 6: learner.ErrAggregate, 7: nil} {
@@ -142,7 +143,8 @@ func TestHalfLifeWeighsByAge(t *testing.T) {
 			}
 			got, covariance := l.Next().Policy.Theta, l.Covariance().Dense(d)
 			for i := range d {
-				if !scalar.EqualWithinAbs(got[i], want.AtVec(i), 1e-9) || !scalar.EqualWithinAbs(covariance.At(i, 0), inverse.At(i, 0), 1e-9) {
+				if !scalar.EqualWithinAbs(got[i], want.AtVec(i), 1e-9) ||
+					!scalar.EqualWithinAbs(covariance.At(i, 0), inverse.At(i, 0), 1e-9) {
 					t.Fatalf("half-life %v, cohort %d: theta %v, want %v; covariance %v, want %v", half, k, got,
 						want.RawVector().Data, covariance, inverse)
 				}
@@ -198,15 +200,17 @@ func TestExplorationGoesOnWithAHalfLife(t *testing.T) {
 // With a control group the round has a third release, and the policy its coin; the shares of the budget stay 1.
 func TestControlGroupHasARelease(t *testing.T) {
 	for _, share := range []float64{0, 0.3} {
-		l := newLearner(t, learner.Config{Dimension: 2, Horizon: 1000, Practical: learner.PracticalConfig{Panel: 100, Control: 0.05,
-			ControlShare: share, HessianShare: 0.4}})
+		l := newLearner(t, learner.Config{Dimension: 2, Horizon: 1000,
+			Practical: learner.PracticalConfig{Panel: 100, Control: 0.05,
+				ControlShare: share, HessianShare: 0.4}})
 		if share == 0 {
 			share = learner.DefaultControlShare
 		}
 		for range 2 {
 			step := l.Next()
 			want := []float64{0.4 * (1 - share), 0.6 * (1 - share), share}
-			if len(step.Statistics[0]) != 3 || step.Statistics[0][2].Kind != statistic.Rewards || step.Policy.Control != 0.05 {
+			if len(step.Statistics[0]) != 3 || step.Statistics[0][2].Kind != statistic.Rewards ||
+				step.Policy.Control != 0.05 {
 				t.Fatalf("%+v", step)
 			}
 			for i, v := range step.Shares[0] {
@@ -273,7 +277,8 @@ func TestRollback(t *testing.T) {
 
 // After Stop everybody gets the default arm, for good; the coin is thrown as before, and cohorts are absorbed.
 func TestStop(t *testing.T) {
-	l := newLearner(t, learner.Config{Dimension: 3, Horizon: 900, Practical: learner.PracticalConfig{Panel: 300, Control: 0.2,
+	l := newLearner(t, learner.Config{Dimension: 3, Horizon: 900, Practical: learner.PracticalConfig{Panel: 300,
+		Control: 0.2,
 		Caution: 1}})
 	absorb(t, l, steady, 1)
 	l.Stop()

@@ -137,12 +137,28 @@ func TestLearnerRefusesBadAggregates(t *testing.T) {
 				}
 				before := text(t, step)
 				for what, spoil := range map[string]func(s []learner.Aggregate) []learner.Aggregate{
-					"missing":           func(s []learner.Aggregate) []learner.Aggregate { return s[1:] },
-					"twice":             func(s []learner.Aggregate) []learner.Aggregate { return append(s, s[0]) },
-					"kind":              func(s []learner.Aggregate) []learner.Aggregate { s[0].Kind = "other"; return s },
-					"short":             func(s []learner.Aggregate) []learner.Aggregate { s[0].Sum = s[0].Sum[1:]; return s },
-					"variance missing":  func(s []learner.Aggregate) []learner.Aggregate { s[0].Variance = nil; return s },
-					"variance negative": func(s []learner.Aggregate) []learner.Aggregate { s[0].Variance[0] = -1; return s },
+					"missing": func(s []learner.Aggregate) []learner.Aggregate { return s[1:] },
+					"twice":   func(s []learner.Aggregate) []learner.Aggregate { return append(s, s[0]) },
+					"kind": func(
+						s []learner.Aggregate) []learner.Aggregate {
+						s[0].Kind = "other"
+						return s
+					},
+					"short": func(
+						s []learner.Aggregate) []learner.Aggregate {
+						s[0].Sum = s[0].Sum[1:]
+						return s
+					},
+					"variance missing": func(
+						s []learner.Aggregate) []learner.Aggregate {
+						s[0].Variance = nil
+						return s
+					},
+					"variance negative": func(
+						s []learner.Aggregate) []learner.Aggregate {
+						s[0].Variance[0] = -1
+						return s
+					},
 					"variance NaN": func(s []learner.Aggregate) []learner.Aggregate {
 						s[0].Variance[0] = math.NaN()
 						return s

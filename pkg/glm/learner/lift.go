@@ -63,23 +63,25 @@ func (p part) add(q part) part { return part{p.value + q.value, p.noise + q.nois
 // to bound s. Reports are of different people and independent of each other. People who are drawn in several epochs
 // add nothing, if the lift is that of all people that panels are drawn from: panels are drawn independently.
 //
-// Range. The means lie in the range of rewards and noise can put their estimates outside of it, each by itself; there the
-// nearest end is no farther from the mean. What is shown as the lift is the difference of the two that are shown, and
-// where the interval does not hold that it is stretched to do so, which makes no coverage smaller. Sums of cohorts (Add)
-// are of what was estimated, not of what is shown.
+// Range. The means lie in the range of rewards and noise can put their estimates outside of it, each by itself; there
+// the nearest end is no farther from the mean. What is shown as the lift is the difference of the two that are shown,
+// and where the interval does not hold that it is stretched to do so, which makes no coverage smaller. Sums of cohorts
+// (Add) are of what was estimated, not of what is shown.
 func NewLift(rewards Aggregate, family family.Response, control float64) (Lift, error) {
 	want := statistic.Statistic{Kind: statistic.Rewards, Family: family, ArmDim: 1}
 	if !(control > 0 && control < 1) {
 		return Lift{}, fmt.Errorf("%w: no lift over a control group of share %v", ErrAggregate, control)
 	}
 	decisions := max(1, rewards.Decisions)
-	if err := checkAggregates([]Aggregate{rewards}, []statistic.Statistic{want}, rewards.Reports, decisions); err != nil {
+	if err := checkAggregates([]Aggregate{rewards}, []statistic.Statistic{want}, rewards.Reports,
+		decisions); err != nil {
 		return Lift{}, err
 	}
 	middle, half := statistic.RewardsCentre(family)
 	scaled := func(i int, by float64) part { return part{rewards.Sum[i] / by, rewards.Variance[i] / (by * by)} }
 	alike := LiftSpread * 2 * half
-	l := Lift{Reports: rewards.Reports, middle: middle, half: half, share: control, most: float64(rewards.Reports) * float64(decisions),
+	l := Lift{Reports: rewards.Reports, middle: middle, half: half, share: control,
+		most:    float64(rewards.Reports) * float64(decisions),
 		treated: scaled(0, 1-control), control: scaled(1, control), rewarded: scaled(2, math.Sqrt(3)*half)}
 	people := math.Max(0, math.Min(l.rewarded.value, l.most))
 	l.sampling = people * (half*half/(control*(1-control)) + float64(decisions-1)*alike*alike)

@@ -9,11 +9,12 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 )
 
-// A rule that looks at a floor after every epoch looks often: what docs/operations.md says of how often the upper end of
-// the interval over the last epochs comes below the floor by chance, within 60 epochs. Normal cohorts whose true lift is
-// the floor itself do in 0.79 of runs with a window of 1 and in 0.41 with 8; one standard error of an epoch above the
-// floor in 0.09, and in fewer than 0.001. Here rewards are 0 or 1 and sums whole numbers, which moves rates by a few
-// hundredths. At 0.82, 0.45 and 0.13 less than 1 % of seeds leave what the test allows of 300 runs; the seed is fixed.
+// A rule that looks at a floor after every epoch looks often: what docs/operations.md says of how often the upper end
+// of the interval over the last epochs comes below the floor by chance, within 60 epochs. Normal cohorts whose true
+// lift is the floor itself do in 0.79 of runs with a window of 1 and in 0.41 with 8; one standard error of an epoch
+// above the floor in 0.09, and in fewer than 0.001. Here rewards are 0 or 1 and sums whole numbers, which moves rates
+// by a few hundredths. At 0.82, 0.45 and 0.13 less than 1 % of seeds leave what the test allows of 300 runs; the seed
+// is fixed.
 func TestHowOftenAFloorIsCrossedByChance(t *testing.T) {
 	const runs, epochs, people, control, lift = 300, 60, 200, 0.5, 0.1
 	deviation := math.Sqrt((0.25/(control*(1-control)) - lift*lift) / people)
@@ -29,7 +30,8 @@ func TestHowOftenAFloorIsCrossedByChance(t *testing.T) {
 				sum[group]++
 			}
 		}
-		return newLift(t, learner.Aggregate{Kind: statistic.Rewards, Sum: sum, Variance: make([]float64, 3), Reports: people}, control)
+		return newLift(t, learner.Aggregate{Kind: statistic.Rewards, Sum: sum, Variance: make([]float64, 3),
+			Reports: people}, control)
 	}
 	crossed := map[[2]int]int{} // by window and standard errors above the floor
 	for range runs {
@@ -59,7 +61,8 @@ func TestHowOftenAFloorIsCrossedByChance(t *testing.T) {
 		rate := float64(crossed[of]) / runs
 		t.Logf("window %d, lift %d standard errors above the floor: crossed in %.3f of runs", of[0], of[1], rate)
 		if rate < want[0] || rate > want[1] {
-			t.Errorf("window %d, lift %d standard errors above the floor: crossed in %v of runs, want %v", of[0], of[1], rate,
+			t.Errorf("window %d, lift %d standard errors above the floor: crossed in %v of runs, want %v", of[0], of[1],
+				rate,
 				want)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 )
 
-// cohort plays a comparison in which a decision is in the control group with a share that need not be the announced one,
-// and every reward is 1 with the same probability.
+// cohort plays a comparison in which a decision is in the control group with a share that need not be the announced
+// one, and every reward is 1 with the same probability.
 func (c comparison) cohort(t *testing.T, s statistic.Statistic, ch simulated.Channel, share, mean float64,
 	src *rand.Rand) learner.Lift {
 	t.Helper()
@@ -42,9 +42,10 @@ func (c comparison) cohort(t *testing.T, s statistic.Statistic, ch simulated.Cha
 
 // A control group of the announced share is called chance, with and without noise and with rewards that are all at one
 // end of their range, where the bound is met with equality: of 4600 none is below ShareLevel, where 0.5 are allowed on
-// average. A test that takes the normal distribution for the coins' finds two of the first row, and one without the noise
-// hundreds. A group twice as large as announced is found in nearly every deployment of rare rewards, and so is one of a fifth that does not
-// exist; where half of the rewards are 1 nothing can be found, which the comment on Chance says.
+// average. A test that takes the normal distribution for the coins' finds two of the first row, and one without the
+// noise hundreds. A group twice as large as announced is found in nearly every deployment of rare rewards, and so is
+// one of a fifth that does not exist; where half of the rewards are 1 nothing can be found, which the comment on Chance
+// says.
 func TestAShareThatCannotBeChanceIsFound(t *testing.T) {
 	statistic, err := statistic.NewRewards(family.Logistic{}, 1)
 	if err != nil {

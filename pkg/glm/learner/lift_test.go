@@ -29,7 +29,8 @@ const truth = 0.1
 // reports plays one cohort. People differ: in their chance of a reward, uniform in [0.2, 0.5] with the default arm,
 // and in what they gain from the policy, uniform in [-0.1, 0.3]. One in ten decides nothing, the others 1 to K_max
 // times; one reward in ten never comes.
-func (c comparison) reports(t testing.TB, s statistic.Statistic, src *rand.Rand) func(yield func(simulated.Report) bool) {
+func (c comparison) reports(t testing.TB, s statistic.Statistic,
+	src *rand.Rand) func(yield func(simulated.Report) bool) {
 	records := make([]statistic.Record, 0, c.most)
 	return func(yield func(simulated.Report) bool) {
 		report := make(simulated.Report, 1)
@@ -72,7 +73,8 @@ func (c comparison) channel(t testing.TB, s statistic.Statistic) simulated.Chann
 	v := privacy.Vector{Name: "rewards", Lower: bounds.Lower, Upper: bounds.Upper, Diameter: bounds.Diameter}
 	rest := v
 	rest.Name = "rest"
-	plan, err := calibrate.Bits(calibrate.Request{Epsilon: c.epsilon, Delta: 1e-6, Cohort: c.people, MinCohort: c.people,
+	plan, err := calibrate.Bits(calibrate.Request{Epsilon: c.epsilon, Delta: 1e-6, Cohort: c.people,
+		MinCohort:     c.people,
 		VarianceRatio: 2, ShiftOnly: true, Releases: []privacy.Vector{rest, v}, Shares: []float64{0.9, 0.1}})
 	if err != nil {
 		t.Fatal(err)
@@ -109,10 +111,10 @@ func (c comparison) inDecisions(s statistic.Statistic, released simulated.Aggreg
 	return a
 }
 
-// Whatever the noise, the lift is the difference of the two means that are shown beside it, to the last bit, these lie in
-// the range of rewards, and the interval holds the lift. Small cohorts with much noise leave the range in many draws, so
-// that a lift that was brought into its range by itself would be another number; what is added up over cohorts are their
-// sums, so that this biases nothing.
+// Whatever the noise, the lift is the difference of the two means that are shown beside it, to the last bit, these lie
+// in the range of rewards, and the interval holds the lift. Small cohorts with much noise leave the range in many
+// draws, so that a lift that was brought into its range by itself would be another number; what is added up over
+// cohorts are their sums, so that this biases nothing.
 func TestTheLiftIsTheDifferenceOfTheMeans(t *testing.T) {
 	statistic, err := statistic.NewRewards(family.Logistic{}, 1)
 	if err != nil {
@@ -141,7 +143,8 @@ func TestTheLiftIsTheDifferenceOfTheMeans(t *testing.T) {
 		t.Errorf("noise brought %d of 500 means out of their range: too few to show anything", outside)
 	}
 	if se := (total.High - total.Low) / 2 / learner.LiftQuantile; math.Abs(total.Lift-truth) > 4*se {
-		t.Errorf("the sums of all cohorts have the lift %v, the truth is %v: what was shown was added up", total.Lift, truth)
+		t.Errorf("the sums of all cohorts have the lift %v, the truth is %v: what was shown was added up", total.Lift,
+			truth)
 	}
 }
 
@@ -212,8 +215,9 @@ func newLift(t testing.TB, a learner.Aggregate, control float64) learner.Lift {
 // noise. Centred, 60 less 20 halves are 20 and 5 less 15 halves -5; over the coin 25 and -25, over 100 decisions 0.25
 // and -0.25. The variance is 1/4/(0.16*100).
 func TestLiftOfAKnownSum(t *testing.T) {
-	a := learner.Aggregate{Kind: statistic.Rewards, Sum: []float64{20, -5, 50 * math.Sqrt(3)}, Variance: make([]float64, 3),
-		Reports: 100}
+	a := learner.Aggregate{Kind: statistic.Rewards, Sum: []float64{20, -5, 50 * math.Sqrt(3)},
+		Variance: make([]float64, 3),
+		Reports:  100}
 	l := newLift(t, a, 0.2)
 	half := learner.LiftQuantile * math.Sqrt(0.25/16)
 	for name, c := range map[string][2]float64{
@@ -226,7 +230,8 @@ func TestLiftOfAKnownSum(t *testing.T) {
 		}
 	}
 	twice := l.Add(l)
-	if !scalar.EqualWithinAbs(twice.Lift, 0.5, 1e-12) || !scalar.EqualWithinAbs(twice.High-twice.Low, 2*half/math.Sqrt2, 1e-12) || twice.Reports != 200 {
+	if !scalar.EqualWithinAbs(twice.Lift, 0.5, 1e-12) || !scalar.EqualWithinAbs(twice.High-twice.Low, 2*half/math.Sqrt2,
+		1e-12) || twice.Reports != 200 {
 		t.Errorf("twice the same cohort: %+v", twice)
 	}
 	if twice.Add(learner.Lift{}) != twice || (learner.Lift{}).Add(twice) != twice {
@@ -264,14 +269,17 @@ func TestLiftOfNothing(t *testing.T) {
 		"noise":        {[]float64{30, -12, 25}, []float64{900, 900, 900}},
 		"negative":     {[]float64{30, -12, -25}, []float64{1, 1, 1}},
 	} {
-		l, err := learner.NewLift(learner.Aggregate{Kind: statistic.Rewards, Sum: c.sum, Variance: c.variance, Reports: 50}, poisson, 0.1)
-		if err != nil || l.Low != -4 || l.High != 4 || l.Treated != 2 || l.Control != 2 || l.Lift != 0 || l.Decisions > 1 ||
+		l, err := learner.NewLift(learner.Aggregate{Kind: statistic.Rewards, Sum: c.sum, Variance: c.variance,
+			Reports: 50}, poisson, 0.1)
+		if err != nil || l.Low != -4 || l.High != 4 || l.Treated != 2 || l.Control != 2 || l.Lift != 0 ||
+			l.Decisions > 1 ||
 			l.Decisions < 0 {
 			t.Errorf("%s: %+v, %v", name, l, err)
 		}
 	}
-	l, err := learner.NewLift(learner.Aggregate{Kind: statistic.Rewards, Sum: []float64{900, -300, 500}, Variance: []float64{1, 1, 1},
-		Reports: 50}, poisson, 0.1)
+	l, err := learner.NewLift(learner.Aggregate{Kind: statistic.Rewards, Sum: []float64{900, -300, 500},
+		Variance: []float64{1, 1, 1},
+		Reports:  50}, poisson, 0.1)
 	if err != nil || l.Treated != 4 || l.Control != 0 || l.Lift != 4 || l.High != 4 || l.Low > 4 {
 		t.Errorf("beyond the range: %+v, %v", l, err)
 	}
@@ -279,7 +287,8 @@ func TestLiftOfNothing(t *testing.T) {
 
 func TestLiftRefusesWhatIsNone(t *testing.T) {
 	good := func() learner.Aggregate {
-		return learner.Aggregate{Kind: statistic.Rewards, Sum: make([]float64, 3), Variance: make([]float64, 3), Reports: 10}
+		return learner.Aggregate{Kind: statistic.Rewards, Sum: make([]float64, 3), Variance: make([]float64, 3),
+			Reports: 10}
 	}
 	for name, spoil := range map[string]func(a *learner.Aggregate, control *float64){
 		"kind":       func(a *learner.Aggregate, _ *float64) { a.Kind = statistic.Gradient },

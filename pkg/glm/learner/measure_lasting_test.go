@@ -28,7 +28,8 @@ func measureLasting(t *testing.T) {
 		for _, p := range []learner.PracticalConfig{{}, {HalfLife: 2}, {HalfLife: 4}, {HalfLife: 8}, {HalfLife: 16},
 			{Alarm: 0.001}, {HalfLife: 8, Alarm: 0.01}, {HalfLife: 8, Alarm: 0.001}} {
 			p.Panel, p.Decisions = 300, world.decisions
-			w := returning{cfg: learner.Config{Dimension: 5, Radius: 3, Horizon: 1000000, Practical: p}, mu: world.mu, people: 600,
+			w := returning{cfg: learner.Config{Dimension: 5, Radius: 3, Horizon: 1000000, Practical: p}, mu: world.mu,
+				people: 600,
 				active: world.active, arms: 10, epochs: epochs, drift: world.drift, change: world.change}
 			var all, late, square float64
 			alarms := 0
@@ -48,7 +49,8 @@ func measureLasting(t *testing.T) {
 				}
 			}
 			t.Logf("%-24s half-life %2g, alarm %-5g: regret %.4f, of the last 16 panels %.4f (standard error %.4f), "+
-				"%d alarms in %d runs", world.name, p.HalfLife, p.Alarm, all, late, math.Sqrt((square-late*late)/seeds), alarms, seeds)
+				"%d alarms in %d runs", world.name, p.HalfLife, p.Alarm, all, late, math.Sqrt((square-late*late)/seeds),
+				alarms, seeds)
 		}
 	}
 }

@@ -64,7 +64,8 @@ func meanOf(outcomes []outcome, f func(o outcome) float64) (mean, se float64) {
 	return mean, math.Sqrt(math.Max(0, square-mean*mean) / n)
 }
 
-func measure(t *testing.T, name, kind, family string, reward float64, cfg learner.Config, arms int, norm float64, b budget,
+func measure(t *testing.T, name, kind, family string, reward float64, cfg learner.Config, arms int, norm float64,
+	b budget,
 	seeds int) {
 	t.Helper()
 	cfg.Family, cfg.MaxReward = family, reward

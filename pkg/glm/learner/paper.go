@@ -244,7 +244,8 @@ func (r *paperRun) startError() (float64, error) {
 func (r *paperRun) error(lambda, proxy float64, reports int) (convex.ErrorBound, error) {
 	bound, err := convex.OptimizerError(convex.ErrorInputs{
 		Reports: reports, Dimension: r.cfg.Dimension, Rounds: r.cfg.Paper.Rounds, Radius: r.cfg.Radius,
-		MaxGradient: family.MaxResidual(r.family, r.cfg.Radius), Ridge: lambda, SumProxy: proxy, Failure: r.cfg.Paper.Failure})
+		MaxGradient: family.MaxResidual(r.family, r.cfg.Radius), Ridge: lambda, SumProxy: proxy,
+		Failure: r.cfg.Paper.Failure})
 	if err != nil {
 		return bound, fmt.Errorf("%w: %w", ErrAggregate, err)
 	}

@@ -37,7 +37,8 @@ func TestPaperStagesHaveTheirStatedNumbers(t *testing.T) {
 	const warmup = 500
 	step := 1 / (.25*400/warmup + 1.0/warmup) // 1/(w_max lmax + ridge/n), of the warm-up's covariance, for all batches
 	tuned := func(j, reports int, last glm.Stage) float64 {
-		w := learner.TunedWidth{Constant: learner.DefaultPaperWidth, MaxReward: 1, Dimension: d, Horizon: horizon, Radius: 2,
+		w := learner.TunedWidth{Constant: learner.DefaultPaperWidth, MaxReward: 1, Dimension: d, Horizon: horizon,
+			Radius: 2,
 			Lambda: lambda, Kappa: kappa}
 		start := 2.0
 		if j > 0 {
@@ -89,7 +90,8 @@ func TestPaperStagesHaveTheirStatedNumbers(t *testing.T) {
 					t.Errorf("stage %d: width %v, want %v", j, s.Width, want)
 				}
 				if want := 1 / (400 + c.lambda); !scalar.EqualWithinAbs(s.Covariance[0], want, 1e-12) ||
-					!scalar.EqualWithinAbs(s.Covariance[1], 0, 1e-15) || !scalar.EqualWithinAbs(s.Covariance[2], want, 1e-12) {
+					!scalar.EqualWithinAbs(s.Covariance[1], 0, 1e-15) ||
+					!scalar.EqualWithinAbs(s.Covariance[2], want, 1e-12) {
 					t.Errorf("stage %d: covariance %v, want %v I", j, s.Covariance, want)
 				}
 			}
@@ -172,7 +174,8 @@ func TestPracticalPoliciesFollowThePeopleToCome(t *testing.T) {
 // foresight both are as at present.
 func TestPracticalStagesLookAhead(t *testing.T) {
 	third := func(ahead float64) glm.Policy {
-		l := newLearner(t, learner.Config{Dimension: 2, Horizon: 100000, Practical: learner.PracticalConfig{AheadWidth: ahead}})
+		l := newLearner(t, learner.Config{Dimension: 2, Horizon: 100000,
+			Practical: learner.PracticalConfig{AheadWidth: ahead}})
 		for range 2 {
 			step := l.Next()
 			n := float64(step.Cohort)
@@ -206,7 +209,8 @@ func TestCovarianceIsThatOfTheEstimate(t *testing.T) {
 			t.Errorf("%s: before the first cohort: %v", name, got)
 		}
 		for step := l.Next(); step.Epoch == 0; step = l.Next() {
-			if err := l.Absorb(sumsOf(step, func(i int) float64 { return float64(i + 1) }, 1, step.Cohort)); err != nil {
+			if err := l.Absorb(sumsOf(step, func(i int) float64 { return float64(i + 1) }, 1,
+				step.Cohort)); err != nil {
 				t.Fatal(err)
 			}
 		}

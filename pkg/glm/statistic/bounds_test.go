@@ -43,7 +43,8 @@ func scaled(x []float64, a float64) []float64 {
 }
 
 func randomRecord(rng *rand.Rand, d int, minReward, maxReward float64) statistic.Record {
-	r := statistic.Record{Arm: scaled(randomDirection(rng, d), 1.2*math.Pow(rng.Float64(), []float64{0.1, 1}[rng.IntN(2)])),
+	r := statistic.Record{Arm: scaled(randomDirection(rng, d), 1.2*math.Pow(rng.Float64(),
+		[]float64{0.1, 1}[rng.IntN(2)])),
 		Weight: 1.1 * rng.Float64()}
 	r.Explored = r.Arm[0] > 0
 	switch rng.IntN(3) { // the ends are where the distances are largest

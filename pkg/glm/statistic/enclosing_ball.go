@@ -21,8 +21,8 @@ const ballTolerance = 1e-10
 //
 //	||m x - c theta/|theta| ||^2 <= m^2 - 2 c m z/|theta| + c^2,
 //
-// a function of z in [-|theta|, |theta|] alone, whose maximum is taken with an error margin (see convex.UpperMaximum). Any c
-// is valid; a good choice makes the radius small.
+// a function of z in [-|theta|, |theta|] alone, whose maximum is taken with an error margin (see convex.UpperMaximum).
+// Any c is valid; a good choice makes the radius small.
 //
 // The choice. Two points m x at the same angle phi from theta, on opposite sides, are 2 m sin(phi) apart, so no ball is
 // smaller than max m sin(phi). If c = m cos(phi) at the maximum gives a radius no larger than that, the ball is the

@@ -49,7 +49,8 @@ type hessianSet struct {
 	length  [angleCells]float64 // of the Frobenius norm of mu' xx' for arms x of any norm <= 1 at angle phi
 	// folded is the larger weight of phi and pi - phi.
 	folded [angleCells / 2]float64
-	// asked and answer are of the last call of square: where theta is 0, as in the first epoch, all directions are alike.
+	// asked and answer are of the last call of square: where theta is 0, as in the first epoch, all directions are
+	// alike.
 	asked, answer float64
 }
 

@@ -95,13 +95,15 @@ func newJointSet(outer, gradient Statistic) *jointSet {
 		finest := make([]jointCell, jointCells)
 		for i := range finest {
 			near, far := s.cos[i], s.cos[i+1]
-			c := jointCell{m: interval{math.Max(0, length(far)), math.Max(0, length(near))}} // increases with the cosine
+			// increases with the cosine
+			c := jointCell{m: interval{math.Max(0, length(far)), math.Max(0, length(near))}}
 			if _, clipped := family.ClipOf(f); clipped && outer.Kind == Hessian {
 				c.w = interval{0, largest}
 			} else if outer.Kind == Hessian {
 				k := third * size * size * (near - far) * (near - far)
 				from, to := f.Variance(side*near), f.Variance(side*far)
-				c.w = interval{math.Max(0, -convex.CellBound(-from, -to, k)), math.Min(largest, convex.CellBound(from, to, k))}
+				c.w = interval{math.Max(0, -convex.CellBound(-from, -to, k)),
+					math.Min(largest, convex.CellBound(from, to, k))}
 			} else {
 				c.w = interval{0, outer.WeightBound}
 			}
@@ -187,8 +189,8 @@ func (s *jointSet) cosines(i, j, width int) (lo, hi float64) {
 	return lo, hi
 }
 
-// jointUpper bounds the sum on a box: the largest at all ends of the weights and lengths, NaN if one of them is. Most of
-// the time of planning is spent here, and comparisons take less of it than max and min.
+// jointUpper bounds the sum on a box: the largest at all ends of the weights and lengths, NaN if one of them is. Most
+// of the time of planning is spent here, and comparisons take less of it than max and min.
 func jointUpper(a, b float64, p, q jointCell, lo, hi float64) float64 {
 	largest := 0.0
 	for _, w := range p.w.ends(&[2]float64{}) {

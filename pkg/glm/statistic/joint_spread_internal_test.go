@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The bound on a box is bit for bit what max and min give, and no bound where an end is NaN: then no box may be dropped.
+// The bound on a box is bit for bit what max and min give, and no bound where an end is NaN: then no box may be
+// dropped.
 func TestJointUpperIsTheLargestOfAllEnds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	special := []float64{0, 1, math.MaxFloat64, math.Inf(1)}
@@ -57,6 +58,7 @@ func TestJointUpperIsTheLargestOfAllEnds(t *testing.T) {
 		}
 	}
 	if none < 1000 || min(clipped[0], clipped[1], clipped[2]) < 1000 {
-		t.Errorf("%d are NaN, and the cosine is %v times at either end and between: too few to show anything", none, clipped)
+		t.Errorf("%d are NaN, and the cosine is %v times at either end and between: too few to show anything", none,
+			clipped)
 	}
 }

@@ -170,8 +170,8 @@ func TestJointSpreadRefusesOtherPairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Where a weight or the sum is too large for a double nothing is bounded: +Inf, never NaN, which bounds nothing either
-	// and is below no limit.
+	// Where a weight or the sum is too large for a double nothing is bounded: +Inf, never NaN, which bounds nothing
+	// either and is below no limit.
 	for _, w := range [][]float64{nil, {1}, {1, 1, 1}, {-1, 1}, {math.NaN(), 1}, {math.Inf(1), 1}, {1, math.Inf(1)},
 		{math.Inf(1), 0}, {math.Inf(1), math.Inf(1)}, {0, math.MaxFloat64}, {math.MaxFloat64, math.MaxFloat64}} {
 		if s := spread(w); !math.IsInf(s, 1) {

@@ -30,8 +30,8 @@ func plainUpper(a, b float64, p, q jointCell, lo, hi float64) float64 {
 }
 
 // What is computed once for several sums of a box changes no bit of its bound: on boxes of all sizes, with zeros of
-// both signs and numbers at both ends of a double's range. Where the plain bound is not finite neither is the other, and
-// spread makes +Inf of both.
+// both signs and numbers at both ends of a double's range. Where the plain bound is not finite neither is the other,
+// and spread makes +Inf of both.
 func TestTheBoundOfABoxIsTheLargestOfSixteenSums(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	odd := []float64{0, math.Copysign(0, -1), math.SmallestNonzeroFloat64, 1e-310, 1e-160, 1, 1e100, 1e154, 1e160,

@@ -9,15 +9,16 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 )
 
-// A report of more decisions than its plan allows is none: their sum, divided by the most, would leave the bounds. As many
-// as the plan allows are one.
+// A report of more decisions than its plan allows is none: their sum, divided by the most, would leave the bounds. As
+// many as the plan allows are one.
 func TestAReportHoldsNoMoreThanItsDecisions(t *testing.T) {
 	s, err := statistic.NewRewards(family.Logistic{}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	record := statistic.Record{Arm: []float64{1, 0}, Reward: 1}
-	if v, err := s.Report(nil, []statistic.Record{record, record, record}, 2); !errors.Is(err, statistic.ErrDimension) || v != nil {
+	if v, err := s.Report(nil, []statistic.Record{record, record, record}, 2); !errors.Is(err,
+		statistic.ErrDimension) || v != nil {
 		t.Errorf("three decisions in a report of two: %v, %v", v, err)
 	}
 	if v, err := s.Report(nil, []statistic.Record{record, record}, 2); err != nil || v[0] != 0.5 {
@@ -25,8 +26,8 @@ func TestAReportHoldsNoMoreThanItsDecisions(t *testing.T) {
 	}
 }
 
-// The rewards of two records are no farther apart than is stated, whichever group they are in and whether a reward came;
-// and two of them are as far apart.
+// The rewards of two records are no farther apart than is stated, whichever group they are in and whether a reward
+// came; and two of them are as far apart.
 func TestRewardsMoveAsFarAsStated(t *testing.T) {
 	for _, f := range []family.Family{family.Logistic{}, family.Linear{}} {
 		s, err := statistic.NewRewards(f, 1)

@@ -52,7 +52,8 @@ func TestStatisticRefusesBadDefinitions(t *testing.T) {
 		{Kind: statistic.Hessian, Family: f, ArmDim: 1, Theta: []float64{statistic.MaxParameterNorm + 1}},
 		{Kind: statistic.Covariance, ArmDim: 2}, {Kind: statistic.Covariance, ArmDim: 2, WeightBound: math.NaN()},
 		{Kind: statistic.Covariance, ArmDim: 2, WeightBound: math.Inf(1)},
-		{Kind: statistic.Covariance, WeightBound: 1}, {Kind: statistic.Row, ArmDim: 2}, {Kind: statistic.Row, Family: f},
+		{Kind: statistic.Covariance, WeightBound: 1}, {Kind: statistic.Row, ArmDim: 2},
+		{Kind: statistic.Row, Family: f},
 	} {
 		if err := s.Validate(); !errors.Is(err, statistic.ErrInvalid) {
 			t.Errorf("%+v: got %v", s, err)

@@ -65,8 +65,8 @@ func (s Packed) Form(x []float64) float64 {
 	return 2 * sum
 }
 
-// Forms writes x'Mx for every vector, as Form gives it to the last bit, four at a time: one sum alone waits for its last
-// addition.
+// Forms writes x'Mx for every vector, as Form gives it to the last bit, four at a time: one sum alone waits for its
+// last addition.
 func (s Packed) Forms(dst []float64, vectors [][]float64) {
 	i := 0
 	for ; i+4 <= len(vectors); i += 4 {

@@ -41,8 +41,9 @@ func (f Fit) Logistic(rows [][]float64, target []float64) (Fitted, error) {
 		return Fitted{}, err
 	}
 	if f.Local {
-		return Fitted{}, fmt.Errorf("%w: a logistic regression asks every row several times, which is too much noise in the "+
-			"trust local", ErrFit)
+		return Fitted{},
+			fmt.Errorf("%w: a logistic regression asks every row several times, which is too much noise in the "+
+				"trust local", ErrFit)
 	}
 	for i, y := range target {
 		if y != 0 && y != 1 {

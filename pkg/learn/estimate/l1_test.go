@@ -51,7 +51,8 @@ func TestL1LocallyOnSmallAmplitudes(t *testing.T) {
 		people int
 		want   float64
 	}{{1e6, 0.046}, {1e8, 0.007}} {
-		mad, covered, width := runs(t, estimate.L1, linearSetting(2, c.people, 1), caseTwo(c.people), c.people, 10, true)
+		mad, covered, width := runs(t, estimate.L1, linearSetting(2, c.people, 1), caseTwo(c.people), c.people, 10,
+			true)
 		t.Logf("%d people: %.4f, covered %.2f, width %.3f", c.people, mad, covered, width)
 		if math.Abs(mad-c.want) > 0.4*c.want || covered < 1 {
 			t.Errorf("%d people: mean absolute deviation %v, not near %v; covered %v", c.people, mad, c.want, covered)
@@ -161,7 +162,8 @@ func TestBudgetOfTheReweightedRegressions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if crowd.asked != people || len(crowd.questions) != c.releases || len(crowd.noises) != c.releases {
-				t.Errorf("%s %s asked %d people in %d questions with %d noises, not %d in %d", c.name, c.variant, crowd.asked,
+				t.Errorf("%s %s asked %d people in %d questions with %d noises, not %d in %d", c.name, c.variant,
+					crowd.asked,
 					len(crowd.questions), len(crowd.noises), people, c.releases)
 			}
 			if spent := spends(crowd, 1, epsilon); !(spent <= delta) {

@@ -28,9 +28,11 @@ func NewLink(s learn.Setting) (Link, error) {
 	}
 	l.least = math.Min(1/kappa, l.most)
 	if !(l.least > 0) || !convex.IsFinite(l.most) || !(l.low < l.high) || !convex.IsFinite(l.high-l.low) {
-		return Link{}, fmt.Errorf("estimate: the slope of family %s on scores up to %v is in [%v, %v], and rewards are in "+
-			"[%v, %v]; the slope must be positive and all finite: choose a smaller radius", s.Family.Name(), s.Radius,
-			l.least, l.most, l.low, l.high)
+		return Link{},
+			fmt.Errorf("estimate: the slope of family %s on scores up to %v is in [%v, %v], and rewards are in "+
+				"[%v, %v]; the slope must be positive and all finite: choose a smaller radius", s.Family.Name(),
+				s.Radius,
+				l.least, l.most, l.low, l.high)
 	}
 	return l, nil
 }

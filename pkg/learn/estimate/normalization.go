@@ -47,7 +47,8 @@ const tiny = 1e-12
 // slack covers the rounding of a statistic's arithmetic in its diameter.
 const slack = 1 + 1e-9
 
-// isometric is the factor off the diagonal with which norms of triangles are Frobenius norms: see symmetric.AppendOuter.
+// isometric is the factor off the diagonal with which norms of triangles are Frobenius norms: see
+// symmetric.AppendOuter.
 const isometric = math.Sqrt2
 
 // NormalizationStatistic is V = U^(1/2) x x' U^(1/2)/||U x|| of a record, for a positive definite U, as a triangle with

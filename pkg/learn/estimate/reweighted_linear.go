@@ -70,7 +70,8 @@ func ReweightedLinear(s learn.Setting, people int, ask learn.Asker) (learn.Model
 		return nil, err
 	}
 	if math.Abs(l.mean(s.Radius)-s.Radius) > 1e-9 || math.Abs(l.mean(-s.Radius)+s.Radius) > 1e-9 {
-		return nil, fmt.Errorf("estimate: reweighted linear regression is for rewards of mean <x, theta>, not for family %s",
+		return nil, fmt.Errorf(
+			"estimate: reweighted linear regression is for rewards of mean <x, theta>, not for family %s",
 			s.Family.Name())
 	}
 	literal, d := s.Variant == Literal, s.Dimension
@@ -80,7 +81,8 @@ func ReweightedLinear(s learn.Setting, people int, ask learn.Asker) (learn.Model
 	}
 	k, first := int(s.Option(NormalizationSteps, steps)), int(s.Option(NormalizationShare, 0.5)*float64(people))
 	if k < 1 || first < k || people <= first {
-		return nil, fmt.Errorf("estimate: %d of %d people are too few or too many for %d steps of the normalization", first,
+		return nil, fmt.Errorf("estimate: %d of %d people are too few or too many for %d steps of the normalization",
+			first,
 			people, k)
 	}
 	multiple = s.Option(LambdaMultiple, multiple)
@@ -94,7 +96,8 @@ func ReweightedLinear(s learn.Setting, people int, ask learn.Asker) (learn.Model
 	}
 	statistic := LinearStatistic(n, l, off)
 	statistic.Noise = literalNoise(s, literalBound)
-	answer, err := ask(learn.Question{Form: learn.Sums, People: people - first, Statistics: []learn.Statistic{statistic}})
+	answer, err := ask(learn.Question{Form: learn.Sums, People: people - first,
+		Statistics: []learn.Statistic{statistic}})
 	if err != nil {
 		return nil, err
 	}

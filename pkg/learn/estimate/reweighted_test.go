@@ -184,7 +184,8 @@ func TestReweightingInMuchNoise(t *testing.T) {
 			t.Fatal(err)
 		}
 		for batches := range 4 {
-			theta, _, err := estimate.Descent{Normalization: n, Batches: batches + 1, Step: estimate.ConstantStep(link)}.
+			theta, _, err := estimate.Descent{Normalization: n, Batches: batches + 1,
+				Step: estimate.ConstantStep(link)}.
 				Run(link, 1000, c.ask)
 			if err != nil {
 				t.Fatal(err)

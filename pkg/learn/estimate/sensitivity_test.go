@@ -89,7 +89,8 @@ func TestSensitivities(t *testing.T) {
 			t.Fatal(err)
 		}
 		gradient := estimate.GradientStatistic(n, link, theta)
-		for i, s := range []learn.Statistic{normalization, gradient, estimate.LinearStatistic(n, link, math.Sqrt2), unscaled} {
+		for i, s := range []learn.Statistic{normalization, gradient, estimate.LinearStatistic(n, link, math.Sqrt2),
+			unscaled} {
 			for range 4 {
 				r := wild(rng, d)
 				q := wild(rng, d)
@@ -110,7 +111,8 @@ func TestSensitivities(t *testing.T) {
 				}
 				for j, v := range a {
 					if !(v >= s.Lower[j]-1e-9 && v <= s.Upper[j]+1e-9) {
-						t.Fatalf("%s: coordinate %d of %+v is %v, outside [%v, %v]", s.Name, j, r, v, s.Lower[j], s.Upper[j])
+						t.Fatalf("%s: coordinate %d of %+v is %v, outside [%v, %v]", s.Name, j, r, v, s.Lower[j],
+							s.Upper[j])
 					}
 				}
 				gap := distance(a, b)

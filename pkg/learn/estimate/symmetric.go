@@ -59,8 +59,8 @@ func rowsOf(m mat.Matrix) [][]float64 {
 	return rows
 }
 
-// triangleBounds bounds the entries of symmetric.AppendOuter for weight ||x||^2 <= 1: a square is in [0, 1], a product of two
-// coordinates in [-1/2, 1/2].
+// triangleBounds bounds the entries of symmetric.AppendOuter for weight ||x||^2 <= 1: a square is in [0, 1], a product
+// of two coordinates in [-1/2, 1/2].
 func triangleBounds(d int, off float64) (lower, upper []float64) {
 	for i := range d {
 		for j := i; j < d; j++ {

@@ -13,8 +13,8 @@ import (
 )
 
 // A record that lies outside the unit ball or the range of rewards leaves what the nearest one within leaves: two
-// curators of the same noise give out the same to the last digit, over a whole run with calls of both kinds. The trees and
-// the gradients count on both.
+// curators of the same noise give out the same to the last digit, over a whole run with calls of both kinds. The trees
+// and the gradients count on both.
 func TestACuratorsRecordsAreClipped(t *testing.T) {
 	for name, size := range map[string]float64{"arm": 9, "reward": 1} {
 		s := small(13)

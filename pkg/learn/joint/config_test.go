@@ -12,7 +12,8 @@ import (
 )
 
 func setting(variant string) learn.Setting {
-	return learn.Setting{Family: family.Probit{}, Dimension: 3, Arms: 20, Horizon: 5000, Radius: 2, Epsilon: 4, Delta: 1e-5,
+	return learn.Setting{Family: family.Probit{}, Dimension: 3, Arms: 20, Horizon: 5000, Radius: 2, Epsilon: 4,
+		Delta:   1e-5,
 		Failure: 0.02, Kappa: 18.393669911, Noise: rand.NewChaCha8([32]byte{9}), Variant: variant}
 }
 

@@ -120,7 +120,8 @@ func (c *Curator) take(records []learn.Record) (v, h []float64, explored bool, e
 	}
 	for _, r := range records {
 		if len(r.Arm) != c.config.Dimension || r.Count() > 1 || !convex.AllFinite(r.Arm) || !convex.IsFinite(r.Reward) {
-			return nil, nil, false, fmt.Errorf("%w: a record is not one person's finite arm of dimension %d", ErrRelease,
+			return nil, nil, false, fmt.Errorf("%w: a record is not one person's finite arm of dimension %d",
+				ErrRelease,
 				c.config.Dimension)
 		}
 	}

@@ -261,7 +261,8 @@ func TestLearnerRuns(t *testing.T) {
 		for range s.Horizon {
 			step := l.Next()
 			choice, err := step.Policy.Decide([][]float64{{0.5, 0}, {0, 1}}, source)
-			if err != nil || step.Question.Form != learn.Records || step.Question.People != 1 || choice.Propensity != 1 {
+			if err != nil || step.Question.Form != learn.Records || step.Question.People != 1 ||
+				choice.Propensity != 1 {
 				t.Fatalf("%+v, %v", choice, err)
 			}
 			r := records(rng, 1, 2, 1)

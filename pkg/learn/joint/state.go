@@ -51,7 +51,8 @@ func (c Config) Apply(s State, r Release) (State, error) {
 		}
 		old := [][]float64{s.First, s.Second}[i]
 		if !due && !slices.Equal(old, estimates[i]) && c.Variant != Literal {
-			return s, fmt.Errorf("%w: a new estimate after micro-batch %d, where no call was due", ErrRelease, next.Leaves)
+			return s, fmt.Errorf("%w: a new estimate after micro-batch %d, where no call was due", ErrRelease,
+				next.Leaves)
 		}
 	}
 	next.First, next.Second = estimates[0], estimates[1]

@@ -14,8 +14,8 @@ import (
 // messages it takes the largest scale, that is the least error. What a release leaves of its part of the budget goes to
 // those that the budget limits. The guarantee is computed from the encodings themselves, as a device does it.
 //
-// An *Infeasible error names the constraint that cannot be met; privacy.ErrRequest and privacy.ErrTarget mean a field out of
-// range.
+// An *Infeasible error names the constraint that cannot be met; privacy.ErrRequest and privacy.ErrTarget mean a field
+// out of range.
 func Bits(r Request) (Solution, error) {
 	s, err := newSolver(r)
 	if err != nil {

@@ -165,7 +165,8 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 		if r.ShiftOnly { // then the guarantee depends on nothing but the shifts
 			var apart []privacy.Guarantee
 			for i, rel := range p.Releases {
-				one, err := privacy.Certify(privacy.Release{Blocks: shiftOnly(len(r.Releases[i].Lower)), Shift: rel.Shift,
+				one, err := privacy.Certify(privacy.Release{Blocks: shiftOnly(len(r.Releases[i].Lower)),
+					Shift: rel.Shift,
 					Noise: uint64(honest) * uint64(rel.Encoding.NoiseBits), Bias: rel.Encoding.Bias.Float(),
 					TailDelta: p.TailDelta})
 				if err != nil {
@@ -205,14 +206,16 @@ func TestLevelsStayInRange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if levels := p.Releases[0].Encoding.Coordinates[0].Levels; levels > privacy.MaxLevels || levels < privacy.MaxLevels-1 ||
+	if levels := p.Releases[0].Encoding.Coordinates[0].Levels; levels > privacy.MaxLevels ||
+		levels < privacy.MaxLevels-1 ||
 		p.Releases[0].Limit != LimitShift {
 		t.Errorf("%d levels, limited by %s", levels, p.Releases[0].Limit)
 	}
 }
 
 // recompute is the guarantee of encoded releases from first principles, as a device computes it.
-func recompute(vectors []privacy.Vector, encodings []protocol.Encoding, honest int, tailDelta float64) (privacy.Guarantee, error) {
+func recompute(vectors []privacy.Vector, encodings []protocol.Encoding, honest int,
+	tailDelta float64) (privacy.Guarantee, error) {
 	gs := make([]privacy.Guarantee, len(vectors))
 	for i, v := range vectors {
 		r, err := privacy.ReleaseOf(v, encodings[i], honest, tailDelta)

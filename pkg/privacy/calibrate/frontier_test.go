@@ -66,7 +66,8 @@ func TestLeastVarianceUnderAMessageLimit(t *testing.T) {
 // A release at the cap leaves its budget to the other, which then has less error than its own share gives it.
 func TestUnusedBudgetIsHandedOn(t *testing.T) {
 	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2000, MinCohort: 2000,
-		Releases: []privacy.Vector{unitVector(5), unitVector(15)}, Shares: []float64{0.7, 0.3}, MaxShift: 4, NoiseBits: 4}
+		Releases: []privacy.Vector{unitVector(5), unitVector(15)}, Shares: []float64{0.7, 0.3}, MaxShift: 4,
+		NoiseBits: 4}
 	with, err := Bits(r)
 	if err != nil {
 		t.Fatal(err)

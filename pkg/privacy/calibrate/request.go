@@ -44,14 +44,14 @@ type Request struct {
 	// rounds that are encoded at public iterates not known yet: their ranges may change while their shifts may not.
 	ShiftOnly bool
 	// Certify computes what releases with these encodings reveal together when the given number of devices is honest,
-	// where that is less than the sum of what each reveals by itself, as privacy.CertifyJoint finds; the solver uses the
-	// difference. Nil: the sum.
+	// where that is less than the sum of what each reveals by itself, as privacy.CertifyJoint finds; the solver uses
+	// the difference. Nil: the sum.
 	Certify func(encodings []protocol.Encoding, honest int) (privacy.Guarantee, error)
 }
 
 // jointMargin is the part of mu that is held back where releases are certified together: the bounds of how far they
-// can move together are accurate to 2e-3 of mu^2 (statistic.JointSpread), and a device may find one that is larger by as
-// much.
+// can move together are accurate to 2e-3 of mu^2 (statistic.JointSpread), and a device may find one that is larger by
+// as much.
 const jointMargin = 1e-3
 
 func (r Request) validate() error {

@@ -24,9 +24,9 @@ type SolvedRelease struct {
 	// Limit says what keeps the scale from being larger: the privacy budget, or something else that leaves budget to
 	// spare.
 	Limit Limit `json:"limit"`
-	// What SolveSums adds. IdealRatio is the variance over that of Gaussian noise in the same place, certified in the same
-	// way: one curator's, each server's where several add noise, or each device's where a device has no other protection.
-	// ServerNoise is what each server must add, in noise bits per coordinate.
+	// What SolveSums adds. IdealRatio is the variance over that of Gaussian noise in the same place, certified in the
+	// same way: one curator's, each server's where several add noise, or each device's where a device has no other
+	// protection. ServerNoise is what each server must add, in noise bits per coordinate.
 	IdealRatio  float64 `json:"ideal_ratio,omitempty"`
 	ServerNoise uint64  `json:"server_noise,omitempty"`
 	// Poison is by how many standard deviations of a coordinate's error one dishonest report can move that coordinate.
@@ -67,7 +67,8 @@ type Solution struct {
 // is better than promised. Fewer than one device is privacy.ErrRequest.
 func (p Solution) At(honest int) (privacy.Guarantee, error) {
 	if honest < 1 || len(p.Releases) == 0 {
-		return privacy.NoGuarantee(), fmt.Errorf("%w: %d honest reports for %d releases", privacy.ErrRequest, honest, len(p.Releases))
+		return privacy.NoGuarantee(), fmt.Errorf("%w: %d honest reports for %d releases", privacy.ErrRequest, honest,
+			len(p.Releases))
 	}
 	if p.certify != nil {
 		encodings := make([]protocol.Encoding, len(p.Releases))

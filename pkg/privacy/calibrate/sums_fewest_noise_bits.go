@@ -18,9 +18,9 @@ const (
 	shrinkSteps = 32
 )
 
-// fewestNoiseBits takes the fewest noise bits, up to a tenth, with which all releases meet the ratio, or as many as the limits
-// leave room for. If the first guess does, it is taken, although fewer may do: at ratios near 1 a server or curator adds
-// up to some tenths more bits than it must, at the same error.
+// fewestNoiseBits takes the fewest noise bits, up to a tenth, with which all releases meet the ratio, or as many as the
+// limits leave room for. If the first guess does, it is taken, although fewer may do: at ratios near 1 a server or
+// curator adds up to some tenths more bits than it must, at the same error.
 func (s *sums) fewestNoiseBits() (*sumPoint, error) {
 	var best *sumPoint
 	guess := s.ideal
@@ -55,7 +55,8 @@ func (s *sums) fewestNoiseBits() (*sumPoint, error) {
 		}
 	}
 	return nil, &Infeasible{Constraint: "VarianceRatio",
-		Reason: fmt.Sprintf("no noise was found that certifies the releases and keeps to a ratio of %g", s.request.Ratio),
+		Reason: fmt.Sprintf("no noise was found that certifies the releases and keeps to a ratio of %g",
+			s.request.Ratio),
 		Remedy: "allow a larger ratio, or raise epsilon or delta"}
 }
 

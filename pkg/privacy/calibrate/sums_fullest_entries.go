@@ -13,8 +13,8 @@ const sumRounds = 8
 // known.
 const passMargin = 0.9
 
-// fullestEntries takes the smallest entry width with which all releases meet the ratio, and all noise bits that fit into it. As
-// long as that is affordable it takes wider entries, until all releases meet the finer ratio.
+// fullestEntries takes the smallest entry width with which all releases meet the ratio, and all noise bits that fit
+// into it. As long as that is affordable it takes wider entries, until all releases meet the finer ratio.
 func (s *sums) fullestEntries() (*sumPoint, error) {
 	var best *sumPoint
 	guess := s.ideal

@@ -65,7 +65,8 @@ func (s *sums) unitVariance() float64 {
 
 // scale is that of release i at a factor of its budget, if its noise were Gaussian.
 func (s *sums) scale(i int, noise uint64, factor float64) float64 {
-	return s.budget.Mu[i] * factor * math.Sqrt(s.counted*float64(noise)*s.unitVariance()) / s.request.Releases[i].Diameter
+	return s.budget.Mu[i] * factor * math.Sqrt(s.counted*float64(
+		noise)*s.unitVariance()) / s.request.Releases[i].Diameter
 }
 
 // levels is the largest number of levels of a coordinate of release i, and the sum over all of them.
@@ -102,7 +103,8 @@ func (s *sums) sources() float64 {
 }
 
 // releases describes encodings for the certificate, as a device will.
-func (s *sums) releases(encodings []protocol.Encoding, bits []uint64) (rs []privacy.Release, scales []float64, err error) {
+func (s *sums) releases(encodings []protocol.Encoding, bits []uint64) (rs []privacy.Release, scales []float64,
+	err error) {
 	rs, scales = make([]privacy.Release, len(encodings)), make([]float64, len(encodings))
 	for i, e := range encodings {
 		r, err := privacy.ReleaseOf(s.request.Releases[i], e, 1, s.budget.TailDelta)

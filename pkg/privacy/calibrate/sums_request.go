@@ -19,8 +19,8 @@ type SumRequest struct {
 	TailShare float64
 
 	Bias protocol.Bias // of noise bits; 0: one half
-	// Counted is the number of devices whose noise an observer does not know: the fewest reports less the most dishonest
-	// ones. 0: devices add no noise, and the servers' protects.
+	// Counted is the number of devices whose noise an observer does not know: the fewest reports less the most
+	// dishonest ones. 0: devices add no noise, and the servers' protects.
 	Counted int
 	// Own says that each device's own noise is its whole protection: Counted is then 1.
 	Own bool
@@ -63,18 +63,22 @@ func (r SumRequest) validate() error {
 	case r.Counted < 0 || r.Counted > r.Cohort:
 		return fmt.Errorf("%w: Counted %d, want 0 to Cohort, %d", privacy.ErrRequest, r.Counted, r.Cohort)
 	case r.Own && r.Counted != 1:
-		return fmt.Errorf("%w: Counted %d where a device counts on its own noise, want 1", privacy.ErrRequest, r.Counted)
+		return fmt.Errorf("%w: Counted %d where a device counts on its own noise, want 1", privacy.ErrRequest,
+			r.Counted)
 	case r.Counted == 0 && (r.Servers < 1 || r.Servers > 2):
-		return fmt.Errorf("%w: no device's noise counts and %d servers add noise, want 1 or 2", privacy.ErrRequest, r.Servers)
+		return fmt.Errorf("%w: no device's noise counts and %d servers add noise, want 1 or 2", privacy.ErrRequest,
+			r.Servers)
 	case !(r.Ratio > 1) || math.IsInf(r.Ratio, 1):
 		return fmt.Errorf("%w: Ratio %v, want a finite number above 1", privacy.ErrRequest, r.Ratio)
 	case !(r.Finer >= 0 && r.Finer <= r.Ratio) || r.FineBits < 0 || !(r.MaxPoison >= 0):
-		return fmt.Errorf("%w: Finer %v, FineBits %d, MaxPoison %v: want a number from 0 to Ratio, %v, and numbers >= 0",
+		return fmt.Errorf(
+			"%w: Finer %v, FineBits %d, MaxPoison %v: want a number from 0 to Ratio, %v, and numbers >= 0",
 			privacy.ErrRequest, r.Finer, r.FineBits, r.MaxPoison, r.Ratio)
 	case r.MaxEntryBits < 1 || r.MaxEntryBits > MaxSumEntryBits:
 		return fmt.Errorf("%w: MaxEntryBits %d, want 1 to %d", privacy.ErrRequest, r.MaxEntryBits, MaxSumEntryBits)
 	case r.MaxMessages < 0 || !(r.MaxShift >= 0):
-		return fmt.Errorf("%w: MaxMessages %d, MaxShift %v: want numbers >= 0", privacy.ErrRequest, r.MaxMessages, r.MaxShift)
+		return fmt.Errorf("%w: MaxMessages %d, MaxShift %v: want numbers >= 0", privacy.ErrRequest, r.MaxMessages,
+			r.MaxShift)
 	}
 	return nil
 }

@@ -31,7 +31,8 @@ func certified(t *testing.T, r SumRequest, s Solution, encodings []protocol.Enco
 			noise = s.Releases[i].ServerNoise
 		}
 		v := r.Releases[i]
-		g, err := privacy.Certify(privacy.Release{Name: v.Name, Shift: v.Diameter * e.Scale, Noise: noise, Bias: e.Bias.Float(),
+		g, err := privacy.Certify(privacy.Release{Name: v.Name, Shift: v.Diameter * e.Scale, Noise: noise,
+			Bias:      e.Bias.Float(),
 			TailDelta: s.TailDelta, Blocks: shiftOnly(len(e.Coordinates))})
 		if errors.Is(err, privacy.ErrUncertified) {
 			return math.Inf(1)
@@ -121,7 +122,8 @@ func TestNoFewerNoiseBitsWouldDo(t *testing.T) {
 			variance := e.Variance(uint64(r.Cohort), uint64(r.Servers)*s.Releases[0].ServerNoise)[0]
 			ratio := rel.IdealRatio * variance / (rel.Deviation * rel.Deviation)
 			if ratio <= r.Ratio && certified(t, r, s, []protocol.Encoding{e}) <= r.Epsilon {
-				t.Errorf("%s: 0.88 of %d noise bits at a scale of %v keeps epsilon and the ratio %v", name, noise, factor,
+				t.Errorf("%s: 0.88 of %d noise bits at a scale of %v keeps epsilon and the ratio %v", name, noise,
+					factor,
 					ratio)
 				break
 			}
