@@ -105,7 +105,7 @@ func (s *scene) said(what []byte) (found bool) {
 		found = found || bytes.Contains(st.Payload, what)
 		return nil
 	}))
-	all, err := s.auditor.Announcements.Announcements(s.Context())
+	all, err := s.auditor.Announcements.ReadAnnouncements(s.Context())
 	s.must(err)
 	for _, one := range all {
 		found = found || bytes.Contains(one.Payload, what)

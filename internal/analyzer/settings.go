@@ -364,7 +364,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		}
 		defer conn.Close()
 		z.c.Bus = Over(conn.Streams)
-		lead, err := s.lead(env, conn, keys, &z.c)
+		lead, err := s.lead(env, conn.Streams, keys, &z.c)
 		if err != nil {
 			return err
 		}

@@ -138,7 +138,7 @@ func Open(ctx context.Context, d Deployment, o Options) (*Run, error) {
 	ctx, r.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(r.over)
-		r.err = d.Connect[bus.Analyzer].Mixed.Mixed(ctx, func(m *bus.Mixed) {
+		r.err = d.Connect[bus.Analyzer].Mixed.ReceiveMixed(ctx, func(m *bus.Mixed) {
 			select {
 			case r.mixed <- m:
 			case <-ctx.Done():
@@ -326,14 +326,14 @@ func (r *Run) of(message []byte) (place, bool) {
 
 // keys reads the shuffler's HPKE key, once there is one.
 func (r *Run) keys(ctx context.Context) error {
-	payload, err := r.d.Connect[bus.Randomizer].Keys.Keys(ctx, bus.Shuffler)
+	payload, err := r.d.Connect[bus.Randomizer].Keys.ReadKeys(ctx, bus.Shuffler)
 	for errors.Is(err, bus.ErrGone) {
 		select {
 		case <-time.After(again):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		payload, err = r.d.Connect[bus.Randomizer].Keys.Keys(ctx, bus.Shuffler)
+		payload, err = r.d.Connect[bus.Randomizer].Keys.ReadKeys(ctx, bus.Shuffler)
 	}
 	if err != nil {
 		return err

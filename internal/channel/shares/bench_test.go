@@ -114,7 +114,7 @@ func BenchmarkRelease(b *testing.B) {
 		})
 		taking, stop := context.WithCancel(ctx)
 		both.Go(func() {
-			_ = analyzer.Mixed.Mixed(taking, func(m *bus.Mixed) {
+			_ = analyzer.Mixed.ReceiveMixed(taking, func(m *bus.Mixed) {
 				c.Take(channel.Part{Epoch: m.Epoch, Round: m.Round, Payload: m.Payload})
 				_ = m.Ack()
 			})

@@ -266,7 +266,7 @@ func (s *scene) runOn(md channel.Disk, mb MixingBroker, cd channel.Disk, cb Coun
 			ctx, stop := context.WithCancel(ctx)
 			var take sync.WaitGroup
 			take.Go(func() {
-				_ = s.analyzer.Mixed.Mixed(ctx, func(m *bus.Mixed) {
+				_ = s.analyzer.Mixed.ReceiveMixed(ctx, func(m *bus.Mixed) {
 					if !m.Manifest {
 						c.Take(channel.Part{Epoch: m.Epoch, Round: m.Round, Payload: m.Payload})
 					}

@@ -300,9 +300,9 @@ func (c *craft) context() seal.ReportContext {
 
 // shufflerKey is the shuffler's newest HPKE key, once there is one.
 func (h *hostile) shufflerKey(ctx context.Context) ([]byte, error) {
-	payload, err := h.conn.Keys.Keys(ctx, bus.Shuffler)
+	payload, err := h.conn.Keys.ReadKeys(ctx, bus.Shuffler)
 	for errors.Is(err, bus.ErrGone) && crowd.Pause(ctx, crowd.Look) {
-		payload, err = h.conn.Keys.Keys(ctx, bus.Shuffler)
+		payload, err = h.conn.Keys.ReadKeys(ctx, bus.Shuffler)
 	}
 	if err != nil {
 		return nil, err

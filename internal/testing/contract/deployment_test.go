@@ -130,7 +130,7 @@ func (d *deployment) announcement(epoch uint64, round uint32) (*plan.Announcemen
 		}
 		return s.Epoch > epoch || s.Epoch == epoch && (s.Round > round || s.Round == round && (s.Enrolling || round > 0 || s.Final))
 	})
-	all, err := d.auditor.Announcements.Announcements(d.Context())
+	all, err := d.auditor.Announcements.ReadAnnouncements(d.Context())
 	d.must(err)
 	for _, stored := range all {
 		if stored.Epoch == epoch && stored.Round == round {
