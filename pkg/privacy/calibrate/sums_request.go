@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/privacy"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // SumRequest describes the releases that will use one record where a device sends numbers and not bit messages: its
@@ -13,12 +12,10 @@ import (
 type SumRequest struct {
 	Epsilon, Delta float64 // the guarantee for one record over all its releases
 	Cohort         int     // reports expected; errors are predicted for it
-	// Releases, Shares and TailShare are those of Request.
-	Releases  []privacy.Vector
-	Shares    []float64
-	TailShare float64
+	// Releases and Shares are those of Request.
+	Releases []privacy.Vector
+	Shares   []float64
 
-	Bias protocol.Bias // of noise bits; 0: one half
 	// Counted is the number of devices whose noise an observer does not know: the fewest reports less the most
 	// dishonest ones. 0: devices add no noise, and the servers' protects.
 	Counted int
