@@ -75,8 +75,8 @@ type Budget struct {
 }
 
 // Divide splits (epsilon, delta) over the releases: MuFor(epsilon, (1-TailShare) delta)^2 by shares, and TailShare of
-// delta evenly over all coordinates. Composing releases that keep to their parts gives at most (epsilon, delta). Errors:
-// ErrRequest, ErrTarget.
+// delta evenly over all coordinates. Composing releases that keep to their parts gives at most (epsilon, delta).
+// Errors: ErrRequest, ErrTarget.
 func Divide(epsilon, delta float64, releases []Vector, shares []float64) (Budget, error) {
 	if len(releases) == 0 {
 		return Budget{}, fmt.Errorf("%w: no Releases", ErrRequest)

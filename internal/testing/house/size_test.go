@@ -62,13 +62,6 @@ var excess = map[string]int{
 	"lines of internal/testing/hostile/world_test.go":        401,
 	"lines of internal/translog/translog_test.go":            525,
 	"lines of lab/marked/marked.go":                          437,
-	"lines of pkg/channel/box/box_test.go":                   410,
-	"lines of pkg/channel/shares/attack_test.go":             441,
-	"lines of pkg/device/channels_test.go":                   433,
-	"lines of pkg/learn/estimate/intervals.go":               421,
-	"lines of pkg/protocol/encode_test.go":                   453,
-	"lines of pkg/wire/convert.go":                           439,
-	"lines of pkg/wire/golden_test.go":                       411,
 }
 
 // A reader sees a file on a few screens, and a package and a type at a glance.

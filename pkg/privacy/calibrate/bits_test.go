@@ -212,7 +212,8 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 // A range far wider than the diameter needs levels rather than noise: they stay within what can be certified.
 func TestLevelsStayInRange(t *testing.T) {
 	s := privacy.Vector{Name: "wide", Lower: []float64{0, 0}, Upper: []float64{1e5, 1}, Diameter: 1}
-	p, err := Bits(complete(Request{Epsilon: 1, Delta: 1e-6, Cohort: 3000, MinCohort: 3000, Releases: []privacy.Vector{s},
+	p, err := Bits(complete(Request{Epsilon: 1, Delta: 1e-6, Cohort: 3000, MinCohort: 3000,
+		Releases:  []privacy.Vector{s},
 		NoiseBits: 2}))
 	if err != nil {
 		t.Fatal(err)
@@ -311,8 +312,9 @@ func TestFewestMessagesAgainstAllChoices(t *testing.T) {
 func TestLargeCohortsHaveASolution(t *testing.T) {
 	last := 0.0
 	for _, n := range []int{2000, 20000, 200000, 2000000} {
-		p, err := Bits(complete(Request{Epsilon: 1, Delta: 1e-6, Cohort: n, MinCohort: n, MaxShift: 16, MaxMessages: 150,
-			ShiftOnly: true, Releases: []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85},
+		p, err := Bits(complete(Request{Epsilon: 1, Delta: 1e-6, Cohort: n, MinCohort: n, MaxShift: 16,
+			MaxMessages: 150,
+			ShiftOnly:   true, Releases: []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85},
 			Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}}))
 		if err != nil {
 			t.Fatal(err)

@@ -47,8 +47,9 @@ func TestFrontierHasSolutionsAtItsRatios(t *testing.T) {
 func TestLeastVarianceUnderAMessageLimit(t *testing.T) {
 	last := math.Inf(1)
 	for _, limit := range []int{45, 80, 150, 300} {
-		p, err := Bits(complete(Request{Epsilon: 1, Delta: 1e-6, Cohort: 300, MinCohort: 300, MaxShift: 16, MaxMessages: limit,
-			Releases: []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85}}))
+		p, err := Bits(complete(Request{Epsilon: 1, Delta: 1e-6, Cohort: 300, MinCohort: 300, MaxShift: 16,
+			MaxMessages: limit,
+			Releases:    []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85}}))
 		if err != nil {
 			t.Fatal(err)
 		}

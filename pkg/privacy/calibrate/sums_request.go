@@ -68,8 +68,8 @@ func (r SumRequest) validate() error {
 	case !(r.Ratio > 1) || math.IsInf(r.Ratio, 1):
 		return fmt.Errorf("%w: Ratio %v, want a finite number above 1", privacy.ErrRequest, r.Ratio)
 	case !(r.Finer >= 0 && r.Finer <= r.Ratio) || r.FineBits < 0 || !(r.MaxPoison >= 0):
-		return fmt.Errorf(
-			"%w: Finer %v, FineBits %d, MaxPoison %v: want a number from 0 to Ratio, %v, and numbers >= 0",
+		return fmt.Errorf("%w: Finer %v, FineBits %d, MaxPoison %v: want a number from 0 to Ratio, %v, and numbers "+
+			">= 0",
 			privacy.ErrRequest, r.Finer, r.FineBits, r.MaxPoison, r.Ratio)
 	case r.MaxEntryBits < 1 || r.MaxEntryBits > MaxSumEntryBits:
 		return fmt.Errorf("%w: MaxEntryBits %d, want 1 to %d", privacy.ErrRequest, r.MaxEntryBits, MaxSumEntryBits)
