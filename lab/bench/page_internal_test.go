@@ -31,7 +31,7 @@ func TestThePageIsOfItsData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := regexp.MustCompile("written by `([^`]+)`").FindSubmatch(page)
+	command := regexp.MustCompile("Written by `([^`]+)`").FindSubmatch(page)
 	if command == nil {
 		t.Fatal("the page does not say what wrote it")
 	}
@@ -40,6 +40,13 @@ func TestThePageIsOfItsData(t *testing.T) {
 			t.Fatal(err)
 		}
 		return
+	}
+	tables, err := r.tables(string(command[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(docs, tableName)); err != nil || string(got) != string(tables) {
+		t.Errorf("lab/docs/%s is not what the data give (%v): run go test ./lab/bench -run Page -update", tableName, err)
 	}
 	names, _ := r.charts()
 	if r.page(string(command[1]), names) != string(page) {
