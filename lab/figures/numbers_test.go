@@ -37,7 +37,7 @@ func TestNumbersAreOfThisProgram(t *testing.T) {
 	folder := t.TempDir()
 	names = append(names, privacyName)
 	all = append(all, source{command: "simulate " + privacyName, page: "docs/privacy.md",
-		where: "sections 7, 9, 10, 12 and 13"})
+		where: "sections 7, 9, 12 and 13"})
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			now, err := canary(t.Context(), name, folder)

@@ -7,7 +7,7 @@ import (
 )
 
 // MaxDecisions bounds K_max, the decisions of one report. Up to here the rounding of their sum is far below what every
-// bound of a statistic is widened by (docs/privacy.md, section 23).
+// bound of a statistic is widened by (docs/privacy.md, section 21).
 const MaxDecisions = 1 << 16
 
 // lasts tells whether the configuration has anything of deployments that last.

@@ -360,27 +360,19 @@ func (f flood) run(d *world, n int) (row []string) {
 	return []string{strings.Join(said, ", "), fmt.Sprintf("less than %d MiB", f.memory), honest}
 }
 
-// floodTable is the rows of the page's table of floods.
-func floodTable(rows [][]string) string {
-	text := "\n| sent, during a cohort | answered, or refused with | memory of all roles and the broker | the honest cohort |\n" +
-		"|---|---|---|---|\n"
-	for _, r := range rows {
-		text += floodRow(r)
-	}
-	return text + "\n"
-}
-
-func floodRow(r []string) string { return "| " + strings.Join(r, " | ") + " |\n" }
+// floodHeader names the columns of floods.csv.
+var floodHeader = []string{"sent during a cohort", "answered, or refused with", "memory of all roles and the broker",
+	"the honest cohort"}
 
 // Whatever is sent to a deployment, by strangers, by a host with a credential, by a thief of a role's credential at the
-// broker and by an app, is refused with a reason in bounded memory, and the cohort beside it is released whole. The table
-// of docs/threat-model.md is what this test finds.
+// broker and by an app, is refused with a reason in bounded memory, and the cohort beside it is released whole:
+// docs/attacks/floods.csv is what this test finds.
 func TestFloodsAreRefusedBesideAnHonestCohort(t *testing.T) {
 	long := os.Getenv("RIFFLE_LONG") != ""
 	d := newWorld(t, plan.Shuffle, false)
-	b, err := os.ReadFile(page)
+	file, err := os.ReadFile(folder + "floods.csv")
 	d.must(err)
-	var rows [][]string
+	rows := [][]string{floodHeader}
 	for _, f := range floods() {
 		n := f.few
 		if long {
@@ -390,18 +382,11 @@ func TestFloodsAreRefusedBesideAnHonestCohort(t *testing.T) {
 			continue
 		}
 		row := append([]string{fmt.Sprintf(f.what, f.many)}, f.run(d, n)...)
-		if rows = append(rows, row); !long && !strings.Contains(string(b), floodRow(row)) {
-			t.Errorf("docs/threat-model.md (floods) does not say %q", row)
+		if rows = append(rows, row); !long && !strings.Contains(string(file), hostile.Format([][]string{row})) {
+			t.Errorf("docs/attacks/floods.csv does not say %q", row)
 		}
 	}
-	if !long {
-		return
-	}
-	spliced, before, err := hostile.Splice(string(b), "floods", floodTable(rows))
-	d.must(err)
-	if *update {
-		d.must(os.WriteFile(page, []byte(spliced), 0o644))
-	} else if before != floodTable(rows) {
-		t.Errorf("docs/threat-model.md (floods) is not what this test finds:\n%s", floodTable(rows))
+	if long {
+		same(t, "floods.csv", hostile.Format(rows))
 	}
 }

@@ -28,8 +28,9 @@ import (
 // Deployment is the bed's name for itself.
 const Deployment = "testbed"
 
-// Patience bounds everything that a test waits for.
-const Patience = time.Minute
+// Patience bounds everything that a test waits for: so long that no machine is too busy for it, and shorter than go
+// test's own limit, so that a test that fails says what it waited for.
+const Patience = 5 * time.Minute
 
 // maxStore is more than any disk has: tests must not be kept from running because the free disk is less than the
 // streams' limits.
