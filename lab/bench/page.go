@@ -51,8 +51,8 @@ func (r *Result) tables(command string) ([]byte, error) {
 // page is the page of results: what was run, and what it comes to.
 func (r *Result) page(command string, pictures []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What a deployment costs\n\nWritten by `%s`. [All tables](%s), [the numbers as JSON](%s/%s): a row "+
-		"for each role, channel, dimension and size, whose keys [row.go](../bench/row.go) explains.\n\n", command,
+	fmt.Fprintf(&b, "# What a deployment costs\n\nWritten by `%s`. [All tables](%s), [the numbers as JSON](%s/%s): a "+
+		"row for each role, channel, dimension and size, whose keys [row.go](../bench/row.go) explains.\n\n", command,
 		tableName, figures, dataName)
 	fmt.Fprintf(&b, "**The machine**: %s.\n\n", r.Machine)
 	syncing := "did not sync"
@@ -64,12 +64,9 @@ func (r *Result) page(command string, pictures []string) string {
 		title := strings.TrimSuffix(strings.TrimPrefix(name, "bench-"), ".png")
 		fmt.Fprintf(&b, "![%s](%s/%s)\n", title, figures, name)
 	}
-	b.WriteString("\n## One person\n\nIn the largest cohort of each channel that devices sealed for. Wall time is from the " +
-		"first decision to the next policy, the reward window of two seconds included, on all cores of this machine. \"CPU " +
-		"of the bound\" is the bounds of all roles over all processor time.\n\n")
+	b.WriteString(onePerson)
 	r.largest().markdown(&b)
-	b.WriteString("## A million people\n\nComputed from what a person cost in these runs: hours of one core, and money at " +
-		"assumed prices that the tables state. Devices are people's own.\n\n")
+	b.WriteString(millionPeople)
 	r.million().markdown(&b)
 	b.WriteString(outro)
 	sum := 0.0
@@ -88,8 +85,8 @@ func (r *Result) largest() grid {
 			people = max(people, row.Users)
 		}
 	}
-	return r.endToEndGrid().pick("people", whole(float64(people)), "Channel", "d", "people", "messages each", "wall time",
-		"CPU of all roles each", "bytes each", "CPU of the bound")
+	return r.endToEndGrid().pick("people", whole(float64(people)), "Channel", "d", "people", "messages each",
+		"wall time", "CPU of all roles each", "bytes each", "CPU of the bound")
 }
 
 // million is what a million people cost, computed from the same cohorts.
@@ -135,12 +132,28 @@ func (g grid) markdown(b *strings.Builder) {
 }
 
 // intro says what was run; the verb is whether the broker synced the disk.
-const intro = `**What was run.** Broker, shuffler and analyzer ran as processes over file-backed JetStream streams, beside each
-other on these cores; all devices, and the people who use them, in one further process. The broker %s the disk before every
-acknowledgement. In rows of the load "devices", every bit was sealed by a device, mixed, opened and counted, and every
-released sum was compared with the true one. A million sealed reports would take hours, so large cohorts are "junk":
-random bytes in place of sealed bits, which nobody can open, and on which the shuffler does all of its work. Times of roles are
-processor time, which other work on the machine disturbs little.
+const intro = `**What was run.** Broker, shuffler and analyzer ran as processes over file-backed JetStream streams,
+beside each other on these cores; all devices, and the people who use them, in one further process. The broker %s
+the disk before every acknowledgement. In rows of the load "devices", every bit was sealed by a device, mixed,
+opened and counted, and every released sum was compared with the true one. A million sealed reports would take
+hours, so large cohorts are "junk": random bytes in place of sealed bits, which nobody can open, and on which the
+shuffler does all of its work. Times of roles are processor time, which other work on the machine disturbs little.
+
+`
+
+const onePerson = `
+## One person
+
+In the largest cohort of each channel for which devices sealed. Wall time is from the first decision to the next
+policy on all cores of this machine, and includes the reward window of two seconds. "CPU of the bound" is the least
+processor time that the work of all roles could take over what it took.
+
+`
+
+const millionPeople = `## A million people
+
+Computed from what a person cost in these runs: hours of one core, and money at assumed prices that the tables state.
+Devices are people's own.
 
 `
 
@@ -148,9 +161,9 @@ const outro = `## What is in the tables
 
 - **Bounds**: the least that each step can take on this machine, measured in the same run: bare X25519, HPKE, Prio3, the
   cipher, copies of memory, and the broker with nothing but messages of the same sizes.
-- **End to end** and **each role**: every run, with processor time, bytes and memory, and how much of the time the bound is.
-- **The shuffler alone**, on up to 50 million messages, and **mixing in memory**: the shuffler's own code without disk and broker.
-- **Workers**: the same reports with further processes, one of which is killed at random, and whether the sums are identical.
+- **End to end** and **each role**: every run, with processor time, bytes and memory, and their bounds.
+- **The shuffler alone**, on up to 50 million messages, and **mixing in memory**, without disk and broker.
+- **Workers**: the same reports with further processes, one of which is killed at random; are the sums identical?
 - **One person beside what one would otherwise take**: Prio3 alone, and a trusted curator.
 - **Publications**: what others say of their own systems, not measured here.
 

@@ -33,8 +33,8 @@ func pageOptions(n int) PowerOptions {
 }
 
 // The table says how many releases find each fault, as simulated. By default the first runs of cells that are quick to
-// simulate are repeated, with the same seeds: they must find the fault within that number, so the table cannot be better
-// than the tests. Where RIFFLE_LONG is set, all is simulated and compared.
+// simulate are repeated, with the same seeds: they must find the fault within that number, so the table cannot be
+// better than the tests. Where RIFFLE_LONG is set, all is simulated and compared.
 func TestPageTellsThePower(t *testing.T) {
 	path := filepath.Join("..", "docs", "tables", "shufflecheck-power.txt")
 	text, err := os.ReadFile(path)
