@@ -88,7 +88,7 @@ func TestEveryTableOfRegretsSaysWhatMakesIt(t *testing.T) {
 			}
 		}
 	}
-	if tables < 25 {
+	if tables < 15 {
 		t.Errorf("%d tables of regrets only", tables)
 	}
 	all, err := sources(repository)
