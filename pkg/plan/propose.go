@@ -57,7 +57,7 @@ const ByCoordinates = -1
 // The limit of ByCoordinates is LeastMessages up to 4 dimensions and MessagesPerCoordinate from 5 dimensions on.
 // LeastMessages cost a person 8 kB and about 10 ms, so fewer would save nothing that matters. MessagesPerCoordinate
 // keeps the noise at 0.9 to 1.4 times a trusted curator's variance up to 36 dimensions, near that of 5 dimensions, for
-// the cohorts that 5000 people are divided into (the table in README). A coordinate costs the same number of messages
+// the cohorts that 5000 people are divided into (riffle plan --dim D). A coordinate costs the same number of messages
 // in every dimension, because cohorts grow with the dimension. In very large cohorts more messages would still help.
 const (
 	LeastMessages         = 150

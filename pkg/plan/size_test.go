@@ -9,7 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// What each part of an epoch costs as the dimension grows: the table of sizes in lab/docs/results.md.
+// What each part of an epoch costs as the dimension grows: lab/docs/tables/plan-cost.txt.
 func BenchmarkDimension(b *testing.B) {
 	for _, d := range []int{5, 20, 50} {
 		cfg := glm.Config{Dimension: d, Horizon: 100_000}
