@@ -69,7 +69,8 @@ func TestAnEntryStandsBehindTheNewestThatIsKnown(t *testing.T) {
 		t.Errorf("behind the last: %v", got)
 	}
 	stop := errors.New("stop")
-	if err := shuf.Audit.SaidSince(ctx, bus.Shuffler, 0, func(bus.Statement) error { return stop }); !errors.Is(err, stop) {
+	if err := shuf.Audit.SaidSince(ctx, bus.Shuffler, 0, func(bus.Statement) error { return stop }); !errors.Is(err,
+		stop) {
 		t.Errorf("a handler that stops: %v", err)
 	}
 	if err := shuf.Audit.SaidSince(ctx, "*", 0, nil); !errors.Is(err, bus.ErrBadName) {

@@ -19,7 +19,8 @@ func TestBacklogCountsWhatIsNotAcknowledged(t *testing.T) {
 		t.Errorf("the last report of none is %d, %v", last, err)
 	}
 	for i := range 4 {
-		if err := dev.Reports.PublishReport(ctx, 1, 0, fmt.Sprintf("id-%d", i), fmt.Appendf(nil, "report %d", i)); err != nil {
+		if err := dev.Reports.PublishReport(ctx, 1, 0, fmt.Sprintf("id-%d", i), fmt.Appendf(nil, "report %d",
+			i)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -106,7 +106,8 @@ func TestTheShufflerReadsWhatWasSaidUnderAKind(t *testing.T) {
 		t.Errorf("%q, %v", said, err)
 	}
 	stop := errors.New("stop")
-	if err := shuf.Audit.Said(b.ctx(), bus.Analyzer, "accepted-1-0", func([]byte) error { return stop }); !errors.Is(err, stop) {
+	if err := shuf.Audit.Said(b.ctx(), bus.Analyzer, "accepted-1-0",
+		func([]byte) error { return stop }); !errors.Is(err, stop) {
 		t.Error(err)
 	}
 	if err := shuf.Audit.Said(b.ctx(), bus.Analyzer, "*", nil); !errors.Is(err, bus.ErrBadName) {
@@ -114,8 +115,8 @@ func TestTheShufflerReadsWhatWasSaidUnderAKind(t *testing.T) {
 	}
 }
 
-// A deployment that was provisioned before there were answers gets their stream when it is provisioned again. Until then
-// a call that ends says that the stream is missing.
+// A deployment that was provisioned before there were answers gets their stream when it is provisioned again. Until
+// then a call that ends says that the stream is missing.
 func TestProvisionAddsTheStreamOfAnswers(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)

@@ -139,7 +139,8 @@ func TestTooLargeReportIsRefused(t *testing.T) {
 	if err := dev.Reports.PublishReport(b.ctx(), 1, 0, "fits", make([]byte, 10_000)); err != nil {
 		t.Errorf("one of the largest size: %v", err)
 	}
-	if err := dev.Reports.PublishReport(b.ctx(), 1, 0, "larger", make([]byte, 20_000)); !errors.Is(err, bus.ErrTooLarge) {
+	if err := dev.Reports.PublishReport(b.ctx(), 1, 0, "larger", make([]byte, 20_000)); !errors.Is(err,
+		bus.ErrTooLarge) {
 		t.Errorf("one of twice that: %v", err)
 	}
 }

@@ -87,7 +87,8 @@ func TestUnacknowledgedComesAgain(t *testing.T) {
 	// What is acknowledged does not.
 	quiet, stop := context.WithTimeout(b.ctx(), 4*time.Second)
 	defer stop()
-	if err := second.Reports.ReceiveReports(quiet, func(d *bus.Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err,
+	if err := second.Reports.ReceiveReports(quiet,
+		func(d *bus.Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err,
 		context.DeadlineExceeded) {
 		t.Error(err)
 	}

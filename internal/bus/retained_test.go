@@ -64,7 +64,8 @@ func TestAChunkIsRetainedOnce(t *testing.T) {
 		t.Errorf("%d messages are stored", n)
 	}
 	stop := errors.New("stop")
-	if err := auditor.Retained.ReadRetained(b.ctx(), 7, 1, func(bus.Retained) error { return stop }); !errors.Is(err, stop) {
+	if err := auditor.Retained.ReadRetained(b.ctx(), 7, 1, func(bus.Retained) error { return stop }); !errors.Is(err,
+		stop) {
 		t.Error(err)
 	}
 }
@@ -173,7 +174,8 @@ func TestWhatCannotRetainSaysSo(t *testing.T) {
 		}
 		says(what, "would not drop")
 		if what == "no time to live" {
-			if err := shuf.Retained.PublishRetained(b.ctx(), 7, 1, 0, []byte("x"), time.Hour); !errors.Is(err, bus.ErrRefused) {
+			if err := shuf.Retained.PublishRetained(b.ctx(), 7, 1, 0, []byte("x"), time.Hour); !errors.Is(err,
+				bus.ErrRefused) {
 				t.Errorf("retained without an end: %v", err)
 			}
 		}

@@ -63,7 +63,9 @@ func TestTasksAreHandedOutOnce(t *testing.T) {
 	serving, halt := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- shuf.Lead.ServeLead(serving, 2, func(_ context.Context, p []byte) []byte { return append([]byte("to "), p...) })
+		ended <- shuf.Lead.ServeLead(serving, 2, func(_ context.Context, p []byte) []byte {
+			return append([]byte("to "), p...)
+		})
 	}()
 	second := b.connect(bus.Shuffler)
 	reply, err := second.Lead.AskLead(ctx, []byte("w"))
@@ -113,7 +115,8 @@ func TestSegmentsAreStoredOnce(t *testing.T) {
 			t.Errorf("a purged segment of round %d: %v", round, err)
 		}
 	}
-	if err := b.connect(bus.Analyzer).Segments.PublishSegment(ctx, 7, 0, "e1", 3, nil); !errors.Is(err, bus.ErrForbidden) {
+	if err := b.connect(bus.Analyzer).Segments.PublishSegment(ctx, 7, 0, "e1", 3, nil); !errors.Is(err,
+		bus.ErrForbidden) {
 		t.Errorf("the analyzer stored a segment: %v", err)
 	}
 }

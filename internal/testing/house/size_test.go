@@ -22,26 +22,22 @@ const (
 
 // excess is what is larger, and how large. A number here may become smaller, or go; none may come.
 var excess = map[string]int{
-	"wide lines of production": 1022,
-	"wide lines of tests":      1132,
+	"wide lines of production": 1004,
+	"wide lines of tests":      1103,
 
 	"files of cmd/riffle":          27,
-	"files of internal/bus":        26,
 	"files of internal/randomizer": 26,
 	"files of internal/shuffler":   37,
 	"files of pkg/glm":             45,
 	"files of pkg/privacy":         26,
 
-	"methods of internal/audit.checker":        57,
-	"methods of internal/bus.Conn":             90,
-	"methods of internal/randomizer.Host":      100,
-	"methods of internal/shuffler.Shuffler":    100,
-	"methods of internal/shuffler.State":       49,
-	"methods of internal/testing/standin.Conn": 76,
+	"methods of internal/audit.checker":     57,
+	"methods of internal/randomizer.Host":   100,
+	"methods of internal/shuffler.Shuffler": 100,
+	"methods of internal/shuffler.State":    49,
 
 	"lines of internal/analyzer/analyzer.go":                 416,
 	"lines of internal/audit/fraud_table_test.go":            546,
-	"lines of internal/bus/bus_test.go":                      407,
 	"lines of internal/bus/pulse_test.go":                    410,
 	"lines of internal/channel/box/count_test.go":            483,
 	"lines of internal/channel/shares/scene_test.go":         417,

@@ -210,7 +210,8 @@ func TestAnnouncements(t *testing.T) {
 		r.equal("after a restart, each once", next(1), []string{"4.0 d"})
 		r.want("the end", watching.end(), errCanceled)
 		stop := errors.New("enough")
-		r.want("a handler that stops", h.WatchAnnouncements(r.ctx(), func(bus.Announcement) error { return stop }), stop)
+		r.want("a handler that stops", h.WatchAnnouncements(r.ctx(), func(bus.Announcement) error { return stop }),
+			stop)
 	})
 }
 

@@ -193,8 +193,9 @@ func TestBytesOfStreamsAreLimited(t *testing.T) {
 			return hosts[i%2].PublishReport(r.ctx(), 1, 0, fmt.Sprint(i), bytesOf(900, i))
 		}
 		got["reports"] = fills(r, reports)
-		r.equal("taken", got, map[string]int{"announcements": 38, "answers": 39, "chunks": 19, "reports": 37, "retained": 38,
-			"segments": 39, "statements": 40, "tasks": 39})
+		r.equal("taken", got,
+			map[string]int{"announcements": 38, "answers": 39, "chunks": 19, "reports": 37, "retained": 38,
+				"segments": 39, "statements": 40, "tasks": 39})
 		r.must(s.PublishChunk(r.ctx(), 1, 0, 0, bytesOf(1970, 0))) // a repetition takes no room
 		r.must(s.PurgeReports(r.ctx(), 1))
 		r.must(reports(got["reports"]))

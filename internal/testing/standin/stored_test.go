@@ -38,7 +38,8 @@ func TestReportsAreStoredInOrder(t *testing.T) {
 		r.must(s.StoredReports(r.ctx(), 1, 0, 2, func(n uint64, _ []byte) error { from = append(from, n); return nil }))
 		r.equal("from 2 on", from, []uint64{2, 4})
 		stop := errors.New("enough")
-		r.want("a handler that stops", s.StoredReports(r.ctx(), 1, 0, 0, func(uint64, []byte) error { return stop }), stop)
+		r.want("a handler that stops", s.StoredReports(r.ctx(), 1, 0, 0, func(uint64, []byte) error { return stop }),
+			stop)
 	})
 }
 
@@ -200,7 +201,8 @@ func TestAuditLogConditions(t *testing.T) {
 			[]string{"1:shuffler:pool:s1", "3:shuffler:draw:s2", "4:shuffler:pool:s3", "5:shuffler:draw:s3"})
 		r.equal("from 4 on", r.said(s, bus.Shuffler, 4), []string{"4:shuffler:pool:s3", "5:shuffler:draw:s3"})
 		var pools []string
-		r.must(s.Said(r.ctx(), bus.Shuffler, "pool", func(b []byte) error { pools = append(pools, string(b)); return nil }))
+		r.must(s.Said(r.ctx(), bus.Shuffler, "pool",
+			func(b []byte) error { pools = append(pools, string(b)); return nil }))
 		r.equal("pools", pools, []string{"s1", "s3"})
 		for payload, want := range map[string]bool{"s1": true, "s2": false} {
 			got, err := a.Audited(r.ctx(), bus.Shuffler, "pool", []byte(payload))
@@ -208,7 +210,8 @@ func TestAuditLogConditions(t *testing.T) {
 			r.equal("audited "+payload, got, want)
 		}
 		read := func(f bus.AuditFilter) (all []uint64) {
-			r.must(auditor.ReadAudit(r.ctx(), f, func(s bus.Statement) error { all = append(all, s.Sequence); return nil }))
+			r.must(auditor.ReadAudit(r.ctx(), f,
+				func(s bus.Statement) error { all = append(all, s.Sequence); return nil }))
 			return all
 		}
 		r.equal("all", read(bus.AuditFilter{}), []uint64{1, 2, 3, 4, 5})
