@@ -23,6 +23,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -43,7 +44,7 @@ type deployment struct {
 	stop    func()
 }
 
-func start(t *testing.T, learner glm.Config, timing plan.Timing, terms plan.Terms) *deployment {
+func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.Terms) *deployment {
 	t.Helper()
 	d := &deployment{Bed: testbed.New(t), t: t, state: t.TempDir(), learned: t.TempDir(), clock: new(testbed.Clock)}
 	d.auditor = d.Connect(bus.Auditor)
