@@ -143,6 +143,8 @@ func TestReportsOfAHostAreLimited(t *testing.T) {
 			r.report(h, fmt.Sprint(i))
 		}
 		r.want("one too many", h.PublishReport(r.ctx(), 1, 0, "3", []byte("x")), bus.ErrFull)
+		// epochs of one's own invention give no further room
+		r.want("of another round", h.PublishReport(r.ctx(), 9, 7, "4", []byte("x")), bus.ErrFull)
 		r.report(h, "2") // a repetition takes no room
 		r.report(other, "other")
 		reading := r.reading(s)
