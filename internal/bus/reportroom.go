@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,8 +17,8 @@ type ReportRoom struct {
 
 // ReportRoom asks the broker for the limits of the stream of reports. It answers for the shuffler.
 //
-// Errors: ErrUnprovisioned where there is no such stream; ErrForbidden where the broker's configuration gives the
-// shuffler no right to ask; ErrUnknown where the context ended first. Each says what to do.
+// Errors: ErrUnprovisioned where there is no such stream; ErrForbidden for another role; ErrUnknown where the context
+// ended first.
 func (c *Conn) ReportRoom(ctx context.Context) (room ReportRoom, err error) {
 	subject := streamInfo(StreamReports)
 	err = c.do(ctx, subject, func(ctx context.Context) error {
@@ -34,10 +33,6 @@ func (c *Conn) ReportRoom(ctx context.Context) (room ReportRoom, err error) {
 		room = ReportRoom{PerHost: is.MaxMsgsPerSubject, Size: is.MaxMsgSize - ReportHeaders, Bytes: is.MaxBytes}
 		return nil
 	})
-	if errors.Is(err, ErrForbidden) {
-		err = fmt.Errorf("the broker's configuration is of an earlier version: write it again (riffle broker config), and "+
-			"have the broker read it: %w", err)
-	}
 	if err != nil {
 		return ReportRoom{}, fmt.Errorf("bus: limits of %s: %w", StreamReports, err)
 	}

@@ -72,9 +72,8 @@ func (c *Conn) ReadRetained(ctx context.Context, epoch uint64, round uint32, han
 // CanRetain says whether the broker keeps retained chunks and drops them when their window is over. It answers for the
 // shuffler, and before the shuffler retains anything.
 //
-// Errors: ErrUnprovisioned where there is no stream for them, or one that drops nothing; ErrForbidden where the
-// broker's configuration gives the shuffler no right to ask; ErrUnknown where the context ended first. Each says what
-// to do.
+// Errors: ErrUnprovisioned where there is no stream for them, or one that drops nothing; ErrForbidden for another
+// role; ErrUnknown where the context ended first.
 func (c *Conn) CanRetain(ctx context.Context) error {
 	const again = "run riffle broker provision again"
 	subject := streamInfo(StreamRetained)
@@ -94,9 +93,6 @@ func (c *Conn) CanRetain(ctx context.Context) error {
 		return err
 	})
 	switch {
-	case errors.Is(err, ErrForbidden):
-		return fmt.Errorf("bus: the broker's configuration is older than the stream %s: write it again (riffle broker "+
-			"config), have the broker read it, and %s: %w", StreamRetained, again, err)
 	case err != nil:
 		return fmt.Errorf("bus: look into %s: %w", StreamRetained, err)
 	case missing:

@@ -52,7 +52,7 @@ func (c *Conn) PublishTask(ctx context.Context, payload []byte) error {
 
 // PurgeTasks drops every task that waits for workers, begun or not: a new lead knows none of them.
 //
-// Errors: ErrForbidden, ErrUnprovisioned: the broker is from before there were workers; ErrUnknown: repeat.
+// Errors: ErrForbidden, ErrUnprovisioned; ErrUnknown: repeat.
 func (c *Conn) PurgeTasks(ctx context.Context) error {
 	return c.call(ctx, "STREAM.PURGE."+tasksOf(c.role), struct{}{})
 }

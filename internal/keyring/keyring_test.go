@@ -386,7 +386,8 @@ const goldenBundle = `{
   "deployment": "demo",
   "analyzer": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",
   "shuffler": "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI",
-  "registrar": "AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM"
+  "registrar": "AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM",
+  "auditor": "BAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ"
 }
 `
 
