@@ -285,7 +285,7 @@ func (f *auditFlags) source(ctx context.Context, cmd *cobra.Command, args []stri
 	if err != nil {
 		return nil, false, end, err
 	}
-	live, err := audit.NewLive(ctx, conn, o.Trust)
+	live, err := audit.NewLive(ctx, audit.Over(conn.Streams), o.Trust)
 	if err != nil {
 		conn.Close()
 		return nil, false, end, err

@@ -109,7 +109,7 @@ func liveLogs(ctx context.Context, keys string, broker brokerFlags) (
 	if err != nil {
 		return nil, bundle, nil, err
 	}
-	if live, err = audit.NewLive(ctx, conn, bundle); err != nil {
+	if live, err = audit.NewLive(ctx, audit.Over(conn.Streams), bundle); err != nil {
 		conn.Close()
 		return nil, bundle, nil, err
 	}

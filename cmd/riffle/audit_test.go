@@ -137,7 +137,6 @@ func TestAuditOfAFolder(t *testing.T) {
 		{[]string{filepath.Join(dir, "certificates"), "--trust", trust}, 1, "not an export"},
 		{[]string{dir, "--trust", dir}, 1, ""},
 		{[]string{dir, "--trust", trust, "--tolerance", "2"}, 1, "tolerance"},
-		{[]string{dir, "--epsilon"}, 1, "reads no folder"},
 		{[]string{dir, "--trust", trust, "--view", nothing}, 1, "no checkpoint of the analyzer's log"},
 		{[]string{dir, "--trust", trust, "--auditor-key", key}, 1, "--auditor-key opened no release"},
 		{[]string{dir, "--trust", trust, "--witness-key", of}, 1, "university co-signed no checkpoint"},
@@ -219,7 +218,7 @@ func TestAuditOfARunningDeployment(t *testing.T) {
 		must(err)
 		defer conn.Close()
 		logs[role], err = translog.Open(t.Context(), translog.Config{Deployment: ledger.Deployment, Role: role,
-			Identity: l.Identity(role), Broker: conn})
+			Identity: l.Identity(role), Broker: conn.Audit})
 		must(err)
 		for _, e := range l.Logs[role] {
 			must(logs[role].AppendAudit(t.Context(), e.Kind, e.Signed))

@@ -83,7 +83,7 @@ func reach(ctx context.Context, o bus.Options, within time.Duration) (*bus.Conn,
 func audits(ctx context.Context, conn *bus.Conn, within time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	_, err := conn.Audited(limited, bus.Shuffler, "manifest", nil)
+	_, err := conn.Audit.Audited(limited, bus.Shuffler, "manifest", nil)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return fmt.Errorf("it does not answer about the audit log: see whether the credential is the auditor's (auditor/ of "+
 			"--keys) and whether riffle broker provision was run: %w", err)

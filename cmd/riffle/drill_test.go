@@ -162,7 +162,7 @@ func (d *drill) ask(h *keyring.HostKeys, device uint32) *wire.EnrolReply {
 	}
 	ctx, cancel := context.WithTimeout(d.t.Context(), testbed.Patience)
 	defer cancel()
-	published, err := conn.Keys(ctx, bus.Shuffler)
+	published, err := conn.Keys.ReadKeys(ctx, bus.Shuffler)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func (d *drill) ask(h *keyring.HostKeys, device uint32) *wire.EnrolReply {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	b, err := conn.Enrol(ctx, sealed.Sealed)
+	b, err := conn.Enrolment.Enrol(ctx, sealed.Sealed)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func runWitness(cmd *cobra.Command, f *witnessFlags, args []string) error {
 	defer conn.Close()
 	told := map[bus.Role]uint64{}
 	for {
-		live, err := audit.NewLive(ctx, conn, bundle)
+		live, err := audit.NewLive(ctx, audit.Over(conn.Streams), bundle)
 		if err == nil {
 			err = look(ctx, cmd, w, live, logs, told)
 		}

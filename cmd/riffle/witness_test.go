@@ -82,7 +82,7 @@ func TestWitnessFollowsABrokerAndExports(t *testing.T) {
 	must(err)
 	defer conn.Close()
 	log, err := translog.Open(t.Context(), translog.Config{Deployment: name, Role: bus.Shuffler, Identity: keys.Identity,
-		Broker: conn, Path: in("log")})
+		Broker: conn.Audit, Path: in("log")})
 	must(err)
 	defer log.Close()
 	run := func(args ...string) (string, int) {

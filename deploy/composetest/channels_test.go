@@ -107,7 +107,7 @@ func (s *stack) checkChannel(ctx context.Context, auditor *bus.Conn, c *crowd, c
 	if err != nil {
 		t.Fatal(err)
 	}
-	announced, err := auditor.Announcements(ctx)
+	announced, err := auditor.Announcements.ReadAnnouncements(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (s *stack) checkChannel(ctx context.Context, auditor *bus.Conn, c *crowd, c
 		t.Errorf("%d epochs, want 2", epochs)
 	}
 	counted := 0
-	err = auditor.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
+	err = auditor.Audit.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
 		n, _, err := wire.Open[wire.Counts](st.Payload, bundle.AnalyzerParty())
 		if err != nil {
 			return err

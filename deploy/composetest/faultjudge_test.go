@@ -24,7 +24,7 @@ type found struct {
 func (x *faulty) found(epoch uint64) (f found, err error) {
 	ctx, cancel := context.WithTimeout(x.ctx, 5*time.Second)
 	defer cancel()
-	err = x.auditor.ReadAudit(ctx, bus.AuditFilter{}, func(st bus.Statement) error {
+	err = x.auditor.Audit.ReadAudit(ctx, bus.AuditFilter{}, func(st bus.Statement) error {
 		switch {
 		case st.Role == bus.Shuffler && st.Kind == wire.KindManifest:
 			m, _, err := wire.Open[wire.Manifest](st.Payload, x.bundle.ShufflerParty())
@@ -192,7 +192,7 @@ func (c *faultCase) ends(f found, sampled int) {
 func (x *faulty) announcement(epoch uint64) (*plan.Announcement, [32]byte, error) {
 	ctx, cancel := context.WithTimeout(x.ctx, 5*time.Second)
 	defer cancel()
-	all, err := x.auditor.AnnouncementsAt(ctx, epoch, 0)
+	all, err := x.auditor.Announcements.ReadAnnouncementsAt(ctx, epoch, 0)
 	if err != nil {
 		return nil, [32]byte{}, err
 	}
@@ -215,7 +215,7 @@ func (x *faulty) mustAudit(t *testing.T) {
 func (x *faulty) audited() error {
 	ctx, cancel := context.WithTimeout(x.ctx, stuck)
 	defer cancel()
-	live, err := audit.NewLive(ctx, x.auditor, x.bundle)
+	live, err := audit.NewLive(ctx, audit.Over(x.auditor.Streams), x.bundle)
 	if err != nil {
 		return err
 	}

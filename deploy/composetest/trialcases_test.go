@@ -247,7 +247,7 @@ func junkAnnouncement(x *trial) error {
 	err = x.fill(func() {
 		ctx, cancel := context.WithTimeout(x.ctx, 10*time.Second)
 		defer cancel()
-		put = hostile.PutAnnouncement(ctx, x.epoch+1, 0, junk)
+		put = hostile.Announcements.PutAnnouncement(ctx, x.epoch+1, 0, junk)
 	})
 	if err == nil {
 		err = put

@@ -20,13 +20,13 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Broker is what the analyzer needs of its broker. *bus.Conn is one, and documents each method.
+// Broker is what the analyzer does at its broker. Over makes one; the handles of package bus document each method.
 type Broker interface {
-	Announcements(ctx context.Context) ([]bus.Announcement, error)
-	AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error)
+	ReadAnnouncements(ctx context.Context) ([]bus.Announcement, error)
+	ReadAnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error)
 	PutAnnouncement(ctx context.Context, epoch uint64, round uint32, payload []byte) error
 
-	Mixed(ctx context.Context, handler func(*bus.Mixed)) error
+	ReceiveMixed(ctx context.Context, handler func(*bus.Mixed)) error
 	ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error)
 	chunks.Store
 
@@ -38,6 +38,16 @@ type Broker interface {
 	translog.Broker
 	Audited(ctx context.Context, role bus.Role, kind string, payload []byte) (bool, error)
 	ReadAudit(ctx context.Context, filter bus.AuditFilter, handler func(bus.Statement) error) error
+}
+
+// Over are the handles of a connection that the analyzer works with.
+func Over(s bus.Streams) Broker {
+	return struct {
+		*bus.AnnouncementStream
+		*bus.MixedStream
+		*bus.PreparedStream
+		*bus.AuditStream
+	}{s.Announcements, s.Mixed, s.Prepared, s.Audit}
 }
 
 // provisionCondition is the readiness condition that the broker has the streams that the channel needs.

@@ -92,13 +92,13 @@ func TestManifestIsLoggedFirst(t *testing.T) {
 	a, digest := s.announcement(1, 0)
 	r, ones := s.honest(a, digest, int(a.Cohort.Size))
 	for i, c := range r.chunks {
-		s.must(s.shuffler.PublishChunk(s.Context(), 1, 0, uint32(i), c))
+		s.must(s.shuffler.Mixed.PublishChunk(s.Context(), 1, 0, uint32(i), c))
 	}
 	signed, _ := s.Sign(r.manifest, s.Shuffler)
-	s.must(s.shuffler.PublishManifest(s.Context(), 1, 0, signed))
+	s.must(s.shuffler.Mixed.PublishManifest(s.Context(), 1, 0, signed))
 	// A statement of another is no substitute.
 	another, _ := s.Sign(destroyed(a, digest).manifest, testbed.NewIdentity(t))
-	s.must(s.shuffler.AppendAudit(s.Context(), "manifest", another))
+	s.must(s.shuffler.Audit.AppendAudit(s.Context(), "manifest", another))
 	unlogged := "manifest: the shuffler published the manifest of round 0 of epoch 1"
 	testbed.Eventually(t, "not ready, because nothing can be counted", func() bool { // it has looked, and looks again
 		why, _ := unmet.Load().(string)
@@ -108,13 +108,13 @@ func TestManifestIsLoggedFirst(t *testing.T) {
 	if b := s.analyzer.c.Messages.Balance(); b.Received != 0 || len(s.analyzer.Progress().Releases) != 0 {
 		t.Errorf("counted before the manifest was logged: %+v", b)
 	}
-	if all, err := s.auditor.Announcements(s.Context()); err != nil || len(all) != 1 {
+	if all, err := s.auditor.Announcements.ReadAnnouncements(s.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%d announcements, %v", len(all), err)
 	}
 	if why, _ := unmet.Load().(string); !strings.Contains(why, unlogged) {
 		t.Errorf("ready, although nothing can be counted: %q", why)
 	}
-	s.must(s.shuffler.AppendAudit(s.Context(), "manifest", signed))
+	s.must(s.shuffler.Audit.AppendAudit(s.Context(), "manifest", signed))
 	c := s.counts(1, 0)
 	if why := unmet.Load(); why != "manifest: <nil>" {
 		t.Errorf("not ready: %q", why)
@@ -149,7 +149,7 @@ func TestTheFirstManifestInTheLogCounts(t *testing.T) {
 			a, digest := s.announcement(1, 0)
 			r, ones := s.honest(a, digest, int(a.Cohort.Size))
 			for i, c := range r.chunks {
-				s.must(s.shuffler.PublishChunk(s.Context(), 1, 0, uint32(i), c))
+				s.must(s.shuffler.Mixed.PublishChunk(s.Context(), 1, 0, uint32(i), c))
 			}
 			released, _ := s.Sign(r.manifest, s.Shuffler)
 			lost, _ := s.Sign(destroyed(a, digest).manifest, s.Shuffler)
@@ -160,9 +160,9 @@ func TestTheFirstManifestInTheLogCounts(t *testing.T) {
 				counts = of.logged[1]
 			}
 			for _, i := range of.logged {
-				s.must(s.shuffler.AppendAudit(s.Context(), wire.KindManifest, both[i]))
+				s.must(s.shuffler.Audit.AppendAudit(s.Context(), wire.KindManifest, both[i]))
 			}
-			s.must(s.shuffler.PublishManifest(s.Context(), 1, 0, both[of.published]))
+			s.must(s.shuffler.Mixed.PublishManifest(s.Context(), 1, 0, both[of.published]))
 			c := s.counts(1, 0)
 			_, first, err := wire.Open[wire.Manifest](both[counts], s.ShufflerParty())
 			if err != nil || !bytes.Equal(c.Manifest, first[:]) || c.Destroyed == sameOnes(c, ones) ||

@@ -31,7 +31,7 @@ func TestJunkStopsNothing(t *testing.T) {
 		s.Junk(thief, epoch, 0)
 	}
 	for _, kind := range []string{wire.KindConfiguration, wire.KindAnnouncement, wire.KindCounts, wire.KindLearned} {
-		s.must(thief.AppendAudit(s.Context(), kind, []byte("junk")))
+		s.must(thief.Audit.AppendAudit(s.Context(), kind, []byte("junk")))
 	}
 	s.start()
 	a, digest := s.announcement(1, 0)
@@ -42,8 +42,8 @@ func TestJunkStopsNothing(t *testing.T) {
 	forged, _ := s.Sign(&wire.Counts{
 		Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Manifest: make([]byte, 32), Destroyed: true,
 	}, testbed.NewIdentity(t))
-	s.must(thief.AppendAudit(s.Context(), wire.KindCounts, forged))
-	s.must(thief.AppendAudit(s.Context(), wire.KindLearned, genuine)) // of the analyzer, and of another kind
+	s.must(thief.Audit.AppendAudit(s.Context(), wire.KindCounts, forged))
+	s.must(thief.Audit.AppendAudit(s.Context(), wire.KindLearned, genuine)) // of the analyzer, and of another kind
 	r, ones := s.honest(a, digest, cohort)
 	s.publish(r)
 	if b, _ := s.announcement(2, 0); !bytes.Equal(b.Previous, digest[:]) {
@@ -86,14 +86,14 @@ func TestSecondAnalyzer(t *testing.T) {
 	if err := s.stop(); !errors.Is(err, ErrConfigChanged) || !strings.Contains(err.Error(), "another analyzer") {
 		t.Fatalf("behind another analyzer: %v", err)
 	}
-	before, err := s.auditor.AnnouncementsAt(s.Context(), 2, 0)
+	before, err := s.auditor.Announcements.ReadAnnouncementsAt(s.Context(), 2, 0)
 	s.must(err)
 	s.start()
 	s.end()
 	if err := s.stop(); !errors.Is(err, ErrConfigChanged) {
 		t.Errorf("after a restart: %v", err)
 	}
-	after, err := s.auditor.AnnouncementsAt(s.Context(), 2, 0)
+	after, err := s.auditor.Announcements.ReadAnnouncementsAt(s.Context(), 2, 0)
 	if err != nil || len(after) != len(before) || len(before) != 2 {
 		t.Errorf("%d announcements of epoch 2, then %d, %v", len(before), len(after), err)
 	}
@@ -113,17 +113,17 @@ func TestJunkAtAManifestsPlaceStopsNothing(t *testing.T) {
 		if junk == nil {
 			junk = old // genuine, and of another round
 		}
-		s.must(s.shuffler.PublishManifest(s.Context(), a.Epoch, 0, junk))
+		s.must(s.shuffler.Mixed.PublishManifest(s.Context(), a.Epoch, 0, junk))
 		testbed.Eventually(t, "not ready", func() bool {
 			why, _ := unmet.Load().(string)
 			return strings.Contains(why, "is not the shuffler's")
 		})
 		r, ones := s.honest(a, digest, cohort)
 		for i, c := range r.chunks {
-			s.must(s.shuffler.PublishChunk(s.Context(), a.Epoch, 0, uint32(i), c))
+			s.must(s.shuffler.Mixed.PublishChunk(s.Context(), a.Epoch, 0, uint32(i), c))
 		}
 		old, _ = s.Sign(r.manifest, s.Shuffler)
-		s.must(s.shuffler.AppendAudit(s.Context(), wire.KindManifest, old))
+		s.must(s.shuffler.Audit.AppendAudit(s.Context(), wire.KindManifest, old))
 		if c := s.counts(a.Epoch, 0); !sameOnes(c, ones) {
 			t.Errorf("epoch %d was counted as %v", a.Epoch, c)
 		}

@@ -22,7 +22,7 @@ import (
 func (s *scene) statements() (all []bus.Statement) {
 	s.t.Helper()
 	filter := bus.AuditFilter{Role: bus.Analyzer}
-	s.must(s.auditor.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
+	s.must(s.auditor.Audit.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
 		if wire.Leaf(st.Kind, st.Payload, s.AnalyzerParty()) {
 			all = append(all, st)
 		}
@@ -60,7 +60,7 @@ func TestTheLogGivesTheWholeDeployment(t *testing.T) {
 		s.counts(epoch, 0)
 	}
 	s.must(s.stop())
-	public, err := s.auditor.Announcements(s.Context())
+	public, err := s.auditor.Announcements.ReadAnnouncements(s.Context())
 	s.must(err)
 	s.log()
 	all := s.statements()
@@ -144,7 +144,7 @@ func TestALogWithoutAConfigurationIsRefused(t *testing.T) {
 	s := newScene(t, glm.Practical)
 	a := s.Announcement(glm.Practical, cohort)
 	signed, _ := s.Sign(a, s.Analyzer)
-	s.must(s.Connect(bus.Analyzer).AppendAudit(s.Context(), wire.KindAnnouncement, signed))
+	s.must(s.Connect(bus.Analyzer).Audit.AppendAudit(s.Context(), wire.KindAnnouncement, signed))
 	s.start()
 	s.end()
 	if err := s.stop(); !errors.Is(err, ErrConfigChanged) || !strings.Contains(err.Error(), "no configuration") {
@@ -191,7 +191,7 @@ func TestWhatWasLearnedBinds(t *testing.T) {
 			change(learned)
 			signed, _, err := wire.Sign(learned, s.Analyzer)
 			s.must(err)
-			s.must(s.Connect(bus.Analyzer).AppendAudit(s.Context(), wire.KindLearned, signed))
+			s.must(s.Connect(bus.Analyzer).Audit.AppendAudit(s.Context(), wire.KindLearned, signed))
 			s.crash = nil
 			s.start()
 			if name == "version" {
@@ -246,13 +246,13 @@ func TestALoggedAnnouncementBinds(t *testing.T) {
 	s.must(err)
 	a.Timing.Jitter += time.Millisecond
 	signed, _ := s.Sign(a, s.Analyzer)
-	s.must(s.Connect(bus.Analyzer).AppendAudit(s.Context(), wire.KindAnnouncement, signed))
+	s.must(s.Connect(bus.Analyzer).Audit.AppendAudit(s.Context(), wire.KindAnnouncement, signed))
 	s.start()
 	s.end()
 	if err := s.stop(); !errors.Is(err, ErrConfigChanged) {
 		t.Errorf("%v", err)
 	}
-	if all, err := s.auditor.Announcements(s.Context()); err != nil || len(all) != 0 {
+	if all, err := s.auditor.Announcements.ReadAnnouncements(s.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%d announcements, %v", len(all), err)
 	}
 }
@@ -283,14 +283,14 @@ func TestTheSecondInTheLogAnnouncesNothing(t *testing.T) {
 		a, err := machine.Next(rivalKey.Public(), nil)
 		s.must(err)
 		signed, _ := s.Sign(a, s.Analyzer)
-		s.must(s.Connect(bus.Analyzer).AppendAudit(s.Context(), wire.KindAnnouncement, signed))
+		s.must(s.Connect(bus.Analyzer).Audit.AppendAudit(s.Context(), wire.KindAnnouncement, signed))
 	}}
 	s.start()
 	s.end()
 	if err := s.stop(); !errors.Is(err, ErrConfigChanged) || !strings.Contains(err.Error(), "first in the audit log") {
 		t.Fatalf("behind another analyzer: %v", err)
 	}
-	if all, err := s.auditor.Announcements(s.Context()); err != nil || len(all) != 0 {
+	if all, err := s.auditor.Announcements.ReadAnnouncements(s.Context()); err != nil || len(all) != 0 {
 		t.Fatalf("%d announcements, %v", len(all), err)
 	}
 	s.config.Bus, s.config.Keys = own, []*seal.HPKEKey{s.AnalyzerKey, rivalKey}

@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -24,7 +25,7 @@ const registered = 40 // devices, at least
 func newPanelScene(t *testing.T) *scene {
 	t.Helper()
 	s := newScene(t, glm.Practical)
-	s.config.Learner.Practical = glm.PracticalConfig{Panel: cohort, Decisions: 3, Control: 0.2}
+	s.config.Learner.Practical = learner.PracticalConfig{Panel: cohort, Decisions: 3, Control: 0.2}
 	s.config.Terms.Registered, s.config.Terms.Decisions, s.config.Terms.Records = registered, 3, 2
 	return s
 }
@@ -47,7 +48,7 @@ func (s *scene) pool(
 // say puts a pool in the audit log.
 func (s *scene) say(signed []byte) {
 	s.t.Helper()
-	s.must(s.shuffler.AppendAudit(s.Context(), wire.KindPool, signed))
+	s.must(s.shuffler.Audit.AppendAudit(s.Context(), wire.KindPool, signed))
 }
 
 // pooled is what the shuffler says of an announcement that has a panel.
@@ -65,7 +66,7 @@ func (s *scene) pooled(a *plan.Announcement, digest [32]byte) (named [32]byte) {
 func (s *scene) draws(epoch uint64) (all []*wire.Draw) {
 	s.t.Helper()
 	filter := bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindDraw}
-	s.must(s.auditor.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
+	s.must(s.auditor.Audit.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
 		d, _, err := wire.Open[wire.Draw](st.Payload, s.AnalyzerParty())
 		if err == nil && d.Epoch == epoch {
 			all = append(all, d)
@@ -100,11 +101,11 @@ func (s *scene) quietly(epoch uint64) {
 // said says whether bytes stand anywhere in the audit log or among the announcements.
 func (s *scene) said(what []byte) (found bool) {
 	s.t.Helper()
-	s.must(s.auditor.ReadAudit(s.Context(), bus.AuditFilter{}, func(st bus.Statement) error {
+	s.must(s.auditor.Audit.ReadAudit(s.Context(), bus.AuditFilter{}, func(st bus.Statement) error {
 		found = found || bytes.Contains(st.Payload, what)
 		return nil
 	}))
-	all, err := s.auditor.Announcements(s.Context())
+	all, err := s.auditor.Announcements.ReadAnnouncements(s.Context())
 	s.must(err)
 	for _, one := range all {
 		found = found || bytes.Contains(one.Payload, what)
@@ -266,7 +267,7 @@ func TestAnotherDrawIsNotGoneOnFrom(t *testing.T) {
 	named := s.pooled(a, digest)
 	signed, _ := s.Sign(&wire.Draw{Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Pool: named[:],
 		Contribution: bytes.Repeat([]byte{9}, 32)}, s.Analyzer)
-	s.must(s.Connect(bus.Analyzer).AppendAudit(s.Context(), wire.KindDraw, signed))
+	s.must(s.Connect(bus.Analyzer).Audit.AppendAudit(s.Context(), wire.KindDraw, signed))
 	s.start()
 	s.end()
 	if err := s.stop(); !errors.Is(err, ErrConfigChanged) {
@@ -297,7 +298,7 @@ func TestEpochsAreSpaced(t *testing.T) {
 	s.must(s.stop())
 	var times []time.Time
 	filter := bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindAnnouncement}
-	s.must(s.auditor.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
+	s.must(s.auditor.Audit.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
 		times = append(times, st.Time)
 		return nil
 	}))
@@ -326,7 +327,7 @@ func TestADrawHoldsWhateverStandsFirst(t *testing.T) {
 	own := s.analyzer.contribution(1, nil)
 	signed, _ := s.Sign(&wire.Draw{Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Pool: named[:],
 		Contribution: own[:]}, s.Analyzer)
-	s.must(s.Connect(bus.Analyzer).AppendAudit(s.Context(), wire.KindDraw, signed))
+	s.must(s.Connect(bus.Analyzer).Audit.AppendAudit(s.Context(), wire.KindDraw, signed))
 	s.start()
 	r, ones := s.honest(a, digest, cohort)
 	s.publish(r)

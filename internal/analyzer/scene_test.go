@@ -49,7 +49,7 @@ func newScene(t *testing.T, profile glm.Profile, change ...func(*broker.Options,
 		Deployment: testbed.Deployment, Identity: s.Analyzer, Keys: []*seal.HPKEKey{s.AnalyzerKey},
 		Shuffler: s.Shuffler.Public(),
 		Learner:  testbed.Learner(profile, cohort), Terms: testbed.Terms(), Timing: testbed.Timing(),
-		Bus: s.Connect(bus.Analyzer), Log: testbed.Log(),
+		Bus: Over(s.Connect(bus.Analyzer).Streams), Log: testbed.Log(),
 	}
 	return s
 }
@@ -183,7 +183,7 @@ func (s *scene) announcement(epoch uint64, round uint32) (*plan.Announcement, [3
 	var a *plan.Announcement
 	var digest [32]byte
 	testbed.Eventually(s.t, "announced", func() bool {
-		all, err := s.auditor.Announcements(s.Context())
+		all, err := s.auditor.Announcements.ReadAnnouncements(s.Context())
 		s.must(err)
 		for _, stored := range all {
 			if stored.Epoch == epoch && stored.Round == round {
@@ -215,7 +215,7 @@ func (s *scene) counts(epoch uint64, round uint32) *wire.Counts {
 	testbed.Eventually(s.t, "counted", func() bool {
 		n := 0
 		filter := bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}
-		s.must(s.auditor.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
+		s.must(s.auditor.Audit.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
 			one, _, err := wire.Open[wire.Counts](st.Payload, s.AnalyzerParty())
 			if err == nil && one.Epoch == epoch && one.Round == round { // others are junk, which a thief can append
 				c = one
@@ -323,7 +323,7 @@ func (s *scene) publish(r *release) {
 	s.t.Helper()
 	for i, c := range r.chunks {
 		if c != nil {
-			s.must(s.shuffler.PublishChunk(s.Context(), r.manifest.Epoch, r.manifest.Round, uint32(i), c))
+			s.must(s.shuffler.Mixed.PublishChunk(s.Context(), r.manifest.Epoch, r.manifest.Round, uint32(i), c))
 		}
 	}
 	s.close(r)
@@ -332,8 +332,8 @@ func (s *scene) publish(r *release) {
 func (s *scene) close(r *release) {
 	s.t.Helper()
 	signed, _ := s.Sign(r.manifest, s.Shuffler)
-	s.must(s.shuffler.AppendAudit(s.Context(), "manifest", signed))
-	s.must(s.shuffler.PublishManifest(s.Context(), r.manifest.Epoch, r.manifest.Round, signed))
+	s.must(s.shuffler.Audit.AppendAudit(s.Context(), "manifest", signed))
+	s.must(s.shuffler.Mixed.PublishManifest(s.Context(), r.manifest.Epoch, r.manifest.Round, signed))
 }
 
 // honest is a round's release of this number of reports, and the counts that it must give.

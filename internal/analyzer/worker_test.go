@@ -39,10 +39,9 @@ func newCrew(t *testing.T) *crew {
 	return c
 }
 
-func (c *crew) process() worker.Config {
-	return worker.Config{
-		Conn: c.Connect(bus.Analyzer), Box: c.box, Parallel: 1, Log: testbed.Log(), Metrics: prometheus.NewRegistry(),
-	}
+func (c *crew) process(conn *bus.Conn) worker.Config {
+	return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box, Parallel: 1, Log: testbed.Log(),
+		Metrics: prometheus.NewRegistry()}
 }
 
 // run keeps something running until the test ends.
@@ -62,7 +61,7 @@ func (c *crew) run(f func(context.Context) error) (stop func()) {
 
 // lead starts an analyzer with workers.
 func (c *crew) lead() {
-	lead := worker.NewLead(c.process())
+	lead := worker.NewLead(c.process(c.Connect(bus.Analyzer)))
 	c.config.Pool = lead
 	stop := c.run(lead.Run)
 	c.start()
@@ -76,22 +75,22 @@ func (c *crew) lead() {
 
 // worker starts one, with a connection of its own.
 func (c *crew) worker() {
-	p, did := c.process(), new(atomic.Int64)
+	conn, did := c.Connect(bus.Analyzer), new(atomic.Int64)
 	c.did = append(c.did, did)
 	handlers := WorkerHandlers(WorkerConfig{
-		Deployment: testbed.Deployment, Keys: c.config.Keys, Registrar: c.Registrar.Public(), Bus: p.Conn,
+		Deployment: testbed.Deployment, Keys: c.config.Keys, Registrar: c.Registrar.Public(), Bus: conn.Mixed,
 	})
 	for kind, do := range handlers {
 		handlers[kind] = func(ctx context.Context, body []byte) ([]byte, error) {
 			if c.dead.CompareAndSwap(true, false) {
-				go p.Conn.Close()
+				go conn.Close()
 				<-ctx.Done() // its result would come too late
 			}
 			did.Add(1)
 			return do(ctx, body)
 		}
 	}
-	c.run(func(ctx context.Context) error { return worker.Serve(ctx, p, handlers) })
+	c.run(func(ctx context.Context) error { return worker.Serve(ctx, c.process(conn), handlers) })
 }
 
 // 1, 2 and 4 workers over a real broker count what there is, with one that dies in the middle of each round, and so does
@@ -109,7 +108,7 @@ func TestWorkersCountAcrossDeaths(t *testing.T) {
 		c.dead.Store(true)
 		half := len(r.chunks) / 2
 		for i, chunk := range r.chunks[:half] {
-			c.must(c.shuffler.PublishChunk(c.Context(), a.Epoch, 0, uint32(i), chunk))
+			c.must(c.shuffler.Mixed.PublishChunk(c.Context(), a.Epoch, 0, uint32(i), chunk))
 		}
 		// What comes before the analyzer has begun the round is read when the manifest is there. So that a worker gets a
 		// task before, chunks come that the manifest does not name.
@@ -117,7 +116,7 @@ func TestWorkersCountAcrossDeaths(t *testing.T) {
 		testbed.Eventually(t, "a worker died", func() bool {
 			chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Index: unnamed, Payload: make([]byte, seal.BitSize)})
 			c.must(err)
-			c.must(c.shuffler.PublishChunk(c.Context(), a.Epoch, 0, unnamed, chunk))
+			c.must(c.shuffler.Mixed.PublishChunk(c.Context(), a.Epoch, 0, unnamed, chunk))
 			unnamed++
 			return !c.dead.Load()
 		})

@@ -11,10 +11,19 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Streams is what a live audit needs of the broker. A *bus.Conn of the role auditor is one, and documents the methods.
+// Streams is what a live audit reads at the broker. Over makes one of an auditor's connection; the handles of package bus
+// document the methods.
 type Streams interface {
 	ReadAudit(ctx context.Context, filter bus.AuditFilter, handler func(bus.Statement) error) error
 	ReadRetained(ctx context.Context, epoch uint64, round uint32, handler func(bus.Retained) error) error
+}
+
+// Over are the handles of a connection that an audit reads.
+func Over(s bus.Streams) Streams {
+	return struct {
+		*bus.AuditStream
+		*bus.RetainedStream
+	}{s.Audit, s.Retained}
 }
 
 // Live is a deployment's streams as they stood at one moment, so that both logs fit each other. It is a Source.
@@ -36,7 +45,7 @@ type moment struct {
 	size       uint64 // that it states
 }
 
-// NewLive reads the audit stream once, for the moment that it shows from then on. Errors: those of bus.Conn.ReadAudit.
+// NewLive reads the audit stream once, for the moment that it shows from then on. Errors: those of bus.AuditStream.ReadAudit.
 func NewLive(ctx context.Context, streams Streams, bundle keyring.Bundle) (*Live, error) {
 	l := &Live{streams: streams, bundle: bundle, logs: map[bus.Role]*moment{}}
 	for _, role := range logged() {

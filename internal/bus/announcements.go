@@ -8,6 +8,10 @@ import (
 	"strings"
 )
 
+// AnnouncementStream is the handle of the announcements. The analyzer writes them; every role reads them. They are kept
+// for good: no role can change or remove one.
+type AnnouncementStream struct{ stream }
+
 // Announcement is one stored announcement. The reader must check that it is one, and who signed it.
 type Announcement struct {
 	Epoch   uint64
@@ -22,29 +26,29 @@ type Announcement struct {
 //
 // Errors: ErrForbidden, ErrTooLarge, ErrFull, ErrRefused: not stored; ErrExists (an ExistsError with what is stored)
 // where something else has this digest's name; ErrUnknown: maybe stored, repeat with the same payload.
-func (c *Conn) PutAnnouncement(ctx context.Context, epoch uint64, round uint32, payload []byte) error {
-	return c.create(ctx, StreamAnnouncements, subjectAnnouncement(epoch, round, payload), payload)
+func (s *AnnouncementStream) PutAnnouncement(ctx context.Context, epoch uint64, round uint32, payload []byte) error {
+	return s.create(ctx, subjectAnnouncement(epoch, round, payload), payload)
 }
 
-// Announcements reads all announcements in the order in which they were stored.
+// ReadAnnouncements reads all announcements in the order in which they were stored.
 //
 // Errors: ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
-func (c *Conn) Announcements(ctx context.Context) ([]Announcement, error) {
-	return c.announcements(ctx, SubjectAnnouncements+".*.*.*")
+func (s *AnnouncementStream) ReadAnnouncements(ctx context.Context) ([]Announcement, error) {
+	return s.announcements(ctx, SubjectAnnouncements+".*.*.*")
 }
 
-// AnnouncementsAt reads what is stored under one round, in that order. Nothing that was stored before the call is
+// ReadAnnouncementsAt reads what is stored under one round, in that order. Nothing that was stored before the call is
 // missed.
 //
-// Errors: those of Announcements.
-func (c *Conn) AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]Announcement, error) {
-	return c.announcements(ctx, subjectRound(SubjectAnnouncements, epoch, round)+".*")
+// Errors: those of ReadAnnouncements.
+func (s *AnnouncementStream) ReadAnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]Announcement, error) {
+	return s.announcements(ctx, subjectRound(SubjectAnnouncements, epoch, round)+".*")
 }
 
-func (c *Conn) announcements(ctx context.Context, filter string) ([]Announcement, error) {
+func (s *AnnouncementStream) announcements(ctx context.Context, filter string) ([]Announcement, error) {
 	var all []Announcement
-	_, err := c.scan(ctx, StreamAnnouncements, filter, 1, func(r record) error {
-		return c.announcement(r, func(a Announcement) error { all = append(all, a); return nil })
+	_, err := s.scan(ctx, filter, 1, func(r Record) error {
+		return s.announcement(r, func(a Announcement) error { all = append(all, a); return nil })
 	})
 	if err != nil {
 		return nil, err
@@ -56,15 +60,13 @@ func (c *Conn) announcements(ctx context.Context, filter string) ([]Announcement
 // ones first, each once, then new ones as they come, across reconnects, until the context ends or the handler returns
 // an error. It always returns an error: the handler's own, the context's cause, ErrForbidden, ErrRefused or
 // ErrClosed. The handler runs on the caller's goroutine and may be slow.
-func (c *Conn) WatchAnnouncements(ctx context.Context, handler func(Announcement) error) error {
-	return c.watch(ctx, StreamAnnouncements, SubjectAnnouncements+".*.*.*", SubjectAnnounced+".>",
-		func(r record) error {
-			return c.announcement(r, handler)
-		})
+func (s *AnnouncementStream) WatchAnnouncements(ctx context.Context, handler func(Announcement) error) error {
+	return s.watch(ctx, SubjectAnnouncements+".*.*.*", SubjectAnnounced+".>",
+		func(r Record) error { return s.announcement(r, handler) })
 }
 
 // announcement skips an entry whose name does not fit its content: this package did not store it.
-func (c *Conn) announcement(r record, fn func(Announcement) error) error {
+func (s *AnnouncementStream) announcement(r Record, fn func(Announcement) error) error {
 	var epoch uint64
 	var round uint32
 	var err error
@@ -72,7 +74,7 @@ func (c *Conn) announcement(r record, fn func(Announcement) error) error {
 		epoch, round, _, err = parseRound(r.Subject[:cut], SubjectAnnouncements, false)
 	}
 	if err != nil || r.Subject != subjectAnnouncement(epoch, round, r.Data) {
-		c.log.Warn().Str("subject", r.Subject).
+		s.t.Log().Warn().Str("subject", r.Subject).
 			Msg("announcement under a false name skipped: another writes with the analyzer's credential; rotate it")
 		return nil
 	}

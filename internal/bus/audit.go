@@ -14,6 +14,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+// AuditStream is the handle of the audit log. The shuffler and the analyzer append signed statements to it, each under
+// its own name; they and the auditor read it. It is kept for good: no role can change or remove an entry.
+type AuditStream struct{ stream }
+
 // Statement is one entry of the audit log. Role and Kind are what the subject says; the reader must check the
 // signature.
 type Statement struct {
@@ -39,14 +43,14 @@ type AuditFilter struct {
 // often it is appended.
 //
 // Errors: ErrBadName, ErrForbidden, ErrTooLarge, ErrFull: not stored; ErrUnknown: maybe stored, repeat.
-func (c *Conn) AppendAudit(ctx context.Context, kind string, payload []byte) error {
+func (s *AuditStream) AppendAudit(ctx context.Context, kind string, payload []byte) error {
 	if err := checkToken("audit kind", kind, maxKind); err != nil {
 		return err
 	}
 	// The digest stands in the subject, which holds one message, and not in a message id: ids are shared by all who
 	// write into a stream, so that another role could use up this one's.
-	_, err := c.publish(ctx, subjectAudit(c.role, kind, payload), nil, payload)
-	if errors.Is(err, errTaken) {
+	_, err := s.t.Publish(ctx, subjectAudit(s.t.Role(), kind, payload), nil, payload)
+	if errors.Is(err, ErrTaken) {
 		return nil
 	}
 	return err
@@ -57,32 +61,32 @@ func (c *Conn) AppendAudit(ctx context.Context, kind string, payload []byte) err
 // statement. It returns the statement's place.
 //
 // Errors: ErrMoved: not stored now; those of AppendAudit.
-func (c *Conn) AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (uint64, error) {
+func (s *AuditStream) AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (uint64, error) {
 	if err := checkToken("audit kind", kind, maxKind); err != nil {
 		return 0, err
 	}
-	ack, err := c.publish(ctx, subjectAudit(c.role, kind, payload), nats.Header{
-		headerExpectLast: {strconv.FormatUint(last, 10)}, headerExpectOf: {subjectsAudit(c.role)},
+	sequence, err := s.t.Publish(ctx, subjectAudit(s.t.Role(), kind, payload), nats.Header{
+		headerExpectLast: {strconv.FormatUint(last, 10)}, headerExpectOf: {subjectsAudit(s.t.Role())},
 	}, payload)
-	if errors.Is(err, errTaken) {
+	if errors.Is(err, ErrTaken) {
 		return 0, ErrMoved
 	}
 	if err != nil {
 		return 0, err
 	}
-	return ack.Sequence, nil
+	return sequence, nil
 }
 
 // Audited says whether a statement stands in the audit log as a role appended it, byte for byte. What was appended
 // before the call is not missed.
 //
 // Errors: ErrBadName, ErrForbidden; ErrUnknown where the context ended first.
-func (c *Conn) Audited(ctx context.Context, role Role, kind string, payload []byte) (bool, error) {
+func (s *AuditStream) Audited(ctx context.Context, role Role, kind string, payload []byte) (bool, error) {
 	if err := errors.Join(checkToken("role", string(role), maxKind),
 		checkToken("audit kind", kind, maxKind)); err != nil {
 		return false, err
 	}
-	r, err := c.last(ctx, StreamAudit, subjectAudit(role, kind, payload))
+	r, err := s.last(ctx, subjectAudit(role, kind, payload))
 	if errors.Is(err, ErrGone) {
 		return false, nil
 	}
@@ -94,35 +98,35 @@ func (c *Conn) Audited(ctx context.Context, role Role, kind string, payload []by
 // the call is not missed.
 //
 // Errors: the handler's own; ErrBadName, ErrForbidden; ErrUnknown where the context ended first.
-func (c *Conn) Said(ctx context.Context, role Role, kind string, handler func(payload []byte) error) error {
+func (s *AuditStream) Said(ctx context.Context, role Role, kind string, handler func(payload []byte) error) error {
 	if err := errors.Join(checkToken("role", string(role), maxKind),
 		checkToken("audit kind", kind, maxKind)); err != nil {
 		return err
 	}
-	return c.said(ctx, SubjectAudit+"."+string(role)+"."+kind+".*", 1, func(r record) error { return handler(r.Data) })
+	return s.said(ctx, SubjectAudit+"."+string(role)+"."+kind+".*", 1, func(r Record) error { return handler(r.Data) })
 }
 
 // SaidSince hands all entries of a role, from a sequence on and of whatever kind, to the handler, in the order of the
 // log, and returns at its end. It asks as Said does. What was appended before the call is not missed.
 //
 // Errors: those of Said.
-func (c *Conn) SaidSince(ctx context.Context, role Role, from uint64, handler func(Statement) error) error {
+func (s *AuditStream) SaidSince(ctx context.Context, role Role, from uint64, handler func(Statement) error) error {
 	if err := checkToken("role", string(role), maxKind); err != nil {
 		return err
 	}
-	return c.said(ctx, subjectsAudit(role), from, func(r record) error {
-		s, err := statementOf(r)
+	return s.said(ctx, subjectsAudit(role), from, func(r Record) error {
+		statement, err := statementOf(r)
 		if err != nil {
 			return err
 		}
-		return handler(s)
+		return handler(statement)
 	})
 }
 
 // said asks the leader for one entry at a time.
-func (c *Conn) said(ctx context.Context, filter string, from uint64, handler func(record) error) error {
+func (s *AuditStream) said(ctx context.Context, filter string, from uint64, handler func(Record) error) error {
 	for from = max(from, 1); ; {
-		r, err := c.leader(ctx, StreamAudit, query{Next: filter, Sequence: from})
+		r, err := s.t.Leader(ctx, s.name, Query{Next: filter, Sequence: from})
 		if errors.Is(err, ErrGone) {
 			return nil
 		}
@@ -146,7 +150,7 @@ func subjectAudit(role Role, kind string, payload []byte) string {
 func subjectsAudit(role Role) string { return SubjectAudit + "." + string(role) + ".*.*" }
 
 // statementOf reads an entry.
-func statementOf(r record) (Statement, error) {
+func statementOf(r Record) (Statement, error) {
 	parts := strings.Split(strings.TrimPrefix(r.Subject, SubjectAudit+"."), ".")
 	if len(parts) != 3 {
 		return Statement{}, fmt.Errorf("bus: audit log: %w: %q", ErrBadName, r.Subject)
@@ -160,7 +164,7 @@ func statementOf(r record) (Statement, error) {
 //
 // Errors: the handler's own; ErrBadName, ErrForbidden; ErrUnknown where the context ended first. Reading changes
 // nothing.
-func (c *Conn) ReadAudit(ctx context.Context, filter AuditFilter, handler func(Statement) error) error {
+func (s *AuditStream) ReadAudit(ctx context.Context, filter AuditFilter, handler func(Statement) error) error {
 	role, kind := "*", "*"
 	if filter.Role != "" {
 		role = string(filter.Role)
@@ -174,12 +178,12 @@ func (c *Conn) ReadAudit(ctx context.Context, filter AuditFilter, handler func(S
 			return err
 		}
 	}
-	_, err := c.scan(ctx, StreamAudit, SubjectAudit+"."+role+"."+kind+".*", filter.After+1, func(r record) error {
-		s, err := statementOf(r)
+	_, err := s.scan(ctx, SubjectAudit+"."+role+"."+kind+".*", filter.After+1, func(r Record) error {
+		statement, err := statementOf(r)
 		if err != nil {
 			return err
 		}
-		return handler(s)
+		return handler(statement)
 	})
 	return err
 }

@@ -17,10 +17,10 @@ func TestAnEntryStandsBehindTheNewestThatIsKnown(t *testing.T) {
 	shuf, ana := b.connect(bus.Shuffler), b.connect(bus.Analyzer)
 	ctx := b.ctx()
 	after := func(kind, payload string, last uint64) (uint64, error) {
-		if err := ana.AppendAudit(ctx, "counts", fmt.Append(nil, kind, payload, last)); err != nil {
+		if err := ana.Audit.AppendAudit(ctx, "counts", fmt.Append(nil, kind, payload, last)); err != nil {
 			t.Fatal(err)
 		}
-		return shuf.AppendAuditAfter(ctx, kind, []byte(payload), last)
+		return shuf.Audit.AppendAuditAfter(ctx, kind, []byte(payload), last)
 	}
 	var last uint64
 	for i := range 3 {
@@ -47,7 +47,7 @@ func TestAnEntryStandsBehindTheNewestThatIsKnown(t *testing.T) {
 	}
 	read := func(c *bus.Conn, from uint64) (all []string) {
 		t.Helper()
-		if err := c.SaidSince(ctx, bus.Shuffler, from, func(s bus.Statement) error {
+		if err := c.Audit.SaidSince(ctx, bus.Shuffler, from, func(s bus.Statement) error {
 			if s.Role != bus.Shuffler || s.Sequence < from {
 				t.Errorf("%+v", s)
 			}
@@ -69,10 +69,10 @@ func TestAnEntryStandsBehindTheNewestThatIsKnown(t *testing.T) {
 		t.Errorf("behind the last: %v", got)
 	}
 	stop := errors.New("stop")
-	if err := shuf.SaidSince(ctx, bus.Shuffler, 0, func(bus.Statement) error { return stop }); !errors.Is(err, stop) {
+	if err := shuf.Audit.SaidSince(ctx, bus.Shuffler, 0, func(bus.Statement) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("a handler that stops: %v", err)
 	}
-	if err := shuf.SaidSince(ctx, "*", 0, nil); !errors.Is(err, bus.ErrBadName) {
+	if err := shuf.Audit.SaidSince(ctx, "*", 0, nil); !errors.Is(err, bus.ErrBadName) {
 		t.Errorf("every role: %v", err)
 	}
 }
@@ -83,7 +83,7 @@ func TestACopyOfAStatementIsMisnamed(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	shuf, ctx := b.connect(bus.Shuffler), b.ctx()
-	if err := shuf.AppendAudit(ctx, "manifest", []byte("said")); err != nil {
+	if err := shuf.Audit.AppendAudit(ctx, "manifest", []byte("said")); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"manifest", "checkpoint"} {
@@ -97,8 +97,8 @@ func TestACopyOfAStatementIsMisnamed(t *testing.T) {
 		all = append(all, fmt.Sprint(s.Kind, string(s.Payload), s.Misnamed))
 		return nil
 	}
-	err := errors.Join(shuf.SaidSince(ctx, bus.Shuffler, 0, note),
-		b.connect(bus.Auditor).ReadAudit(ctx, bus.AuditFilter{}, note))
+	err := errors.Join(shuf.Audit.SaidSince(ctx, bus.Shuffler, 0, note),
+		b.connect(bus.Auditor).Audit.ReadAudit(ctx, bus.AuditFilter{}, note))
 	want := []string{"manifestsaidfalse", "manifestsaidtrue", "checkpointsaidtrue"}
 	if err != nil || !slices.Equal(all, append(want, want...)) {
 		t.Errorf("%v, %v", all, err)
@@ -114,7 +114,7 @@ func TestOneOfManyIsNext(t *testing.T) {
 	for i := range 4 {
 		c := b.connect(bus.Shuffler)
 		go func() {
-			_, err := c.AppendAuditAfter(ctx, "manifest", fmt.Append(nil, i), 0)
+			_, err := c.Audit.AppendAuditAfter(ctx, "manifest", fmt.Append(nil, i), 0)
 			results <- err
 		}()
 	}

@@ -42,7 +42,7 @@ func BenchmarkPublish(b *testing.B) {
 			b.Run(name+"/report", func(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if err := dev.PublishReport(ctx, 1, 0, strconv.FormatUint(n.Add(1), 10), payload); err != nil {
+					if err := dev.Reports.PublishReport(ctx, 1, 0, strconv.FormatUint(n.Add(1), 10), payload); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -52,7 +52,7 @@ func BenchmarkPublish(b *testing.B) {
 				b.SetParallelism(64 / runtime.GOMAXPROCS(0))
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
-						if err := dev.PublishReport(ctx, 1, 0, strconv.FormatUint(n.Add(1), 10), payload); err != nil {
+						if err := dev.Reports.PublishReport(ctx, 1, 0, strconv.FormatUint(n.Add(1), 10), payload); err != nil {
 							b.Error(err)
 						}
 					}
@@ -104,19 +104,19 @@ func BenchmarkConsume(b *testing.B) {
 	id := 0
 	for b.Loop() {
 		b.StopTimer()
-		if err := shuf.PurgeReports(ctx, uint64(id)); err != nil { // one host may not have more waiting
+		if err := shuf.Reports.PurgeReports(ctx, uint64(id)); err != nil { // one host may not have more waiting
 			b.Fatal(err)
 		}
 		for range stored {
 			id++
-			if err := dev.PublishReport(ctx, 1, 0, strconv.Itoa(id), payload); err != nil {
+			if err := dev.Reports.PublishReport(ctx, 1, 0, strconv.Itoa(id), payload); err != nil {
 				b.Fatal(err)
 			}
 		}
 		b.StartTimer()
 		n := 0
 		rctx, cancel := context.WithCancel(ctx)
-		_ = shuf.Reports(rctx, func(d *bus.Delivery) {
+		_ = shuf.Reports.ReceiveReports(rctx, func(d *bus.Delivery) {
 			if err := d.Ack(); err != nil {
 				b.Error(err)
 			}
@@ -145,7 +145,7 @@ func BenchmarkDedupMemory(b *testing.B) {
 		for w := range 32 {
 			go func() {
 				for i := w; i < reports; i += 32 {
-					if err := dev.PublishReport(context.Background(), 1, 0, fmt.Sprintf("%032d", i),
+					if err := dev.Reports.PublishReport(context.Background(), 1, 0, fmt.Sprintf("%032d", i),
 						[]byte("x")); err != nil {
 						done <- err
 						return

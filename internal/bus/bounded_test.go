@@ -59,7 +59,7 @@ func TestTinyStatementsFillNoMemory(t *testing.T) {
 	g.SetLimit(32)
 	for i := range room + 100 {
 		g.Go(func() error {
-			err := ana.AppendAudit(b.ctx(), "junk", fmt.Appendf(nil, "%d", i))
+			err := ana.Audit.AppendAudit(b.ctx(), "junk", fmt.Appendf(nil, "%d", i))
 			switch {
 			case err == nil:
 				stored.Add(1)
@@ -77,12 +77,12 @@ func TestTinyStatementsFillNoMemory(t *testing.T) {
 	read := 0
 	err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{MaxAuditBytes: 1 << 20}) // 4096 messages
 	if err == nil {
-		err = auditor.ReadAudit(b.ctx(), bus.AuditFilter{}, func(bus.Statement) error { read++; return nil })
+		err = auditor.Audit.ReadAudit(b.ctx(), bus.AuditFilter{}, func(bus.Statement) error { read++; return nil })
 	}
 	if err != nil || read != room {
 		t.Errorf("%d of %d statements are left: %v", read, room, err)
 	}
-	if err := ana.AppendAudit(b.ctx(), "junk", []byte("more")); !errors.Is(err, bus.ErrFull) {
+	if err := ana.Audit.AppendAudit(b.ctx(), "junk", []byte("more")); !errors.Is(err, bus.ErrFull) {
 		t.Errorf("above the lower limit: %v", err)
 	}
 }
@@ -119,7 +119,7 @@ func TestLargeRequestsThatWaitTakeLittleMemory(t *testing.T) {
 	gate, asked := make(chan struct{}), make(chan struct{}, 1)
 	served := make(chan error, 1)
 	go func() {
-		served <- shuffler.ServeEnrol(ctx, 1, func(_ context.Context, p []byte) ([]byte, error) {
+		served <- shuffler.Enrolment.ServeEnrol(ctx, 1, func(_ context.Context, p []byte) ([]byte, error) {
 			select {
 			case asked <- struct{}{}:
 			default:
@@ -161,7 +161,7 @@ func TestLargeRequestsThatWaitTakeLittleMemory(t *testing.T) {
 		t.Errorf("%d MiB for %d requests of 1 MiB", grown>>20, requests)
 	}
 	close(gate)
-	if reply, err := host.Enrol(b.ctx(), []byte("x")); err != nil || string(reply) != "x" {
+	if reply, err := host.Enrolment.Enrol(b.ctx(), []byte("x")); err != nil || string(reply) != "x" {
 		t.Errorf("behind them: %q, %v", reply, err)
 	}
 }

@@ -80,7 +80,7 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 	dev, shuf, ana := connect(bus.Randomizer), connect(bus.Shuffler), connect(bus.Analyzer)
 	seen := make(chan bus.Announcement, 10)
 	go func() {
-		_ = dev.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a; return nil })
+		_ = dev.Announcements.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a; return nil })
 	}()
 	stream, err := admin.JetStream().Stream(ctx, bus.StreamReports)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() {
 		for i := range reports {
-			if err := dev.PublishReport(ctx, 1, 0, fmt.Sprintf("r%d", i),
+			if err := dev.Reports.PublishReport(ctx, 1, 0, fmt.Sprintf("r%d", i),
 				fmt.Appendf(nil, "report %d", i)); err != nil {
 				failed <- err
 				return
@@ -103,7 +103,7 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 	}()
 	got := map[uint64]int{}
 	rctx, stop := context.WithCancelCause(ctx)
-	err = shuf.Reports(rctx, func(d *bus.Delivery) {
+	err = shuf.Reports.ReceiveReports(rctx, func(d *bus.Delivery) {
 		got[d.Sequence]++
 		_ = d.Ack() // may fail on the server that stops: then it comes again
 		if len(got) == reports {
@@ -117,44 +117,44 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seq := range got {
-		if _, err := shuf.GetReport(ctx, seq); err != nil {
+		if _, err := shuf.Reports.GetReport(ctx, seq); err != nil {
 			t.Error(err)
 		}
 	}
 	for i, full := range []bool{false, true, true} {
-		if err := dev.PublishReport(ctx, 2, 0, fmt.Sprintf("r%d", i), []byte("one more")); errors.Is(err,
+		if err := dev.Reports.PublishReport(ctx, 2, 0, fmt.Sprintf("r%d", i), []byte("one more")); errors.Is(err,
 			bus.ErrFull) != full || err != nil && !full {
 			t.Errorf("a host's report %d: %v", reports+1+i, err)
 		}
 	}
 	for i := range uint32(50) {
-		if err := shuf.PublishChunk(ctx, 1, 0, i, []byte("chunk")); err != nil {
+		if err := shuf.Mixed.PublishChunk(ctx, 1, 0, i, []byte("chunk")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := shuf.PublishChunk(ctx, 1, 0, 7, []byte("another")); !errors.Is(err, bus.ErrExists) {
+	if err := shuf.Mixed.PublishChunk(ctx, 1, 0, 7, []byte("another")); !errors.Is(err, bus.ErrExists) {
 		t.Errorf("another chunk under an index that is taken: %v", err)
 	}
 	n := 0
-	if err := ana.ReadChunks(ctx, 1, 0, func(uint32, []byte) error { n++; return nil }); err != nil || n != 50 {
+	if err := ana.Mixed.ReadChunks(ctx, 1, 0, func(uint32, []byte) error { n++; return nil }); err != nil || n != 50 {
 		t.Errorf("%d of 50 chunks right after they were stored: %v", n, err)
 	}
 	for i, last := 0, uint64(0); i < 20; i++ {
-		sequence, err := shuf.AppendAuditAfter(ctx, "manifest", fmt.Append(nil, i), last)
+		sequence, err := shuf.Audit.AppendAuditAfter(ctx, "manifest", fmt.Append(nil, i), last)
 		if err != nil {
 			t.Fatalf("entry %d of the audit log: %v", i, err)
 		}
-		if _, err := shuf.AppendAuditAfter(ctx, "other", fmt.Append(nil, i), last); !errors.Is(err, bus.ErrMoved) {
+		if _, err := shuf.Audit.AppendAuditAfter(ctx, "other", fmt.Append(nil, i), last); !errors.Is(err, bus.ErrMoved) {
 			t.Fatalf("another entry %d of the audit log: %v", i, err)
 		}
 		last = sequence
 	}
 	for _, text := range []string{"one", "two", "one"} {
-		if err := ana.PutAnnouncement(ctx, 1, 0, []byte(text)); err != nil {
+		if err := ana.Announcements.PutAnnouncement(ctx, 1, 0, []byte(text)); err != nil {
 			t.Fatalf("announcement %s: %v", text, err)
 		}
 	}
-	stored, err := ana.AnnouncementsAt(ctx, 1, 0)
+	stored, err := ana.Announcements.ReadAnnouncementsAt(ctx, 1, 0)
 	if err != nil || len(stored) != 2 || string(stored[0].Payload)+string(stored[1].Payload) != "onetwo" {
 		t.Errorf("of two announcements of one round, the first stored twice: %v, %v", stored, err)
 	}

@@ -50,9 +50,15 @@ type TLS struct {
 	ServerName        string // name expected in the broker's certificate; empty: the URL's host
 }
 
-// Conn is a role's connection to the broker. It reconnects for ever and may be used from many goroutines. Methods
-// outside the role's rights return ErrForbidden.
+// Conn is a role's connection to the broker, with the handles of what it can do there. It reconnects for ever and may be
+// used from many goroutines. What is outside the role's rights returns ErrForbidden.
 type Conn struct {
+	Streams
+	link *link
+}
+
+// link is the connection itself.
+type link struct {
 	role Role
 	user string // its public key: its name at the broker
 	nc   *nats.Conn
@@ -93,7 +99,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		return nil, err
 	}
 
-	c := &Conn{
+	c := &link{
 		role: o.Role, user: public, log: zerolog.Nop(),
 		denied:  map[string]map[*context.CancelCauseFunc]struct{}{},
 		redials: map[chan struct{}]struct{}{},
@@ -149,7 +155,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		c.nc.Close()
 		return nil, fmt.Errorf("bus: %w", err)
 	}
-	return c, nil
+	return &Conn{Over(c), c}, nil
 }
 
 func userPair(seed []byte) (nkeys.KeyPair, error) {
@@ -189,11 +195,17 @@ func (t *TLS) config() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Role is whose connection this is.
-func (c *Conn) Role() Role { return c.role }
+// Role implements Transport.
+func (c *link) Role() Role { return c.role }
+
+// User implements Transport.
+func (c *link) User() string { return c.user }
+
+// Log implements Transport.
+func (c *link) Log() *zerolog.Logger { return &c.log }
 
 // Connected says whether there is a connection to the broker, at once and without asking it: it may be frozen.
-func (c *Conn) Connected() bool { return c.connected.Load() }
+func (c *Conn) Connected() bool { return c.link.connected.Load() }
 
 // Traffic is what went over the connection so far.
 type Traffic struct {
@@ -202,8 +214,8 @@ type Traffic struct {
 	Repeats uint64
 }
 
-// Traffic reports the connection's counters. It waits while the connection is being made again, for seconds.
-func (c *Conn) Traffic() Traffic {
+// Traffic implements Transport.
+func (c *link) Traffic() Traffic {
 	s := c.nc.Stats()
 	return Traffic{MessagesIn: s.InMsgs, MessagesOut: s.OutMsgs, BytesIn: s.InBytes, BytesOut: s.OutBytes,
 		Reconnects: s.Reconnects, Repeats: c.repeats.Load()}
@@ -212,16 +224,16 @@ func (c *Conn) Traffic() Traffic {
 // Close sends what is waiting (acknowledgements) and ends the connection. Running methods return ErrClosed or
 // ErrUnknown.
 func (c *Conn) Close() {
-	c.closed.Store(true)
-	_ = c.nc.FlushTimeout(time.Second) // best effort: an acknowledgement lost here is a redelivery later
-	c.nc.Close()
+	c.link.closed.Store(true)
+	_ = c.link.nc.FlushTimeout(time.Second) // best effort: an acknowledgement lost here is a redelivery later
+	c.link.nc.Close()
 }
 
 // deniedSubject finds the subject in the broker's refusals.
 var deniedSubject = regexp.MustCompile(`(?:Publish|Subscription) to "([^"]+)"`)
 
 // onError hears the broker's refusals, which do not come as answers, and hands them to the calls that wait.
-func (c *Conn) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
+func (c *link) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
 	if m := deniedSubject.FindStringSubmatch(err.Error()); errors.Is(err, nats.ErrPermissionViolation) && m != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -234,7 +246,7 @@ func (c *Conn) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
 }
 
 // guard returns a context that ends with ErrForbidden as its cause when the broker refuses the subject.
-func (c *Conn) guard(ctx context.Context, subject string) (context.Context, func()) {
+func (c *link) guard(ctx context.Context, subject string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	key := &cancel
 	c.mu.Lock()
@@ -257,7 +269,7 @@ func (c *Conn) guard(ctx context.Context, subject string) (context.Context, func
 // errLost ends a try whose answer cannot come any more, because the connection that it was asked on is gone.
 var errLost = errors.New("bus: connection lost")
 
-func (c *Conn) onDisconnect(_ *nats.Conn, err error) {
+func (c *link) onDisconnect(_ *nats.Conn, err error) {
 	if err != nil {
 		c.log.Warn().Err(err).Msg("broker connection lost")
 	}
@@ -268,29 +280,13 @@ func (c *Conn) onDisconnect(_ *nats.Conn, err error) {
 	c.session, c.lost = context.WithCancelCause(context.Background())
 }
 
-func (c *Conn) onReconnect(*nats.Conn) {
+func (c *link) onReconnect(*nats.Conn) {
 	c.connected.Store(true)
 	c.log.Info().Msg("broker connection restored")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for ch := range c.redials {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// reconnects returns a channel that holds a token after a reconnect, and what ends that.
-func (c *Conn) reconnects() (<-chan struct{}, func()) {
-	ch := make(chan struct{}, 1)
-	c.mu.Lock()
-	c.redials[ch] = struct{}{}
-	c.mu.Unlock()
-	return ch, func() {
-		c.mu.Lock()
-		delete(c.redials, ch)
-		c.mu.Unlock()
+		tell(ch)
 	}
 }
 

@@ -4,61 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
-	reportsAhead  = 1024     // reports asked for ahead
-	prefetchBytes = 64 << 20 // and bytes of messages
+	prefetchBytes = 64 << 20 // bytes of messages asked for ahead
 	// a request for messages is repeated this often, and outlives a killed client by at most this long
 	pullExpiry    = 10 * time.Second
 	pullHeartbeat = 2 * time.Second // silence for twice this long: ask again
 )
 
-// Delivery is one message of a durable consumer. It stays the consumer's until Ack: a Delivery that is neither
-// acknowledged nor sent back within the consumer's AckWait is delivered again, here or at another worker.
-type Delivery struct {
-	Epoch       uint64
-	Round       uint32
-	Sequence    uint64 // place in the stream; for ever the same message
-	Redelivered bool   // delivered before, here or elsewhere
-	Payload     []byte
-	msg         Settler
-}
+// taskPull is how long one request for a task waits at the broker before it is made again. A request of a client that
+// is gone is dropped with its connection.
+const taskPull = 5 * time.Second
 
-// Settler tells the broker what became of a message that it delivered. A jetstream.Msg is one.
-type Settler interface {
-	Ack() error
-	NakWithDelay(delay time.Duration) error
-	InProgress() error
-}
-
-// NewDelivery is d as a broker hands it over that no Conn leads to: its methods are those of s.
-func NewDelivery(d Delivery, s Settler) *Delivery {
-	d.msg = s
-	return &d
-}
-
-// Ack tells the broker that the message is dealt with. Call it after what follows from it is durable. An error, or a
-// lost Ack, means a redelivery; nothing is lost. It may be called later, from any goroutine, and more than once.
-func (d *Delivery) Ack() error { return acked(d.msg.Ack()) }
-
-// Retry sends the message back, to be delivered again after a pause.
-func (d *Delivery) Retry(after time.Duration) error { return acked(d.msg.NakWithDelay(after)) }
-
-func acked(err error) error {
-	if err == nil || errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
-		return nil
-	}
-	return fmt.Errorf("bus: acknowledge: %w", err)
-}
-
-// consume hands the messages of a durable consumer to fn, on the caller's goroutine, until the context ends, and asks
-// for so many ahead. It survives reconnects, and waits for a consumer that is not provisioned yet. What was fetched but
-// not handed over goes back to the broker at the end.
-func (c *Conn) consume(ctx context.Context, stream, durable string, ahead int, fn func(jetstream.Msg)) error {
+// Consume implements Transport. It survives reconnects, and waits for a consumer that is not provisioned yet. What was
+// fetched but not handed over goes back to the broker at the end.
+func (c *link) Consume(ctx context.Context, stream, durable string, ahead int, fn func(Arrival) bool) error {
 	next := APILocal + ".CONSUMER.MSG.NEXT." + stream + "." + durable
 	guarded, release := c.guard(ctx, next)
 	defer release()
@@ -70,7 +36,14 @@ func (c *Conn) consume(ctx context.Context, stream, durable string, ahead int, f
 			}
 			return fmt.Errorf("bus: consume %s: %w", stream, err)
 		}
-		err = c.drain(guarded, cons, ahead, fn)
+		err = c.drain(guarded, cons, ahead, func(m jetstream.Msg) {
+			a, err := arrival(cons, m)
+			if err != nil {
+				c.log.Warn().Err(err).Msg("message without a place in the stream skipped")
+			} else if !fn(a) {
+				_ = m.Term() // best effort: it would come again and be dropped again
+			}
+		})
 		switch {
 		case guarded.Err() != nil:
 			return context.Cause(guarded)
@@ -86,7 +59,7 @@ func (c *Conn) consume(ctx context.Context, stream, durable string, ahead int, f
 }
 
 // consumer looks up a consumer, again until the broker answers.
-func (c *Conn) consumer(ctx context.Context, stream, durable string) (cons jetstream.Consumer, err error) {
+func (c *link) consumer(ctx context.Context, stream, durable string) (cons jetstream.Consumer, err error) {
 	err = c.do(ctx, APILocal+".CONSUMER.INFO."+stream+"."+durable, func(ctx context.Context) (err error) {
 		cons, err = c.js.Consumer(ctx, stream, durable)
 		return err
@@ -95,7 +68,7 @@ func (c *Conn) consumer(ctx context.Context, stream, durable string) (cons jetst
 }
 
 // drain hands over messages until the consumer fails or the context ends.
-func (c *Conn) drain(ctx context.Context, cons jetstream.Consumer, ahead int, fn func(jetstream.Msg)) error {
+func (c *link) drain(ctx context.Context, cons jetstream.Consumer, ahead int, fn func(jetstream.Msg)) error {
 	it, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(ahead, prefetchBytes),
 		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
@@ -121,27 +94,79 @@ func (c *Conn) drain(ctx context.Context, cons jetstream.Consumer, ahead int, fn
 	}
 }
 
-// delivery reads a message's place. A message with a malformed name was not stored by this package: it is
-// acknowledged and dropped.
-func (c *Conn) delivery(m jetstream.Msg, prefix string, indexed bool) (d *Delivery, index uint32, ok bool) {
-	epoch, round, index, err := parseRound(m.Subject(), prefix, indexed)
+// Work implements Transport.
+func (c *link) Work(ctx context.Context, stream, durable string, parallel int, fn func(Arrival)) error {
+	next := APILocal + ".CONSUMER.MSG.NEXT." + stream + "." + durable
+	guarded, release := c.guard(ctx, next)
+	defer release()
+	cons, err := c.consumer(guarded, stream, durable)
 	if err != nil {
-		c.log.Warn().Str("subject", m.Subject()).Msg("message under a malformed name skipped")
-		_ = m.Term() // best effort: it would come again and be skipped again
-		return nil, 0, false
+		if guarded.Err() != nil {
+			return context.Cause(guarded)
+		}
+		return fmt.Errorf("bus: consume %s: %w", stream, err)
 	}
-	d, ok = c.placed(m, epoch, round)
-	return d, index, ok
+	var wg sync.WaitGroup
+	for range max(parallel, 1) {
+		wg.Go(func() {
+			pause := firstPause
+			for guarded.Err() == nil && !c.nc.IsClosed() {
+				if a, err := c.next(guarded, cons); a != nil {
+					pause = firstPause
+					fn(*a)
+				} else if err != nil && !sleep(guarded, &pause) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if guarded.Err() != nil {
+		return context.Cause(guarded)
+	}
+	return fmt.Errorf("bus: consume %s: %w", stream, ErrClosed)
 }
 
-func (c *Conn) placed(m jetstream.Msg, epoch uint64, round uint32) (d *Delivery, ok bool) {
-	meta, err := m.Metadata()
-	if err != nil {
-		c.log.Warn().Err(err).Msg("message without a place in the stream skipped")
-		return nil, false
+// next waits for a message for a moment. It returns neither a message nor an error where there was none.
+func (c *link) next(ctx context.Context, cons jetstream.Consumer) (*Arrival, error) {
+	if !c.connected.Load() {
+		return nil, nats.ErrDisconnected
 	}
-	return &Delivery{
-		Epoch: epoch, Round: round, Sequence: meta.Sequence.Stream,
-		Redelivered: meta.NumDelivered > 1, Payload: m.Data(), msg: m,
-	}, true
+	session := c.sessionNow()
+	asked, cancel := context.WithTimeout(ctx, taskPull)
+	defer cancel()
+	defer context.AfterFunc(session, cancel)()
+	m, err := cons.Next(jetstream.FetchContext(asked))
+	switch {
+	case err == nil:
+	case asked.Err() != nil, errors.Is(err, nats.ErrTimeout):
+		return nil, nil
+	default:
+		c.log.Debug().Err(err).Msg("task asked for again")
+		return nil, err
+	}
+	a, _ := arrival(cons, m) // without its place a task can be done as well
+	return &a, nil
+}
+
+// arrival reads a message and its place in the stream.
+func arrival(cons jetstream.Consumer, m jetstream.Msg) (Arrival, error) {
+	a := Arrival{Record: Record{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}, Settler: m,
+		Wait: cons.CachedInfo().Config.AckWait}
+	meta, err := m.Metadata()
+	if err == nil {
+		a.Sequence, a.Time, a.Redelivered = meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered > 1
+	}
+	return a, err
+}
+
+// Waiting implements Transport.
+func (c *link) Waiting(ctx context.Context, stream, durable string) (Backlog, error) {
+	consumer, err := c.consumer(ctx, stream, durable) // asks for its state
+	if err != nil {
+		return Backlog{}, err
+	}
+	state := consumer.CachedInfo()
+	return Backlog{Waiting: int(state.NumPending) + state.NumAckPending, Floor: state.AckFloor.Stream,
+		Sent: state.Delivered.Stream}, nil
 }

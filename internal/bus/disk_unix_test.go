@@ -148,7 +148,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	stored := make(chan result, 100)
 	go func() {
 		for n := range 12 { // 20 kB each: the seventh does not fit into 128 kB
-			err := device.conn.PublishReport(ctx, 1, 0, fmt.Sprint(n), make([]byte, 20<<10))
+			err := device.conn.Reports.PublishReport(ctx, 1, 0, fmt.Sprint(n), make([]byte, 20<<10))
 			stored <- result{n, err}
 		}
 		close(stored)
@@ -168,7 +168,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 		t.Fatalf("%d reports were stored", before)
 	}
 	purged := make(chan error, 1)
-	go func() { purged <- shuffler.conn.PurgeReports(ctx, 1) }()
+	go func() { purged <- shuffler.conn.Reports.PurgeReports(ctx, 1) }()
 	shuffler.until("told", bus.ErrDisk.Error())
 	if shuffler.metric("riffle_broker_refuses_writes") != 1 ||
 		shuffler.log.count(`"level":"warn"`, "cannot write to its disk") == 0 {
@@ -195,7 +195,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	if device.metric("riffle_broker_refuses_writes") != 0 {
 		t.Error("the metric still shows it")
 	}
-	if n, err := shuffler.conn.Backlog(ctx); err != nil || n.Waiting != 11 {
+	if n, err := shuffler.conn.Reports.Backlog(ctx); err != nil || n.Waiting != 11 {
 		t.Errorf("%d of 11 reports wait, %v", n.Waiting, err)
 	}
 }

@@ -15,18 +15,18 @@ import (
 func TestSingleQuestionIsHeardAtMostOnce(t *testing.T) {
 	b := newBroker(t)
 	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
-	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) ||
+	if _, err := dev.Enrolment.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) ||
 		errors.Is(err, bus.ErrUnknown) {
 		t.Errorf("no shuffler serves: %v", err)
 	}
-	if _, err := dev.EnrolOnce(b.ctx(), make([]byte, bus.MaxMessage+1)); !errors.Is(err, bus.ErrTooLarge) {
+	if _, err := dev.Enrolment.EnrolOnce(b.ctx(), make([]byte, bus.MaxMessage+1)); !errors.Is(err, bus.ErrTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
 	var heard atomic.Int32
 	ctx, stop := context.WithCancel(b.ctx())
 	defer stop()
 	go func() {
-		_ = shuf.ServeEnrol(ctx, 2, func(_ context.Context, request []byte) ([]byte, error) {
+		_ = shuf.Enrolment.ServeEnrol(ctx, 2, func(_ context.Context, request []byte) ([]byte, error) {
 			if string(request) == "answer" {
 				return []byte("answered"), nil
 			}
@@ -36,7 +36,7 @@ func TestSingleQuestionIsHeardAtMostOnce(t *testing.T) {
 	}()
 	deadline := time.Now().Add(testbed.Patience)
 	for {
-		reply, err := dev.EnrolOnce(b.ctx(), []byte("answer"))
+		reply, err := dev.Enrolment.EnrolOnce(b.ctx(), []byte("answer"))
 		if err == nil && string(reply) == "answered" {
 			break
 		}
@@ -46,7 +46,7 @@ func TestSingleQuestionIsHeardAtMostOnce(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(b.ctx(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := dev.EnrolOnce(short, []byte("x")); !errors.Is(err, bus.ErrUnknown) ||
+	if _, err := dev.Enrolment.EnrolOnce(short, []byte("x")); !errors.Is(err, bus.ErrUnknown) ||
 		errors.Is(err, bus.ErrNoShuffler) {
 		t.Errorf("no answer: %v", err)
 	}
@@ -55,14 +55,14 @@ func TestSingleQuestionIsHeardAtMostOnce(t *testing.T) {
 		t.Errorf("one question was heard %d times", n)
 	}
 	b.server.Stop()
-	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) &&
+	if _, err := dev.Enrolment.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) &&
 		!errors.Is(err, bus.ErrUnknown) {
 		t.Errorf("no broker: %v", err)
 	}
 	for dev.Connected() {
 		time.Sleep(5 * time.Millisecond)
 	}
-	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) {
+	if _, err := dev.Enrolment.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) {
 		t.Errorf("known to be without a broker: %v", err)
 	}
 }

@@ -17,25 +17,25 @@ const (
 	HeaderExpectLast = headerExpectLast
 )
 
-func (c *Conn) NATS() *nats.Conn               { return c.nc }
-func (c *Conn) JetStream() jetstream.JetStream { return c.js }
-func (c *Conn) User() string                   { return c.user }
+func (c *Conn) NATS() *nats.Conn               { return c.link.nc }
+func (c *Conn) JetStream() jetstream.JetStream { return c.link.js }
+func (c *Conn) User() string                   { return c.link.user }
 
 // Leader reads one message from the stream's leader.
 func (c *Conn) Leader(ctx context.Context, stream string, sequence uint64) ([]byte, error) {
-	r, err := c.leader(ctx, stream, query{Sequence: sequence})
+	r, err := c.link.Leader(ctx, stream, Query{Sequence: sequence})
 	return r.Data, err
 }
 
 // Batch reads one batch and drops it.
 func (c *Conn) Batch(ctx context.Context, stream, filter string, from uint64) error {
-	_, err := c.batch(ctx, stream, filter, from)
+	_, err := c.link.Batch(ctx, stream, filter, from)
 	return err
 }
 
 // Do tries fn as every call does.
 func (c *Conn) Do(ctx context.Context, subject string, fn func(context.Context) error) error {
-	return c.do(ctx, subject, fn)
+	return c.link.do(ctx, subject, fn)
 }
 
 func ReportSubject(host string) string { return subjectReport(host) }
@@ -58,5 +58,5 @@ func Pace(stuck, look time.Duration) Pacing {
 
 // MonitorAt is Monitor at another pace.
 func (c *Conn) MonitorAt(ctx context.Context, p Pacing, reg prometheus.Registerer, report func(string, error)) error {
-	return c.monitor(ctx, p, reg, report)
+	return c.link.monitor(ctx, p, reg, report)
 }

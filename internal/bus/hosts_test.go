@@ -40,7 +40,7 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(b.ctx())
 			served := make(chan error, 1)
 			go func() {
-				served <- shuf.ServeEnrol(ctx, 2, func(_ context.Context, p []byte) ([]byte,
+				served <- shuf.Enrolment.ServeEnrol(ctx, 2, func(_ context.Context, p []byte) ([]byte,
 					error) {
 					return append([]byte("slot of "), p...), nil
 				})
@@ -51,7 +51,7 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 				func(m *nats.Msg) { got <- m.Subject }); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := victim.Enrol(b.ctx(), []byte("victim")); err != nil { // the shuffler serves
+			if _, err := victim.Enrolment.Enrol(b.ctx(), []byte("victim")); err != nil { // the shuffler serves
 				t.Fatal(err)
 			}
 			for i, g := range broker.Grants() {
@@ -70,14 +70,14 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 			}
 			for i := range 20 {
 				p := fmt.Sprintf("victim %d", i)
-				if reply, err := victim.Enrol(b.ctx(), []byte(p)); err != nil || string(reply) != "slot of "+p {
+				if reply, err := victim.Enrolment.Enrol(b.ctx(), []byte(p)); err != nil || string(reply) != "slot of "+p {
 					t.Errorf("the victim's request: %q, %v", reply, err)
 				}
 			}
-			if err := victim.PublishReport(b.ctx(), 1, 0, "victim", []byte("report")); err != nil {
+			if err := victim.Reports.PublishReport(b.ctx(), 1, 0, "victim", []byte("report")); err != nil {
 				t.Error(err)
 			}
-			if all, err := victim.Announcements(b.ctx()); err != nil || len(all) != 1 {
+			if all, err := victim.Announcements.ReadAnnouncements(b.ctx()); err != nil || len(all) != 1 {
 				t.Errorf("the victim reads %d announcements, %v", len(all), err)
 			}
 			time.Sleep(200 * time.Millisecond)
@@ -113,22 +113,22 @@ func TestHostIsAddedToARunningBroker(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(b.ctx())
 	served := make(chan error, 1)
 	go func() {
-		served <- shuf.ServeEnrol(ctx, 2, func(_ context.Context, p []byte) ([]byte, error) { return p, nil })
+		served <- shuf.Enrolment.ServeEnrol(ctx, 2, func(_ context.Context, p []byte) ([]byte, error) { return p, nil })
 	}()
 	reports := make(chan string, 100)
 	go func() {
-		_ = shuf.Reports(ctx, func(d *bus.Delivery) { _ = d.Ack(); reports <- string(d.Payload) })
+		_ = shuf.Reports.ReceiveReports(ctx, func(d *bus.Delivery) { _ = d.Ack(); reports <- string(d.Payload) })
 	}()
 	seen := make(chan uint64, 100)
 	go func() {
-		_ = first.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a.Epoch; return nil })
+		_ = first.Announcements.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a.Epoch; return nil })
 	}()
 	work := func(c *bus.Conn, n uint64) {
 		t.Helper()
-		if p, err := c.Enrol(ctx, []byte("x")); err != nil || string(p) != "x" {
+		if p, err := c.Enrolment.Enrol(ctx, []byte("x")); err != nil || string(p) != "x" {
 			t.Errorf("enrolment: %q, %v", p, err)
 		}
-		if err := c.PublishReport(ctx, n, 0, fmt.Sprint(n), fmt.Appendf(nil, "report %d", n)); err != nil {
+		if err := c.Reports.PublishReport(ctx, n, 0, fmt.Sprint(n), fmt.Appendf(nil, "report %d", n)); err != nil {
 			t.Error(err)
 		}
 		select {
@@ -149,7 +149,7 @@ func TestHostIsAddedToARunningBroker(t *testing.T) {
 	second := b.connectSeed(bus.Randomizer, seed)
 	work(second, 2)
 	work(first, 3)
-	if err := ana.PutAnnouncement(ctx, 4, 0, []byte("announcement")); err != nil {
+	if err := ana.Announcements.PutAnnouncement(ctx, 4, 0, []byte("announcement")); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -186,9 +186,9 @@ func TestReplacedCredentialEndsItsConnections(t *testing.T) {
 			b.reload()
 			short, cancel := context.WithTimeout(b.ctx(), 500*time.Millisecond)
 			defer cancel()
-			err := stolen.PutAnnouncement(short, 9, 0, []byte("junk"))
+			err := stolen.Announcements.PutAnnouncement(short, 9, 0, []byte("junk"))
 			if r == bus.Randomizer {
-				err = stolen.PublishReport(short, 9, 0, "junk", []byte("junk"))
+				err = stolen.Reports.PublishReport(short, 9, 0, "junk", []byte("junk"))
 			}
 			if err == nil {
 				t.Error("the replaced credential still writes")

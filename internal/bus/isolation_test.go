@@ -67,21 +67,21 @@ func activity(t *testing.T, c *bus.Conn, n uint64) {
 	var err error
 	switch c.Role() {
 	case bus.Randomizer:
-		err = c.PublishReport(ctx, n, 0, fmt.Sprintf("id-%d", n), []byte("secret report"))
+		err = c.Reports.PublishReport(ctx, n, 0, fmt.Sprintf("id-%d", n), []byte("secret report"))
 	case bus.Shuffler:
 		err = errors.Join(
-			c.PublishChunk(ctx, n, 0, 0, []byte("secret chunk")),
-			c.PublishManifest(ctx, n, 0, []byte("secret manifest")),
-			c.PublishRetained(ctx, n, 0, 0, []byte("secret retained chunk"), time.Hour),
-			c.PutKeys(ctx, []byte("keys")),
-			c.AppendAudit(ctx, "manifest", fmt.Appendf(nil, "statement %d", n)))
+			c.Mixed.PublishChunk(ctx, n, 0, 0, []byte("secret chunk")),
+			c.Mixed.PublishManifest(ctx, n, 0, []byte("secret manifest")),
+			c.Retained.PublishRetained(ctx, n, 0, 0, []byte("secret retained chunk"), time.Hour),
+			c.Keys.PutKeys(ctx, []byte("keys")),
+			c.Audit.AppendAudit(ctx, "manifest", fmt.Appendf(nil, "statement %d", n)))
 	case bus.Analyzer:
 		err = errors.Join(
-			c.PutAnnouncement(ctx, n, 0, []byte("announcement")),
-			c.AppendAudit(ctx, "counts", fmt.Appendf(nil, "counts %d", n)),
-			c.ReadAudit(ctx, bus.AuditFilter{}, func(bus.Statement) error { return nil }))
+			c.Announcements.PutAnnouncement(ctx, n, 0, []byte("announcement")),
+			c.Audit.AppendAudit(ctx, "counts", fmt.Appendf(nil, "counts %d", n)),
+			c.Audit.ReadAudit(ctx, bus.AuditFilter{}, func(bus.Statement) error { return nil }))
 	case bus.Auditor:
-		err = c.ReadAudit(ctx, bus.AuditFilter{}, func(bus.Statement) error { return nil })
+		err = c.Audit.ReadAudit(ctx, bus.AuditFilter{}, func(bus.Statement) error { return nil })
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", c.Role(), err)
@@ -127,10 +127,10 @@ func TestAccountsAloneKeepSilent(t *testing.T) {
 		if spy != bus.Shuffler && spy != bus.Randomizer {
 			ctx, cancel := context.WithCancel(context.Background())
 			go func() {
-				_ = conns[bus.Shuffler].ServeEnrol(ctx, 1,
+				_ = conns[bus.Shuffler].Enrolment.ServeEnrol(ctx, 1,
 					func(context.Context, []byte) ([]byte, error) { return []byte("slot"), nil })
 			}()
-			if _, err := conns[bus.Randomizer].Enrol(b.ctx(), []byte("request")); err != nil {
+			if _, err := conns[bus.Randomizer].Enrolment.Enrol(b.ctx(), []byte("request")); err != nil {
 				t.Error(err)
 			}
 			cancel()
@@ -185,7 +185,7 @@ func TestHostsAreApart(t *testing.T) {
 	ctx, cancel := context.WithCancel(b.ctx())
 	defer cancel()
 	go func() {
-		_ = other.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a; return nil })
+		_ = other.Announcements.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a; return nil })
 	}()
 	<-seen
 	// The stored announcement, sent by the server in the first host's name to where notices come.

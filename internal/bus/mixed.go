@@ -2,15 +2,18 @@ package bus
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-
-	"github.com/nats-io/nats.go/jetstream"
+	"strings"
 )
 
 // chunksAhead is how many chunks are asked for ahead. Opening one takes a second of a processor: those that wait for many
 // others would be delivered again while they wait.
 const chunksAhead = 4
+
+// MixedStream is the handle of what the shuffler releases: the chunks of a round, in an order that says nothing of who
+// sent them, and the round's manifest. The shuffler writes, each chunk and manifest once; the analyzer reads, and purges
+// a round's chunks when they are counted. Manifests stay.
+type MixedStream struct{ stream }
 
 // Mixed is one chunk of a round's permuted bit messages, or its manifest.
 type Mixed struct {
@@ -25,54 +28,52 @@ type Mixed struct {
 // Errors: ErrExists (an ExistsError with what is stored) where another chunk has this index, and it stays;
 // ErrForbidden, ErrTooLarge, ErrFull: not stored; ErrUnknown: maybe stored, repeat with the same bytes. After
 // PurgeMixed a repetition would be stored again.
-func (c *Conn) PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
-	return c.create(ctx, StreamMixed, subjectChunk(epoch, round, index), payload)
+func (s *MixedStream) PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
+	return s.create(ctx, subjectChunk(epoch, round, index), payload)
 }
 
 // PublishManifest forwards a round's manifest. Stored once, like a chunk, with the same errors.
-func (c *Conn) PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error {
-	return c.create(ctx, StreamMixed, subjectRound(SubjectManifest, epoch, round), payload)
+func (s *MixedStream) PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error {
+	return s.create(ctx, subjectRound(SubjectManifest, epoch, round), payload)
 }
 
-// Mixed hands arriving chunks and manifests to the handler, one after another on the caller's goroutine, until the
+// ReceiveMixed hands arriving chunks and manifests to the handler, one after another on the caller's goroutine, until the
 // context ends, in the order in which the shuffler published them, apart from redeliveries. A message that is not
 // acknowledged is delivered again.
 //
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed.
-func (c *Conn) Mixed(ctx context.Context, handler func(*Mixed)) error {
-	return c.consume(ctx, StreamMixed, ConsumerMixed, chunksAhead, func(m jetstream.Msg) {
-		mixed, ok := c.mixed(m)
-		if ok {
-			handler(mixed)
+func (s *MixedStream) ReceiveMixed(ctx context.Context, handler func(*Mixed)) error {
+	return s.t.Consume(ctx, s.name, ConsumerMixed, chunksAhead, func(a Arrival) bool {
+		m, err := mixed(a)
+		if err != nil { // not stored by this package
+			s.t.Log().Warn().Str("subject", a.Subject).Msg("message under a malformed name skipped")
+			return false
 		}
+		handler(m)
+		return true
 	})
 }
 
-func (c *Conn) mixed(m jetstream.Msg) (*Mixed, bool) {
-	if len(m.Subject()) > len(SubjectManifest) && m.Subject()[:len(SubjectManifest)+1] == SubjectManifest+"." {
-		d, _, ok := c.delivery(m, SubjectManifest, false)
-		if !ok {
-			return nil, false
-		}
-		return &Mixed{Delivery: *d, Manifest: true}, true
+// mixed reads what a delivery is by its name.
+func mixed(a Arrival) (*Mixed, error) {
+	if strings.HasPrefix(a.Subject, SubjectManifest+".") {
+		epoch, round, _, err := parseRound(a.Subject, SubjectManifest, false)
+		return &Mixed{Delivery: *delivery(a, epoch, round), Manifest: true}, err
 	}
-	d, index, ok := c.delivery(m, SubjectMixed, true)
-	if !ok {
-		return nil, false
-	}
-	return &Mixed{Delivery: *d, Index: index}, true
+	epoch, round, index, err := parseRound(a.Subject, SubjectMixed, true)
+	return &Mixed{Delivery: *delivery(a, epoch, round), Index: index}, err
 }
 
 // ReadChunks reads the stored chunks of a round in the order in which they were published, each index once,
 // acknowledged or not. Nothing that was stored before the call is missed. It may be repeated until PurgeMixed.
 //
 // Errors: the handler's own; ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
-func (c *Conn) ReadChunks(ctx context.Context, epoch uint64, round uint32,
+func (s *MixedStream) ReadChunks(ctx context.Context, epoch uint64, round uint32,
 	handler func(index uint32, payload []byte) error) error {
-	_, err := c.scan(ctx, StreamMixed, subjectRound(SubjectMixed, epoch, round)+".*", 1, func(r record) error {
+	_, err := s.scan(ctx, subjectRound(SubjectMixed, epoch, round)+".*", 1, func(r Record) error {
 		_, _, index, err := parseRound(r.Subject, SubjectMixed, true)
 		if err != nil {
-			c.log.Warn().Str("subject", r.Subject).Msg("chunk under a malformed name skipped")
+			s.t.Log().Warn().Str("subject", r.Subject).Msg("chunk under a malformed name skipped")
 			return nil
 		}
 		return handler(index, r.Data)
@@ -81,8 +82,8 @@ func (c *Conn) ReadChunks(ctx context.Context, epoch uint64, round uint32,
 }
 
 // ReadChunk reads one stored chunk, from any replica that has it. ErrGone where there is none.
-func (c *Conn) ReadChunk(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error) {
-	r, err := c.lastAnywhere(ctx, StreamMixed, subjectChunk(epoch, round, index))
+func (s *MixedStream) ReadChunk(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error) {
+	r, err := s.anywhere(ctx, Query{Last: subjectChunk(epoch, round, index)})
 	if err != nil {
 		return nil, fmt.Errorf("chunk %d of epoch %d, round %d: %w", index, epoch, round, err)
 	}
@@ -90,8 +91,8 @@ func (c *Conn) ReadChunk(ctx context.Context, epoch uint64, round, index uint32)
 }
 
 // ReadManifest reads a round's manifest. ErrGone where there is none.
-func (c *Conn) ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error) {
-	r, err := c.last(ctx, StreamMixed, subjectRound(SubjectManifest, epoch, round))
+func (s *MixedStream) ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error) {
+	r, err := s.last(ctx, subjectRound(SubjectManifest, epoch, round))
 	if err != nil {
 		return nil, fmt.Errorf("manifest of epoch %d, round %d: %w", epoch, round, err)
 	}
@@ -101,41 +102,6 @@ func (c *Conn) ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]
 // PurgeMixed drops a round's chunks once they are counted. Its manifest stays.
 //
 // Errors: ErrForbidden: still there; ErrUnknown: maybe there, repeat.
-func (c *Conn) PurgeMixed(ctx context.Context, epoch uint64, round uint32) error {
-	return c.purge(ctx, StreamMixed, subjectRound(SubjectMixed, epoch, round)+".*")
-}
-
-func (c *Conn) purge(ctx context.Context, stream, filter string) error {
-	return c.call(ctx, "STREAM.PURGE."+stream, struct {
-		Filter string `json:"filter"`
-	}{filter})
-}
-
-// call makes a JetStream API call whose answer is only success or failure.
-func (c *Conn) call(ctx context.Context, name string, request any) error {
-	subject := APILocal + "." + name
-	body, err := json.Marshal(request)
-	if err != nil {
-		return fmt.Errorf("bus: %w", err)
-	}
-	err = c.do(ctx, subject, func(ctx context.Context) error {
-		reply, err := c.nc.RequestWithContext(ctx, subject, body)
-		if err != nil {
-			return err
-		}
-		var answer struct {
-			Error *jetstream.APIError `json:"error"`
-		}
-		if err := json.Unmarshal(reply.Data, &answer); err != nil {
-			return fmt.Errorf("%w: %w", errOddAnswer, err)
-		}
-		if answer.Error == nil {
-			return nil
-		}
-		return answer.Error
-	})
-	if err != nil {
-		return fmt.Errorf("bus: %s: %w", name, err)
-	}
-	return nil
+func (s *MixedStream) PurgeMixed(ctx context.Context, epoch uint64, round uint32) error {
+	return s.t.Purge(ctx, s.name, subjectRound(SubjectMixed, epoch, round)+".*", 0)
 }

@@ -16,21 +16,21 @@ func TestFewChunksWaitBehindOne(t *testing.T) {
 	shuf, slow, other := b.connect(bus.Shuffler), b.connect(bus.Analyzer), b.connect(bus.Analyzer)
 	const chunks, most = 20, 4
 	for i := range uint32(chunks) {
-		if err := shuf.PublishChunk(b.ctx(), 1, 0, i, []byte{byte(i)}); err != nil {
+		if err := shuf.Mixed.PublishChunk(b.ctx(), 1, 0, i, []byte{byte(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ctx, cancel := context.WithCancelCause(b.ctx())
 	begun, ended := make(chan struct{}, chunks), make(chan error, 1)
 	go func() {
-		ended <- slow.Mixed(ctx, func(*bus.Mixed) {
+		ended <- slow.Mixed.ReceiveMixed(ctx, func(*bus.Mixed) {
 			begun <- struct{}{}
 			<-ctx.Done()
 		})
 	}()
 	<-begun
 	n := 0
-	err := other.Mixed(ctx, func(m *bus.Mixed) {
+	err := other.Mixed.ReceiveMixed(ctx, func(m *bus.Mixed) {
 		if err := m.Ack(); err != nil {
 			t.Error(err)
 		}

@@ -61,10 +61,10 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 		}
 	}
 	ctx := b.ctx()
-	if p, err := shuf.GetReport(ctx, 1); err != nil || string(p) != "secret report" {
+	if p, err := shuf.Reports.GetReport(ctx, 1); err != nil || string(p) != "secret report" {
 		t.Errorf("report: %q, %v", p, err)
 	}
-	all, err := dev.Announcements(ctx)
+	all, err := dev.Announcements.ReadAnnouncements(ctx)
 	if err != nil || len(all) != 1 || string(all[0].Payload) != "announcement" {
 		t.Errorf("announcements: %+v, %v", all, err)
 	}
@@ -77,23 +77,23 @@ func TestNoHostUsesUpAnothersID(t *testing.T) {
 	dev, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)
 	ctx := b.ctx()
 	for _, p := range []string{"junk", "report", "report"} {
-		if err := dev.PublishReport(ctx, 1, 0, "guessed", []byte(p)); err != nil {
+		if err := dev.Reports.PublishReport(ctx, 1, 0, "guessed", []byte(p)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if p, err := shuf.GetReport(ctx, 2); err != nil || string(p) != "report" {
+	if p, err := shuf.Reports.GetReport(ctx, 2); err != nil || string(p) != "report" {
 		t.Errorf("the honest report: %q, %v", p, err)
 	}
-	if _, err := shuf.GetReport(ctx, 3); !errors.Is(err, bus.ErrGone) {
+	if _, err := shuf.Reports.GetReport(ctx, 3); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("the repetition: %v", err)
 	}
 	for _, c := range []*bus.Conn{ana, shuf, shuf} {
-		if err := c.AppendAudit(ctx, "manifest", []byte("the same statement")); err != nil {
+		if err := c.Audit.AppendAudit(ctx, "manifest", []byte("the same statement")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var who []bus.Role
-	err := ana.ReadAudit(ctx, bus.AuditFilter{}, func(s bus.Statement) error { who = append(who, s.Role); return nil })
+	err := ana.Audit.ReadAudit(ctx, bus.AuditFilter{}, func(s bus.Statement) error { who = append(who, s.Role); return nil })
 	if err != nil || len(who) != 2 || who[1] != bus.Shuffler {
 		t.Errorf("the log has statements of %v, %v", who, err)
 	}
@@ -127,7 +127,7 @@ func TestMalformedNamesAreRefused(t *testing.T) {
 	activity(t, ana, 1)
 	places := map[uint64]int{}
 	ctx, cancel := context.WithCancelCause(ctx)
-	err := shuf.Reports(ctx, func(d *bus.Delivery) {
+	err := shuf.Reports.ReceiveReports(ctx, func(d *bus.Delivery) {
 		if err := d.Ack(); err != nil {
 			t.Error(err)
 		}
@@ -138,7 +138,7 @@ func TestMalformedNamesAreRefused(t *testing.T) {
 	if !errors.Is(err, errStop) || places[0] != len(names) || places[1] != 1 {
 		t.Fatalf("reports by epoch: %v, %v", places, err)
 	}
-	all, err := dev.Announcements(b.ctx())
+	all, err := dev.Announcements.ReadAnnouncements(b.ctx())
 	if err != nil || len(all) != 1 {
 		t.Errorf("announcements: %+v, %v", all, err)
 	}

@@ -94,7 +94,7 @@ func TestBytesAroundABitMessage(t *testing.T) {
 	for i := range reports {
 		report := bytes.Repeat([]byte{byte(i)}, messages.EnvelopeSize(inReport*seal.BitSize))
 		before := counted.toBroker.Load()
-		if err := host.PublishReport(b.ctx(), 12, 0, "an-id-of-a-report-"+strconv.Itoa(i), report); err != nil {
+		if err := host.Reports.PublishReport(b.ctx(), 12, 0, "an-id-of-a-report-"+strconv.Itoa(i), report); err != nil {
 			t.Fatal(err)
 		}
 		if i == reports-1 { // the connection is warm
@@ -111,7 +111,7 @@ func TestBytesAroundABitMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := counted.toBroker.Load()
-	if err := shuffler.PublishChunk(b.ctx(), 12, 0, 3, chunk); err != nil {
+	if err := shuffler.Mixed.PublishChunk(b.ctx(), 12, 0, 3, chunk); err != nil {
 		t.Fatal(err)
 	}
 	around("a chunk on its way", 0.03, counted.toBroker.Load()-before, inChunk, 1)

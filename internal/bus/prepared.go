@@ -2,21 +2,24 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
-
-	"github.com/nats-io/nats.go"
 )
+
+// PreparedStream is the handle of the analyzer's answers to the shuffler about a round whose shares are being prepared.
+// The analyzer writes, each answer once; the shuffler reads. They are kept until the analyzer purges the round's.
+type PreparedStream struct{ stream }
 
 // PublishPrepared stores one of the analyzer's answers to the shuffler about a round that is prepared, and returns once
 // the broker has it. An answer is stored once, like a chunk, with the errors of PublishChunk.
-func (c *Conn) PublishPrepared(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
-	return c.create(ctx, StreamPrepared, subjectPrepared(epoch, round, index), payload)
+func (s *PreparedStream) PublishPrepared(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
+	return s.create(ctx, subjectPrepared(epoch, round, index), payload)
 }
 
 // ReadPrepared reads an answer of the analyzer. ErrGone where there is none.
-func (c *Conn) ReadPrepared(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error) {
-	r, err := c.last(ctx, StreamPrepared, subjectPrepared(epoch, round, index))
+func (s *PreparedStream) ReadPrepared(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error) {
+	r, err := s.last(ctx, subjectPrepared(epoch, round, index))
 	if err != nil {
 		return nil, fmt.Errorf("answer %d of epoch %d, round %d: %w", index, epoch, round, err)
 	}
@@ -26,8 +29,8 @@ func (c *Conn) ReadPrepared(ctx context.Context, epoch uint64, round, index uint
 // PurgePrepared drops a round's answers once the round is over.
 //
 // Errors: ErrForbidden: still there; ErrUnknown: maybe there, repeat.
-func (c *Conn) PurgePrepared(ctx context.Context, epoch uint64, round uint32) error {
-	return c.purge(ctx, StreamPrepared, subjectRound(SubjectPrepared, epoch, round)+".*")
+func (s *PreparedStream) PurgePrepared(ctx context.Context, epoch uint64, round uint32) error {
+	return s.t.Purge(ctx, s.name, subjectRound(SubjectPrepared, epoch, round)+".*", 0)
 }
 
 // answerPoll is how late a lost notice can make whoever waits for an answer.
@@ -37,37 +40,35 @@ const answerPoll = 2 * time.Second
 // each notice, after a reconnection, and from time to time. A notice is a hint only; what counts is read. stop ends it.
 //
 // Errors: ErrClosed.
-func (c *Conn) PreparedNews(epoch uint64, round uint32) (news <-chan struct{}, stop func(), err error) {
-	token := make(chan struct{}, 1)
-	tell := func() {
-		select {
-		case token <- struct{}{}:
-		default:
-		}
-	}
-	sub, err := c.nc.Subscribe(subjectRound(SubjectAnswered, epoch, round), func(*nats.Msg) { tell() })
+func (s *PreparedStream) PreparedNews(epoch uint64, round uint32) (news <-chan struct{}, stop func(), err error) {
+	heard, told, end, err := s.t.Listen(context.Background(), subjectRound(SubjectAnswered, epoch, round))
 	if err != nil {
-		return nil, nil, fmt.Errorf("bus: watch %s: %w (%v)", StreamPrepared, ErrClosed, err)
+		return nil, nil, fmt.Errorf("bus: watch %s: %w", s.name, err)
 	}
-	back, forget := c.reconnects()
+	token := make(chan struct{}, 1)
 	ended := make(chan struct{})
 	go func() {
 		poll := time.NewTicker(answerPoll)
 		defer poll.Stop()
+		over := heard.Done()
 		for {
 			select {
 			case <-ended:
 				return
-			case <-back:
+			case <-over:
+				if !errors.Is(context.Cause(heard), ErrForbidden) {
+					return
+				}
+				over = nil // the poll goes on
+			case <-told:
 			case <-poll.C:
 			}
-			tell()
+			tell(token)
 		}
 	}()
 	return token, func() {
 		close(ended)
-		forget()
-		_ = sub.Unsubscribe() // fails only on a closed connection
+		end()
 	}, nil
 }
 

@@ -16,11 +16,11 @@ func TestAnswersAreStoredOnceAndHeardOfAtOnce(t *testing.T) {
 	b := newBroker(t)
 	ana, shuf := b.connect(bus.Analyzer), b.connect(bus.Shuffler)
 	ctx := b.ctx()
-	if _, err := shuf.ReadPrepared(ctx, 7, 1, 2); !errors.Is(err, bus.ErrGone) {
+	if _, err := shuf.Prepared.ReadPrepared(ctx, 7, 1, 2); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("no answer: %v", err)
 	}
 	noticed := func(round uint32) bool {
-		news, stop, err := shuf.PreparedNews(7, round)
+		news, stop, err := shuf.Prepared.PreparedNews(7, round)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestAnswersAreStoredOnceAndHeardOfAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := ana.PublishPrepared(ctx, 7, round, 2, []byte("answer")); err != nil {
+			if err := ana.Prepared.PublishPrepared(ctx, 7, round, 2, []byte("answer")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -43,24 +43,24 @@ func TestAnswersAreStoredOnceAndHeardOfAtOnce(t *testing.T) {
 	if !slices.ContainsFunc([]uint32{1, 11, 12, 13}, noticed) { // a busy machine may be late once
 		t.Error("no notice of an answer, four times")
 	}
-	got, err := shuf.ReadPrepared(ctx, 7, 1, 2)
+	got, err := shuf.Prepared.ReadPrepared(ctx, 7, 1, 2)
 	if err != nil || string(got) != "answer" {
 		t.Errorf("%q, %v", got, err)
 	}
 	var exists *bus.ExistsError
-	if err := ana.PublishPrepared(ctx, 7, 1, 2, []byte("other")); !errors.As(err, &exists) {
+	if err := ana.Prepared.PublishPrepared(ctx, 7, 1, 2, []byte("other")); !errors.As(err, &exists) {
 		t.Errorf("another answer in its place: %v", err)
 	}
-	if err := shuf.PublishPrepared(ctx, 7, 1, 3, []byte("x")); !errors.Is(err, bus.ErrForbidden) {
+	if err := shuf.Prepared.PublishPrepared(ctx, 7, 1, 3, []byte("x")); !errors.Is(err, bus.ErrForbidden) {
 		t.Errorf("the shuffler answers itself: %v", err)
 	}
-	if err := shuf.PurgePrepared(ctx, 7, 1); !errors.Is(err, bus.ErrForbidden) {
+	if err := shuf.Prepared.PurgePrepared(ctx, 7, 1); !errors.Is(err, bus.ErrForbidden) {
 		t.Errorf("the shuffler drops answers: %v", err)
 	}
-	if err := ana.PurgePrepared(ctx, 7, 1); err != nil {
+	if err := ana.Prepared.PurgePrepared(ctx, 7, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := shuf.ReadPrepared(ctx, 7, 1, 2); !errors.Is(err, bus.ErrGone) {
+	if _, err := shuf.Prepared.ReadPrepared(ctx, 7, 1, 2); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("after the purge: %v", err)
 	}
 }
@@ -71,10 +71,10 @@ func TestTheShufflerAsksForTheAnalyzersStatements(t *testing.T) {
 	b := newBroker(t)
 	ana, shuf := b.connect(bus.Analyzer), b.connect(bus.Shuffler)
 	for _, want := range []bool{false, true} {
-		if in, err := shuf.Audited(b.ctx(), bus.Analyzer, "accepted", []byte("set")); err != nil || in != want {
+		if in, err := shuf.Audit.Audited(b.ctx(), bus.Analyzer, "accepted", []byte("set")); err != nil || in != want {
 			t.Errorf("%v, %v, want %v", in, err, want)
 		}
-		if err := ana.AppendAudit(b.ctx(), "accepted", []byte("set")); err != nil {
+		if err := ana.Audit.AppendAudit(b.ctx(), "accepted", []byte("set")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,15 +86,15 @@ func TestTheShufflerReadsWhatWasSaidUnderAKind(t *testing.T) {
 	b := newBroker(t)
 	ana, shuf := b.connect(bus.Analyzer), b.connect(bus.Shuffler)
 	for i, kind := range []string{"accepted-1-0", "accepted-1-1", "accepted-1-0", "accepted-11-0"} {
-		if err := ana.AppendAudit(b.ctx(), kind, []byte{byte(i)}); err != nil {
+		if err := ana.Audit.AppendAudit(b.ctx(), kind, []byte{byte(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := shuf.AppendAudit(b.ctx(), "accepted-1-0", []byte("its own")); err != nil {
+	if err := shuf.Audit.AppendAudit(b.ctx(), "accepted-1-0", []byte("its own")); err != nil {
 		t.Fatal(err)
 	}
 	var said []byte
-	err := shuf.Said(b.ctx(), bus.Analyzer, "accepted-1-0", func(payload []byte) error {
+	err := shuf.Audit.Said(b.ctx(), bus.Analyzer, "accepted-1-0", func(payload []byte) error {
 		said = append(said, payload...)
 		return nil
 	})
@@ -102,10 +102,10 @@ func TestTheShufflerReadsWhatWasSaidUnderAKind(t *testing.T) {
 		t.Errorf("%q, %v", said, err)
 	}
 	stop := errors.New("stop")
-	if err := shuf.Said(b.ctx(), bus.Analyzer, "accepted-1-0", func([]byte) error { return stop }); !errors.Is(err, stop) {
+	if err := shuf.Audit.Said(b.ctx(), bus.Analyzer, "accepted-1-0", func([]byte) error { return stop }); !errors.Is(err, stop) {
 		t.Error(err)
 	}
-	if err := shuf.Said(b.ctx(), bus.Analyzer, "*", nil); !errors.Is(err, bus.ErrBadName) {
+	if err := shuf.Audit.Said(b.ctx(), bus.Analyzer, "*", nil); !errors.Is(err, bus.ErrBadName) {
 		t.Error(err)
 	}
 }

@@ -164,20 +164,20 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	if admin.role != Admin {
-		return fmt.Errorf("%w: provisioning needs the admin's key, this is the %s's", ErrForbidden, admin.role)
+	if admin.link.role != Admin {
+		return fmt.Errorf("%w: provisioning needs the admin's key, this is the %s's", ErrForbidden, admin.link.role)
 	}
 	if err := o.keepsWhatWaits(ctx, admin); err != nil {
 		return err
 	}
 	for _, s := range o.streams() {
-		err := admin.do(ctx, APIStreams+".STREAM.CREATE."+s.Name, func(ctx context.Context) error {
+		err := admin.link.do(ctx, APIStreams+".STREAM.CREATE."+s.Name, func(ctx context.Context) error {
 			// The broker checks the limits of an update as those of a new stream, against a disk that the stream
 			// itself may have filled: one that is as it should be is left alone.
-			if is, err := admin.js.Stream(ctx, s.Name); err == nil && follows(is.CachedInfo().Config, s) {
+			if is, err := admin.link.js.Stream(ctx, s.Name); err == nil && follows(is.CachedInfo().Config, s) {
 				return nil
 			}
-			_, err := admin.js.CreateOrUpdateStream(ctx, s)
+			_, err := admin.link.js.CreateOrUpdateStream(ctx, s)
 			return err
 		})
 		if errors.Is(err, ErrFull) && s.MaxBytes > 0 {
@@ -191,8 +191,8 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 		}
 	}
 	for stream, c := range o.consumers() {
-		err := admin.do(ctx, APIStreams+".CONSUMER.CREATE."+stream, func(ctx context.Context) error {
-			_, err := admin.js.CreateOrUpdateConsumer(ctx, stream, c)
+		err := admin.link.do(ctx, APIStreams+".CONSUMER.CREATE."+stream, func(ctx context.Context) error {
+			_, err := admin.link.js.CreateOrUpdateConsumer(ctx, stream, c)
 			return err
 		})
 		if err != nil {
@@ -206,8 +206,8 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 // of it.
 func (o ProvisionOptions) keepsWhatWaits(ctx context.Context, admin *Conn) error {
 	var waiting map[string]uint64
-	err := admin.do(ctx, APIStreams+".STREAM.INFO."+StreamReports, func(ctx context.Context) error {
-		stream, err := admin.js.Stream(ctx, StreamReports)
+	err := admin.link.do(ctx, APIStreams+".STREAM.INFO."+StreamReports, func(ctx context.Context) error {
+		stream, err := admin.link.js.Stream(ctx, StreamReports)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
 		}

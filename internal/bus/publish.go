@@ -1,21 +1,19 @@
 package bus
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// publish stores a message and returns once the broker has it. The same id within the dedup window is stored once.
-func (c *Conn) publish(ctx context.Context, subject string, header nats.Header, payload []byte) (*jetstream.PubAck,
-	error) {
+// Publish implements Transport.
+func (c *link) Publish(ctx context.Context, subject string, header nats.Header, payload []byte) (uint64, error) {
 	if len(payload) > MaxMessage {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(payload), MaxMessage)
+		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(payload), MaxMessage)
 	}
 	var ack *jetstream.PubAck
 	err := c.do(ctx, subject, func(ctx context.Context) (err error) {
@@ -28,29 +26,76 @@ func (c *Conn) publish(ctx context.Context, subject string, header nats.Header, 
 	})
 	c.wrote(subject, err)
 	if err != nil {
-		return nil, fmt.Errorf("bus: publish %s: %w", subject, err)
+		return 0, fmt.Errorf("bus: publish %s: %w", subject, err)
 	}
-	return ack, nil
+	return ack.Sequence, nil
 }
 
-// create stores a message under a subject that may hold only one. If the same message is already stored, the call
-// succeeds.
-func (c *Conn) create(ctx context.Context, stream, subject string, payload []byte) error {
-	first := nats.Header{headerExpectLast: {strconv.Itoa(0)}}
-	for {
-		_, err := c.publish(ctx, subject, first, payload)
-		if !errors.Is(err, errTaken) {
-			return err
+// Purge implements Transport.
+func (c *link) Purge(ctx context.Context, stream, filter string, before uint64) error {
+	subject := APILocal + ".STREAM.PURGE." + stream
+	body, err := json.Marshal(struct {
+		Filter string `json:"filter,omitempty"`
+		Before uint64 `json:"seq,omitempty"`
+	}{filter, before})
+	if err != nil {
+		return fmt.Errorf("bus: %w", err)
+	}
+	err = c.do(ctx, subject, func(ctx context.Context) error {
+		return c.ask(ctx, subject, body, &apiAnswer{})
+	})
+	if err != nil {
+		return fmt.Errorf("bus: purge %s: %w", stream, err)
+	}
+	return nil
+}
+
+// Stream implements Transport.
+func (c *link) Stream(ctx context.Context, stream string, wait bool) (config *jetstream.StreamConfig, err error) {
+	subject := APILocal + ".STREAM.INFO." + stream
+	err = c.do(ctx, subject, func(ctx context.Context) error {
+		config = nil
+		var answer struct {
+			apiAnswer
+			Config *jetstream.StreamConfig `json:"config"`
 		}
-		stored, err := c.last(ctx, stream, subject)
-		switch {
-		case errors.Is(err, ErrGone):
-			continue // purged in between
-		case err != nil:
-			return err
-		case bytes.Equal(stored.Data, payload):
+		err := c.ask(ctx, subject, nil, &answer)
+		var no *jetstream.APIError
+		if !wait && errors.As(err, &no) && no.ErrorCode == jetstream.JSErrCodeStreamNotFound {
 			return nil
 		}
-		return &ExistsError{Name: subject, Stored: stored.Data}
+		if err == nil && answer.Config == nil {
+			return fmt.Errorf("%w: no configuration in it", errOddAnswer)
+		}
+		config = answer.Config
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bus: look into %s: %w", stream, err)
 	}
+	return config, nil
+}
+
+// apiAnswer is what every answer to a JetStream call has.
+type apiAnswer struct {
+	Error *jetstream.APIError `json:"error"`
+}
+
+func (a *apiAnswer) refusal() *jetstream.APIError { return a.Error }
+
+// ask makes a JetStream call once, and reads its answer. The broker's refusal is a *jetstream.APIError.
+func (c *link) ask(ctx context.Context, subject string, body []byte, answer interface {
+	refusal() *jetstream.APIError
+}) error {
+	reply, err := c.nc.RequestWithContext(ctx, subject, body)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(reply.Data, answer); err != nil {
+		return fmt.Errorf("%w: %w", errOddAnswer, err)
+	}
+	if no := answer.refusal(); no != nil {
+		return no
+	}
+	return nil
 }

@@ -37,10 +37,10 @@ const (
 // reports every half second each of the three conditions: nil where it is met, otherwise why not. Calls that wait for
 // long are told to the log, too. report is called from one goroutine, and must not block.
 func (c *Conn) Monitor(ctx context.Context, reg prometheus.Registerer, report func(condition string, err error)) error {
-	return c.monitor(ctx, usualPace, reg, report)
+	return c.link.monitor(ctx, usualPace, reg, report)
 }
 
-func (c *Conn) monitor(ctx context.Context, p pace, reg prometheus.Registerer, report func(string, error)) error {
+func (c *link) monitor(ctx context.Context, p pace, reg prometheus.Registerer, report func(string, error)) error {
 	u := newPulse(c, p)
 	if err := reg.Register(newConnMetrics(string(c.role), u)); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (c *Conn) monitor(ctx context.Context, p pace, reg prometheus.Registerer, r
 // pulse knows how a connection stands, without ever waiting for the broker or for nats.go, whose lock is held while
 // it dials: what shows it (readiness, metrics) answers at once.
 type pulse struct {
-	c    *Conn
+	c    *link
 	pace pace
 
 	traffic atomic.Pointer[Traffic] // as of the last question
@@ -63,7 +63,7 @@ type pulse struct {
 	bytes uint64    // received until then
 }
 
-func newPulse(c *Conn, p pace) *pulse {
+func newPulse(c *link, p pace) *pulse {
 	u := &pulse{c: c, pace: p, heard: time.Now()}
 	u.traffic.Store(&Traffic{})
 	return u
@@ -111,7 +111,7 @@ func (u *pulse) silence() time.Duration {
 
 // link says why the broker is not reached, nil where it is.
 func (u *pulse) link() error {
-	if !u.c.Connected() {
+	if !u.c.connected.Load() {
 		return errors.New("not connected to the broker")
 	}
 	if s := u.silence(); s > u.pace.silent {
@@ -131,7 +131,7 @@ func (u *pulse) watchOver(ctx context.Context, report func(condition string, err
 	for {
 		u.listen()
 		report(ConditionReached, u.link())
-		stuck := u.c.Stuck(u.pace.stuck)
+		stuck := u.c.stuck(u.pace.stuck)
 		report(ConditionSettles, notSettled(stuck))
 		now := map[string]bool{}
 		for _, s := range stuck {
@@ -149,7 +149,7 @@ func (u *pulse) watchOver(ctx context.Context, report func(condition string, err
 					time.Since(since)).Msg("no call of this kind waits for the broker any more")
 			}
 		}
-		if r, ok := u.c.NoRoom(u.pace.room); ok {
+		if r, ok := u.c.noRoom(u.pace.room); ok {
 			report(ConditionRoom, fmt.Errorf("a write to %s was refused: %w", r.What, r.Err))
 		} else {
 			report(ConditionRoom, nil)
@@ -175,13 +175,78 @@ func notSettled(stuck []Stuck) error {
 // refusesWrites tells whether the broker lets nothing be stored that was asked for lately: it has no room, or answers
 // everything but writes, as one does whose disk failed it.
 func (u *pulse) refusesWrites() bool {
-	if _, full := u.c.NoRoom(u.pace.room); full {
+	if _, full := u.c.noRoom(u.pace.room); full {
 		return true
 	}
-	for _, s := range u.c.Stuck(u.pace.stuck) {
+	for _, s := range u.c.stuck(u.pace.stuck) {
 		if errors.Is(s.Last, ErrDisk) || s.Write && u.link() == nil {
 			return true
 		}
 	}
 	return false
+}
+
+// connMetrics shows a connection on /metrics, as its pulse knows it: never by asking. The counters are sums: nothing
+// in them says which message came when.
+type connMetrics struct {
+	u                                                                               *pulse
+	connected, messages, bytes, reconnects, repeats, stuckCalls, stuckTime, refuses *prometheus.Desc
+}
+
+func newConnMetrics(role string, u *pulse) *connMetrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("riffle_broker_"+name, help, labels, prometheus.Labels{"role": role})
+	}
+	return &connMetrics{
+		u:         u,
+		connected: desc("connected", "1 while the broker is reached and answers."),
+		stuckCalls: desc("stuck_calls", "Calls that the broker has not settled for ten seconds or more, and that "+
+			"are being repeated."),
+		stuckTime: desc("stuck_seconds", "How long the oldest of these calls has waited, 0 where there is none."),
+		refuses: desc("refuses_writes", "1 while the broker has no room for what is written, or answers anything "+
+			"but writes."),
+		messages: desc("messages_total", "Messages from and to the broker, acknowledgements and heartbeats "+
+			"included.", "direction"),
+		bytes:      desc("bytes_total", "Bytes of those messages.", "direction"),
+		reconnects: desc("reconnects_total", "Times that the connection was lost and came back."),
+		repeats:    desc("repeats_total", "Requests made again because no answer came, or none that settles it."),
+	}
+}
+
+// Describe is for prometheus.
+func (m *connMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.connected, m.stuckCalls, m.stuckTime, m.refuses, m.messages,
+		m.bytes, m.reconnects, m.repeats} {
+		ch <- d
+	}
+}
+
+// Collect is for prometheus.
+func (m *connMetrics) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
+	yes := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	gauge(m.connected, yes(m.u.link() == nil))
+	calls, longest := 0, time.Duration(0)
+	for _, s := range m.u.c.stuck(m.u.pace.stuck) {
+		calls += s.Calls
+		longest = max(longest, time.Since(s.Since))
+	}
+	gauge(m.stuckCalls, float64(calls))
+	gauge(m.stuckTime, longest.Seconds())
+	gauge(m.refuses, yes(m.u.refusesWrites()))
+	t := m.u.traffic.Load()
+	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	counter(m.messages, t.MessagesIn, "in")
+	counter(m.messages, t.MessagesOut, "out")
+	counter(m.bytes, t.BytesIn, "in")
+	counter(m.bytes, t.BytesOut, "out")
+	counter(m.reconnects, t.Reconnects)
+	counter(m.repeats, m.u.c.repeats.Load())
 }

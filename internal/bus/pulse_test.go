@@ -294,7 +294,7 @@ func TestAwayBrokerShows(t *testing.T) {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			publishing <- s.conn.PublishReport(ctx, 1, 0, "id", nil)
+			publishing <- s.conn.Reports.PublishReport(ctx, 1, 0, "id", nil)
 		}()
 		for range 20 { // /readyz and /metrics in time, each
 			s.get("/readyz")
@@ -326,7 +326,7 @@ func TestStuckCallShows(t *testing.T) {
 	begun := time.Now()
 	for i := range 3 {
 		wg.Go(func() {
-			if err := s.conn.PurgeReports(t.Context(), uint64(i+1)); err != nil {
+			if err := s.conn.Reports.PurgeReports(t.Context(), uint64(i+1)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -380,7 +380,7 @@ func TestRefusedWritesShow(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() {
 				for {
-					err := s.conn.PublishReport(t.Context(), 1, 0, "id", []byte("report"))
+					err := s.conn.Reports.PublishReport(t.Context(), 1, 0, "id", []byte("report"))
 					if err == nil || t.Context().Err() != nil {
 						ended <- err
 						return

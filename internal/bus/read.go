@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -18,39 +17,17 @@ const (
 	readQuiet = 2 * time.Second
 )
 
-// record is one stored message.
-type record struct {
-	Subject  string
-	Sequence uint64
-	Time     time.Time
-	Header   nats.Header
-	Data     []byte
-}
-
-// query is the body of a read request, as the broker names its fields.
-type query struct {
-	Sequence uint64 `json:"seq,omitempty"`
-	Last     string `json:"last_by_subj,omitempty"`
-	Next     string `json:"next_by_subj,omitempty"`
-	Batch    int    `json:"batch,omitempty"`
-	MaxBytes int    `json:"max_bytes,omitempty"`
-}
-
-// leader asks the replica that orders the stream: its answer is current. ErrGone where there is no such message.
-func (c *Conn) leader(ctx context.Context, stream string, q query) (record, error) {
+// Leader implements Transport.
+func (c *link) Leader(ctx context.Context, stream string, q Query) (Record, error) {
 	subject := APILocal + ".STREAM.MSG.GET." + stream
 	body, err := json.Marshal(q)
 	if err != nil {
-		return record{}, fmt.Errorf("bus: %w", err)
+		return Record{}, fmt.Errorf("bus: %w", err)
 	}
-	var got record
+	var got Record
 	err = c.do(ctx, subject, func(ctx context.Context) error {
-		reply, err := c.nc.RequestWithContext(ctx, subject, body)
-		if err != nil {
-			return err
-		}
 		var answer struct {
-			Error   *jetstream.APIError `json:"error"`
+			apiAnswer
 			Message *struct {
 				Subject  string    `json:"subject"`
 				Sequence uint64    `json:"seq"`
@@ -59,17 +36,14 @@ func (c *Conn) leader(ctx context.Context, stream string, q query) (record, erro
 				Time     time.Time `json:"time"`
 			} `json:"message"`
 		}
-		if err := json.Unmarshal(reply.Data, &answer); err != nil {
-			return fmt.Errorf("%w: %w", errOddAnswer, err)
-		}
-		switch {
-		case answer.Error != nil:
-			return answer.Error
-		case answer.Message == nil:
-			return fmt.Errorf("%w: no message in it", errOddAnswer)
+		if err := c.ask(ctx, subject, body, &answer); err != nil {
+			return err
 		}
 		m := answer.Message
-		got = record{Subject: m.Subject, Sequence: m.Sequence, Time: m.Time, Data: m.Data}
+		if m == nil {
+			return fmt.Errorf("%w: no message in it", errOddAnswer)
+		}
+		got = Record{Subject: m.Subject, Sequence: m.Sequence, Time: m.Time, Data: m.Data}
 		if len(m.Header) > 0 {
 			if got.Header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
 				return fmt.Errorf("%w: %w", errOddAnswer, err)
@@ -78,39 +52,22 @@ func (c *Conn) leader(ctx context.Context, stream string, q query) (record, erro
 		return nil
 	})
 	if err != nil {
-		return record{}, fmt.Errorf("bus: read %s: %w", stream, err)
+		return Record{}, fmt.Errorf("bus: read %s: %w", stream, err)
 	}
 	return got, nil
-}
-
-// last reads the newest message of a subject.
-func (c *Conn) last(ctx context.Context, stream, subject string) (record, error) {
-	return c.leader(ctx, stream, query{Last: subject})
 }
 
 // errNoReplica: no replica reads for others, or none is there.
 var errNoReplica = errors.New("bus: no replica answers")
 
-// at reads one message from any replica, and from the leader where that one does not have it.
-func (c *Conn) at(ctx context.Context, stream string, sequence uint64) (record, error) {
-	if sequence == 0 {
-		return record{}, fmt.Errorf("bus: read %s: %w: sequence 0", stream, ErrGone)
-	}
-	got, err := c.direct(ctx, stream, query{Sequence: sequence})
-	if errors.Is(err, ErrGone) || errors.Is(err, errNoReplica) {
-		return c.leader(ctx, stream, query{Sequence: sequence})
-	}
-	return got, err
-}
-
-// direct asks any replica for one message. ErrGone and errNoReplica say nothing of what the leader has.
-func (c *Conn) direct(ctx context.Context, stream string, q query) (record, error) {
+// Replica implements Transport. Its error is errNoReplica where none answers.
+func (c *link) Replica(ctx context.Context, stream string, q Query) (Record, error) {
 	subject := APILocal + ".DIRECT.GET." + stream
 	body, err := json.Marshal(q)
 	if err != nil {
-		return record{}, fmt.Errorf("bus: %w", err)
+		return Record{}, fmt.Errorf("bus: %w", err)
 	}
-	var got record
+	var got Record
 	err = c.do(ctx, subject, func(ctx context.Context) error {
 		reply, err := c.nc.RequestWithContext(ctx, subject, body)
 		if errors.Is(err, nats.ErrNoResponders) {
@@ -126,52 +83,22 @@ func (c *Conn) direct(ctx context.Context, stream string, q query) (record, erro
 		return err
 	})
 	if err != nil {
-		return record{}, fmt.Errorf("bus: read %s: %w", stream, err)
+		return Record{}, fmt.Errorf("bus: read %s: %w", stream, err)
 	}
 	return got, nil
 }
 
 // decoded decodes a message that a replica sent as it stored it.
-func decoded(m *nats.Msg) (record, error) {
-	r := record{Subject: m.Header.Get("Nats-Subject"), Header: m.Header, Data: m.Data}
+func decoded(m *nats.Msg) (Record, error) {
+	r := Record{Subject: m.Header.Get("Nats-Subject"), Header: m.Header, Data: m.Data}
 	var err error
 	if r.Sequence, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err != nil {
-		return record{}, fmt.Errorf("%w: no sequence: %w", errOddAnswer, err)
+		return Record{}, fmt.Errorf("%w: no sequence: %w", errOddAnswer, err)
 	}
 	if r.Time, err = time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp")); err != nil {
-		return record{}, fmt.Errorf("%w: no time: %w", errOddAnswer, err)
+		return Record{}, fmt.Errorf("%w: no time: %w", errOddAnswer, err)
 	}
 	return r, nil
-}
-
-// scan hands every message that matches the filter, from a sequence on and in order, to fn, and returns the sequence
-// to go on from. Batches come from any replica; whether they were all is settled by the leader, so nothing
-// acknowledged before the call is missed. An error of fn ends it and is returned as it is, with the sequence of the
-// message that fn did not take.
-func (c *Conn) scan(ctx context.Context, stream, filter string, from uint64, fn func(record) error) (uint64, error) {
-	from = max(from, 1)
-	for {
-		records, err := c.batch(ctx, stream, filter, from)
-		if err != nil {
-			return from, err
-		}
-		if len(records) == 0 {
-			r, err := c.leader(ctx, stream, query{Next: filter, Sequence: from})
-			if errors.Is(err, ErrGone) {
-				return from, nil
-			}
-			if err != nil {
-				return from, err
-			}
-			records = []record{r}
-		}
-		for _, r := range records {
-			if err := fn(r); err != nil {
-				return from, err
-			}
-			from = r.Sequence + 1
-		}
-	}
 }
 
 // hear waits for one message. The broker may be silent for readQuiet; being refused, or losing the connection, ends
@@ -187,10 +114,10 @@ func hear(ctx, try context.Context, sub *nats.Subscription) (*nats.Msg, error) {
 	return sub.NextMsgWithContext(wait)
 }
 
-// batch reads one batch, empty where a replica knows of nothing more. A try that fails halfway is gone on from.
-func (c *Conn) batch(ctx context.Context, stream, filter string, from uint64) ([]record, error) {
+// Batch implements Transport. A try that fails halfway is gone on from.
+func (c *link) Batch(ctx context.Context, stream, filter string, from uint64) ([]Record, error) {
 	subject := APILocal + ".DIRECT.GET." + stream
-	var records []record
+	var records []Record
 	// The try's own time limit is too short for a long batch over a slow network: only the broker's silence counts.
 	err := c.do(ctx, subject, func(try context.Context) error {
 		inbox := c.nc.NewRespInbox()
@@ -203,7 +130,7 @@ func (c *Conn) batch(ctx context.Context, stream, filter string, from uint64) ([
 		if n := len(records); n > 0 {
 			next = records[n-1].Sequence + 1
 		}
-		body, err := json.Marshal(query{Sequence: next, Next: filter, Batch: readBatch, MaxBytes: readBytes})
+		body, err := json.Marshal(Query{Sequence: next, Next: filter, Batch: readBatch, MaxBytes: readBytes})
 		if err != nil {
 			return err
 		}

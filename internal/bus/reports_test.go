@@ -47,13 +47,13 @@ func TestNoHostReportsAsAnother(t *testing.T) {
 	defer cancel()
 	shuf := b.connect(bus.Shuffler)
 	go func() {
-		_ = shuf.ServeEnrol(ctx, 1, func(context.Context, []byte) ([]byte,
+		_ = shuf.Enrolment.ServeEnrol(ctx, 1, func(context.Context, []byte) ([]byte,
 			error) {
 			served <- struct{}{}
 			return []byte("slot"), nil
 		})
 	}()
-	if _, err := mine.Enrol(ctx, []byte("request")); err != nil {
+	if _, err := mine.Enrolment.Enrol(ctx, []byte("request")); err != nil {
 		t.Fatal(err)
 	}
 	theirs, thief := bus.ReportSubject(other.User()), b.thief(bus.Randomizer)
@@ -103,7 +103,7 @@ func TestOneHostHasItsShareOnly(t *testing.T) {
 	publish := func(c *bus.Conn, from, to int) (err error) {
 		for i := from; i < to; i++ {
 			// Epochs of one's own invention give no further room.
-			err = errors.Join(err, c.PublishReport(ctx, uint64(i+1), uint32(i), fmt.Sprintf("r%d", i),
+			err = errors.Join(err, c.Reports.PublishReport(ctx, uint64(i+1), uint32(i), fmt.Sprintf("r%d", i),
 				fmt.Appendf(nil, "%s %d", c.User(), i)))
 		}
 		return err
@@ -120,7 +120,7 @@ func TestOneHostHasItsShareOnly(t *testing.T) {
 	if err := publish(other, 0, 5); err != nil {
 		t.Errorf("another host: %v", err)
 	}
-	if err := shuf.PurgeReports(ctx, 1); err != nil {
+	if err := shuf.Reports.PurgeReports(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := publish(mine, 5, 6); err != nil {
@@ -136,10 +136,10 @@ func TestTooLargeReportIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.ReportSize = 10_000 })
 	dev := b.connect(bus.Randomizer)
-	if err := dev.PublishReport(b.ctx(), 1, 0, "fits", make([]byte, 10_000)); err != nil {
+	if err := dev.Reports.PublishReport(b.ctx(), 1, 0, "fits", make([]byte, 10_000)); err != nil {
 		t.Errorf("one of the largest size: %v", err)
 	}
-	if err := dev.PublishReport(b.ctx(), 1, 0, "larger", make([]byte, 20_000)); !errors.Is(err, bus.ErrTooLarge) {
+	if err := dev.Reports.PublishReport(b.ctx(), 1, 0, "larger", make([]byte, 20_000)); !errors.Is(err, bus.ErrTooLarge) {
 		t.Errorf("one of twice that: %v", err)
 	}
 }
@@ -158,7 +158,7 @@ func TestFullStreamOfReportsRefuses(t *testing.T) {
 	for _, seed := range seeds {
 		c := b.connectSeed(bus.Randomizer, seed)
 		for i := range share {
-			err := c.PublishReport(b.ctx(), 1, 0, fmt.Sprintf("%s%d", c.User(), i), make([]byte, size))
+			err := c.Reports.PublishReport(b.ctx(), 1, 0, fmt.Sprintf("%s%d", c.User(), i), make([]byte, size))
 			switch {
 			case err == nil:
 				stored++

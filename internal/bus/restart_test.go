@@ -28,7 +28,7 @@ func collect(t *testing.T, c *bus.Conn, n int, ack bool) map[uint64]int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	limit := time.AfterFunc(testbed.Patience, func() { cancel(fmt.Errorf("only %d of %d reports", len(got), n)) })
 	defer limit.Stop()
-	err := c.Reports(ctx, func(d *bus.Delivery) {
+	err := c.Reports.ReceiveReports(ctx, func(d *bus.Delivery) {
 		got[d.Sequence]++
 		if ack {
 			if err := d.Ack(); err != nil {
@@ -48,7 +48,7 @@ func collect(t *testing.T, c *bus.Conn, n int, ack bool) map[uint64]int {
 func publishReports(t *testing.T, c *bus.Conn, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		if err := c.PublishReport(context.Background(), 1, 0, fmt.Sprintf("r%d", i),
+		if err := c.Reports.PublishReport(context.Background(), 1, 0, fmt.Sprintf("r%d", i),
 			fmt.Appendf(nil, "report %d", i)); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestUnacknowledgedComesAgain(t *testing.T) {
 	second := b.connect(bus.Shuffler)
 	ctx, cancel := context.WithCancelCause(b.ctx())
 	sent := map[uint64]int{}
-	err := second.Reports(ctx, func(d *bus.Delivery) {
+	err := second.Reports.ReceiveReports(ctx, func(d *bus.Delivery) {
 		sent[d.Sequence]++
 		if !d.Redelivered {
 			t.Errorf("report %d is not marked as redelivered", d.Sequence)
@@ -87,7 +87,7 @@ func TestUnacknowledgedComesAgain(t *testing.T) {
 	// What is acknowledged does not.
 	quiet, stop := context.WithTimeout(b.ctx(), 4*time.Second)
 	defer stop()
-	if err := second.Reports(quiet, func(d *bus.Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err,
+	if err := second.Reports.ReceiveReports(quiet, func(d *bus.Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err,
 		context.DeadlineExceeded) {
 		t.Error(err)
 	}
@@ -103,7 +103,7 @@ func TestKilledWorkerSwallowsNothing(t *testing.T) {
 	collect(t, first, 1, true)
 	ctx, cancel := context.WithCancel(b.ctx())
 	defer cancel()
-	go func() { _ = first.Reports(ctx, func(*bus.Delivery) {}) }()
+	go func() { _ = first.Reports.ReceiveReports(ctx, func(*bus.Delivery) {}) }()
 	time.Sleep(300 * time.Millisecond)
 	first.NATS().Close() // no drain, no acknowledgement
 	time.Sleep(100 * time.Millisecond)
@@ -120,12 +120,12 @@ func TestServerRestartLosesNothing(t *testing.T) {
 	b := newBroker(t)
 	dev, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)
 	ctx := b.ctx()
-	if err := ana.PutAnnouncement(ctx, 1, 0, []byte("one")); err != nil {
+	if err := ana.Announcements.PutAnnouncement(ctx, 1, 0, []byte("one")); err != nil {
 		t.Fatal(err)
 	}
 	seen := make(chan uint64, 10)
 	go func() {
-		_ = dev.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a.Epoch; return nil })
+		_ = dev.Announcements.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a.Epoch; return nil })
 	}()
 	if e := <-seen; e != 1 {
 		t.Fatalf("announcement %d", e)
@@ -136,7 +136,7 @@ func TestServerRestartLosesNothing(t *testing.T) {
 	got := map[uint64]int{}
 	all := make(chan struct{})
 	go func() {
-		_ = shuf.Reports(ctx, func(d *bus.Delivery) {
+		_ = shuf.Reports.ReceiveReports(ctx, func(d *bus.Delivery) {
 			mu.Lock()
 			defer mu.Unlock()
 			if got[d.Sequence]++; len(got) == 20 && got[d.Sequence] == 1 {
@@ -149,12 +149,12 @@ func TestServerRestartLosesNothing(t *testing.T) {
 	down := make(chan error, 1)
 	go func() {
 		for i := 10; i < 20; i++ {
-			if err := dev.PublishReport(ctx, 1, 0, fmt.Sprintf("r%d", i), []byte("while down")); err != nil {
+			if err := dev.Reports.PublishReport(ctx, 1, 0, fmt.Sprintf("r%d", i), []byte("while down")); err != nil {
 				down <- err
 				return
 			}
 		}
-		down <- ana.PutAnnouncement(ctx, 2, 0, []byte("two"))
+		down <- ana.Announcements.PutAnnouncement(ctx, 2, 0, []byte("two"))
 	}()
 	time.Sleep(500 * time.Millisecond)
 	b.start()
@@ -177,7 +177,7 @@ func TestServerRestartLosesNothing(t *testing.T) {
 	}
 	// A second copy of what was stored before the restart is still recognised.
 	publishReports(t, dev, 0, 1)
-	if _, err := shuf.GetReport(ctx, 21); !errors.Is(err, bus.ErrGone) {
+	if _, err := shuf.Reports.GetReport(ctx, 21); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("a repetition over a restart was stored again: %v", err)
 	}
 }
@@ -258,7 +258,7 @@ func TestConnectRefusesWrongCredentials(t *testing.T) {
 	}
 	c := b.connect(bus.Analyzer)
 	c.Close()
-	if err := c.PutAnnouncement(b.ctx(), 1, 0, nil); !errors.Is(err, bus.ErrClosed) {
+	if err := c.Announcements.PutAnnouncement(b.ctx(), 1, 0, nil); !errors.Is(err, bus.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -278,7 +278,7 @@ func TestProvisionTwiceKeepsEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if p, err := shuf.GetReport(b.ctx(), 1); err != nil || string(p) != "report 0" {
+	if p, err := shuf.Reports.GetReport(b.ctx(), 1); err != nil || string(p) != "report 0" {
 		t.Errorf("after provisioning again: %q, %v", p, err)
 	}
 	// A share below what waits would have the broker drop some of it.
@@ -319,12 +319,12 @@ func TestFullStreamOfAnnouncementsRefuses(t *testing.T) {
 	ana, dev, shuf := b.connect(bus.Analyzer), b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	var err error
 	for i := 0; err == nil && i < 100; i++ {
-		err = ana.PutAnnouncement(b.ctx(), 1, 0, append(make([]byte, 100<<10), byte(i)))
+		err = ana.Announcements.PutAnnouncement(b.ctx(), 1, 0, append(make([]byte, 100<<10), byte(i)))
 	}
 	if !errors.Is(err, bus.ErrFull) {
 		t.Fatalf("junk without end: %v", err)
 	}
-	if err := ana.PutAnnouncement(b.ctx(), 2, 0, make([]byte, 100<<10)); !errors.Is(err, bus.ErrFull) {
+	if err := ana.Announcements.PutAnnouncement(b.ctx(), 2, 0, make([]byte, 100<<10)); !errors.Is(err, bus.ErrFull) {
 		t.Errorf("an announcement in a full stream: %v", err)
 	}
 	activity(t, dev, 1) // the others' streams have room of their own
@@ -333,7 +333,7 @@ func TestFullStreamOfAnnouncementsRefuses(t *testing.T) {
 	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{MaxAnnouncementBytes: 2 << 20}); err != nil {
 		t.Fatal(err)
 	}
-	if err := ana.PutAnnouncement(b.ctx(), 2, 0, make([]byte, 100<<10)); err != nil {
+	if err := ana.Announcements.PutAnnouncement(b.ctx(), 2, 0, make([]byte, 100<<10)); err != nil {
 		t.Errorf("with a larger limit: %v", err)
 	}
 }
@@ -348,23 +348,23 @@ func TestUnprovisionedBrokerIsWaitedFor(t *testing.T) {
 	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	short, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	err := dev.PublishReport(short, 1, 0, "id", nil)
+	err := dev.Reports.PublishReport(short, 1, 0, "id", nil)
 	if !errors.Is(err, bus.ErrUnknown) {
 		t.Errorf("without a stream: %v", err)
 	}
 	again, cancel2 := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel2()
-	if err := shuf.Reports(again, func(*bus.Delivery) {}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := shuf.Reports.ReceiveReports(again, func(*bus.Delivery) {}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("consuming from no stream: %v", err)
 	}
-	if err := shuf.PurgeReports(again, 1); !errors.Is(err, bus.ErrUnknown) {
+	if err := shuf.Reports.PurgeReports(again, 1); !errors.Is(err, bus.ErrUnknown) {
 		t.Errorf("purging no stream: %v", err)
 	}
 	// A call that waits goes on once the stream is there.
 	ctx, stop := context.WithCancelCause(b.ctx())
 	done := make(chan error, 1)
 	go func() {
-		done <- shuf.Reports(ctx, func(d *bus.Delivery) { _ = d.Ack(); stop(errStop) })
+		done <- shuf.Reports.ReceiveReports(ctx, func(d *bus.Delivery) { _ = d.Ack(); stop(errStop) })
 	}()
 	time.Sleep(200 * time.Millisecond)
 	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{}); err != nil {

@@ -17,6 +17,10 @@ const (
 	MaxRetain = 366 * 24 * time.Hour // for an audit once a year; the stream drops what is older, whatever it says itself
 )
 
+// RetainedStream is the handle of forwarded chunks that are kept for an audit, sealed to the auditor. The shuffler writes
+// them; the auditor reads them. The broker drops each when its window is over; no role removes one before.
+type RetainedStream struct{ stream }
+
 // Retained is one chunk that the shuffler forwarded and retained, sealed to the auditor.
 type Retained struct {
 	Index  uint32        // of the chunk, from 0
@@ -32,17 +36,17 @@ type Retained struct {
 //
 // Errors: a window that is not MinRetain to MaxRetain; ErrForbidden, ErrTooLarge, ErrFull: not stored; ErrRefused where
 // the stream takes no time to live (see CanRetain); ErrUnknown: maybe stored, repeat.
-func (c *Conn) PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte,
+func (s *RetainedStream) PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte,
 	window time.Duration) error {
 	if window < MinRetain || window > MaxRetain {
 		return fmt.Errorf("bus: retained for %s: must be %s to %s", window, MinRetain, MaxRetain)
 	}
 	subject := fmt.Sprintf("%s.%d", subjectRound(SubjectRetained, epoch, round), index)
-	_, err := c.publish(ctx, subject, nats.Header{
+	_, err := s.t.Publish(ctx, subject, nats.Header{
 		headerExpectLast:       {strconv.Itoa(0)},
 		jetstream.MsgTTLHeader: {window.Truncate(time.Second).String()},
 	}, sealed)
-	if errors.Is(err, errTaken) {
+	if errors.Is(err, ErrTaken) {
 		return nil
 	}
 	return err
@@ -53,11 +57,11 @@ func (c *Conn) PublishRetained(ctx context.Context, epoch uint64, round, index u
 //
 // Errors: the handler's own; ErrForbidden; ErrUnknown where the context ended first, with ErrUnprovisioned where the
 // broker has no such stream. Reading changes nothing.
-func (c *Conn) ReadRetained(ctx context.Context, epoch uint64, round uint32, handler func(Retained) error) error {
-	_, err := c.scan(ctx, StreamRetained, subjectRound(SubjectRetained, epoch, round)+".*", 1, func(r record) error {
+func (s *RetainedStream) ReadRetained(ctx context.Context, epoch uint64, round uint32, handler func(Retained) error) error {
+	_, err := s.scan(ctx, subjectRound(SubjectRetained, epoch, round)+".*", 1, func(r Record) error {
 		_, _, index, err := parseRound(r.Subject, SubjectRetained, true)
 		if err != nil {
-			c.log.Warn().Str("subject", r.Subject).Msg("retained chunk under a malformed name skipped")
+			s.t.Log().Warn().Str("subject", r.Subject).Msg("retained chunk under a malformed name skipped")
 			return nil
 		}
 		window, err := time.ParseDuration(r.Header.Get(jetstream.MsgTTLHeader))
@@ -74,30 +78,16 @@ func (c *Conn) ReadRetained(ctx context.Context, epoch uint64, round uint32, han
 //
 // Errors: ErrUnprovisioned where there is no stream for them, or one that drops nothing; ErrForbidden for another
 // role; ErrUnknown where the context ended first.
-func (c *Conn) CanRetain(ctx context.Context) error {
+func (s *RetainedStream) CanRetain(ctx context.Context) error {
 	const again = "run riffle broker provision again"
-	subject := streamInfo(StreamRetained)
-	var missing, drops bool
-	err := c.do(ctx, subject, func(ctx context.Context) error {
-		var is struct {
-			AllowMsgTTL bool          `json:"allow_msg_ttl"`
-			MaxAge      time.Duration `json:"max_age"`
-		}
-		err := c.streamConfig(ctx, subject, &is)
-		// Elsewhere a missing stream is waited for. Here a role is starting that was told to use it.
-		var no *jetstream.APIError
-		if missing = errors.As(err, &no) && no.ErrorCode == jetstream.JSErrCodeStreamNotFound; missing {
-			return nil
-		}
-		drops = is.AllowMsgTTL && is.MaxAge > 0
-		return err
-	})
+	// Elsewhere a missing stream is waited for. Here a role is starting that was told to use it.
+	is, err := s.t.Stream(ctx, s.name, false)
 	switch {
 	case err != nil:
 		return fmt.Errorf("bus: look into %s: %w", StreamRetained, err)
-	case missing:
+	case is == nil:
 		return fmt.Errorf("%w: no stream %s: %s", ErrUnprovisioned, StreamRetained, again)
-	case !drops:
+	case !is.AllowMsgTTL || is.MaxAge <= 0:
 		return fmt.Errorf("%w: the stream %s would not drop what is too old: %s, at a NATS server of version 2.11 or "+
 			"later", ErrUnprovisioned, StreamRetained, again)
 	}

@@ -16,7 +16,7 @@ import (
 // retainedOf reads what is retained of a round.
 func retainedOf(t *testing.T, c *bus.Conn, b *bed, epoch uint64, round uint32) (all []bus.Retained) {
 	t.Helper()
-	err := c.ReadRetained(b.ctx(), epoch, round, func(r bus.Retained) error {
+	err := c.Retained.ReadRetained(b.ctx(), epoch, round, func(r bus.Retained) error {
 		all = append(all, r)
 		return nil
 	})
@@ -32,18 +32,18 @@ func TestAChunkIsRetainedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	shuf, auditor, admin := b.connect(bus.Shuffler), b.connect(bus.Auditor), b.connect(bus.Admin)
-	if err := shuf.CanRetain(b.ctx()); err != nil {
+	if err := shuf.Retained.CanRetain(b.ctx()); err != nil {
 		t.Error(err)
 	}
 	for i, sealed := range []string{"first", "sealed anew"} {
 		for index := range uint32(2) {
 			window := time.Hour + time.Duration(i)*time.Hour + 300*time.Millisecond
-			if err := shuf.PublishRetained(b.ctx(), 7, 1, index, []byte(sealed), window); err != nil {
+			if err := shuf.Retained.PublishRetained(b.ctx(), 7, 1, index, []byte(sealed), window); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := shuf.PublishRetained(b.ctx(), 7, 11, 0, []byte("of another round"), time.Hour); err != nil {
+	if err := shuf.Retained.PublishRetained(b.ctx(), 7, 11, 0, []byte("of another round"), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	all := retainedOf(t, auditor, b, 7, 1)
@@ -64,7 +64,7 @@ func TestAChunkIsRetainedOnce(t *testing.T) {
 		t.Errorf("%d messages are stored", n)
 	}
 	stop := errors.New("stop")
-	if err := auditor.ReadRetained(b.ctx(), 7, 1, func(bus.Retained) error { return stop }); !errors.Is(err, stop) {
+	if err := auditor.Retained.ReadRetained(b.ctx(), 7, 1, func(bus.Retained) error { return stop }); !errors.Is(err, stop) {
 		t.Error(err)
 	}
 }
@@ -76,7 +76,7 @@ func TestTheBrokerEndsTheWindow(t *testing.T) {
 	b := newBroker(t)
 	shuf, auditor := b.connect(bus.Shuffler), b.connect(bus.Auditor)
 	for index, window := range []time.Duration{bus.MinRetain, time.Hour} {
-		if err := shuf.PublishRetained(b.ctx(), 7, 1, uint32(index), []byte("x"), window); err != nil {
+		if err := shuf.Retained.PublishRetained(b.ctx(), 7, 1, uint32(index), []byte("x"), window); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestTheBrokerEndsTheWindow(t *testing.T) {
 	if got := left(); !slices.Equal(got, []uint32{1}) {
 		t.Errorf("%v are left", got)
 	}
-	if err := shuf.PublishRetained(b.ctx(), 7, 1, 0, []byte("again"), time.Hour); err != nil {
+	if err := shuf.Retained.PublishRetained(b.ctx(), 7, 1, 0, []byte("again"), time.Hour); err != nil {
 		t.Error(err)
 	}
 	if got := left(); !slices.Equal(got, []uint32{1, 0}) {
@@ -106,7 +106,7 @@ func TestAWindowHasAnEnd(t *testing.T) {
 	b := newBroker(t)
 	shuf, auditor := b.connect(bus.Shuffler), b.connect(bus.Auditor)
 	for _, window := range []time.Duration{-time.Hour, 0, bus.MinRetain - 1, bus.MaxRetain + 1} {
-		if err := shuf.PublishRetained(b.ctx(), 7, 1, 0, []byte("x"), window); err == nil {
+		if err := shuf.Retained.PublishRetained(b.ctx(), 7, 1, 0, []byte("x"), window); err == nil {
 			t.Errorf("retained for %s", window)
 		}
 	}
@@ -124,16 +124,16 @@ func TestAWindowHasAnEnd(t *testing.T) {
 func TestOnlyTheAuditorReadsWhatIsRetained(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	if err := b.connect(bus.Shuffler).PublishRetained(b.ctx(), 7, 1, 0, []byte("x"), time.Hour); err != nil {
+	if err := b.connect(bus.Shuffler).Retained.PublishRetained(b.ctx(), 7, 1, 0, []byte("x"), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range everyRole {
 		c := b.connect(r)
-		read := c.ReadRetained(b.ctx(), 7, 1, func(bus.Retained) error { return nil })
+		read := c.Retained.ReadRetained(b.ctx(), 7, 1, func(bus.Retained) error { return nil })
 		if (read == nil) != (r == bus.Auditor) || read != nil && !errors.Is(read, bus.ErrForbidden) {
 			t.Errorf("the %s reads: %v", r, read)
 		}
-		write := c.PublishRetained(b.ctx(), 7, 1, 1, []byte("x"), time.Hour)
+		write := c.Retained.PublishRetained(b.ctx(), 7, 1, 1, []byte("x"), time.Hour)
 		if (write == nil) != (r == bus.Shuffler) || write != nil && !errors.Is(write, bus.ErrForbidden) {
 			t.Errorf("the %s writes: %v", r, write)
 		}
@@ -148,7 +148,7 @@ func TestWhatCannotRetainSaysSo(t *testing.T) {
 	admin, shuf := b.connect(bus.Admin), b.connect(bus.Shuffler)
 	says := func(what, words string) {
 		t.Helper()
-		err := shuf.CanRetain(b.ctx())
+		err := shuf.Retained.CanRetain(b.ctx())
 		if !errors.Is(err, bus.ErrUnprovisioned) || !strings.Contains(err.Error(), "riffle broker provision again") ||
 			!strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", what, err)
@@ -173,21 +173,21 @@ func TestWhatCannotRetainSaysSo(t *testing.T) {
 		}
 		says(what, "would not drop")
 		if what == "no time to live" {
-			if err := shuf.PublishRetained(b.ctx(), 7, 1, 0, []byte("x"), time.Hour); !errors.Is(err, bus.ErrRefused) {
+			if err := shuf.Retained.PublishRetained(b.ctx(), 7, 1, 0, []byte("x"), time.Hour); !errors.Is(err, bus.ErrRefused) {
 				t.Errorf("retained without an end: %v", err)
 			}
 		}
 		if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := shuf.CanRetain(b.ctx()); err != nil {
+		if err := shuf.Retained.CanRetain(b.ctx()); err != nil {
 			t.Errorf("%s, provisioned again: %v", what, err)
 		}
 		if err := admin.JetStream().DeleteStream(b.ctx(), bus.StreamRetained); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.connect(bus.Analyzer).CanRetain(b.ctx()); !errors.Is(err, bus.ErrForbidden) {
+	if err := b.connect(bus.Analyzer).Retained.CanRetain(b.ctx()); !errors.Is(err, bus.ErrForbidden) {
 		t.Errorf("the analyzer asks: %v", err)
 	}
 }

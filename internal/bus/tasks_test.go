@@ -23,7 +23,7 @@ func TestTasksAreHandedOutOnce(t *testing.T) {
 	full := error(nil)
 	stored := 0
 	for full == nil && stored < 100 {
-		if full = shuf.PublishTask(ctx, append(make([]byte, 100<<10), fmt.Sprint(stored)...)); full == nil {
+		if full = shuf.Tasks.PublishTask(ctx, append(make([]byte, 100<<10), fmt.Sprint(stored)...)); full == nil {
 			stored++
 		}
 	}
@@ -33,7 +33,7 @@ func TestTasksAreHandedOutOnce(t *testing.T) {
 	seen := map[string]int{}
 	done := 0
 	consuming, stop := context.WithCancelCause(ctx)
-	err := shuf.Tasks(consuming, 1, func(task *bus.Task) {
+	err := shuf.Tasks.ReceiveTasks(consuming, 1, func(task *bus.Task) {
 		name := string(task.Payload[100<<10:])
 		if seen[name]++; seen[name] == 1 && name == "0" {
 			return // it died: nothing is said of this task
@@ -51,29 +51,29 @@ func TestTasksAreHandedOutOnce(t *testing.T) {
 	if !errors.Is(err, errStop) || len(seen) != stored || seen["0"] != 2 || seen["1"] != 1 {
 		t.Errorf("%v of %d tasks: %v", seen, stored, err)
 	}
-	if err := shuf.PublishTask(ctx, []byte("again there is room")); err != nil {
+	if err := shuf.Tasks.PublishTask(ctx, []byte("again there is room")); err != nil {
 		t.Error(err)
 	}
-	if err := shuf.PurgeTasks(ctx); err != nil {
+	if err := shuf.Tasks.PurgeTasks(ctx); err != nil {
 		t.Error(err)
 	}
-	if _, err := ana.AskLead(ctx, []byte("x")); !errors.Is(err, bus.ErrNoLead) {
+	if _, err := ana.Lead.AskLead(ctx, []byte("x")); !errors.Is(err, bus.ErrNoLead) {
 		t.Errorf("a lead of the analyzer: %v", err)
 	}
 	serving, halt := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- shuf.ServeLead(serving, 2, func(_ context.Context, p []byte) []byte { return append([]byte("to "), p...) })
+		ended <- shuf.Lead.ServeLead(serving, 2, func(_ context.Context, p []byte) []byte { return append([]byte("to "), p...) })
 	}()
 	second := b.connect(bus.Shuffler)
-	reply, err := second.AskLead(ctx, []byte("w"))
+	reply, err := second.Lead.AskLead(ctx, []byte("w"))
 	for errors.Is(err, bus.ErrNoLead) { // not yet
-		reply, err = second.AskLead(ctx, []byte("w"))
+		reply, err = second.Lead.AskLead(ctx, []byte("w"))
 	}
 	if err != nil || string(reply) != "to w" {
 		t.Errorf("%q, %v", reply, err)
 	}
-	if _, err := ana.AskLead(ctx, []byte("x")); !errors.Is(err, bus.ErrNoLead) {
+	if _, err := ana.Lead.AskLead(ctx, []byte("x")); !errors.Is(err, bus.ErrNoLead) {
 		t.Errorf("the shuffler's lead answers the analyzer: %v", err)
 	}
 	halt()
@@ -91,29 +91,29 @@ func TestSegmentsAreStoredOnce(t *testing.T) {
 	ctx := b.ctx()
 	for round := range uint32(2) {
 		for range 2 { // a repetition is the same
-			if err := shuf.PublishSegment(ctx, 7, round, "e1", 3, []byte{byte(round)}); err != nil {
+			if err := shuf.Segments.PublishSegment(ctx, 7, round, "e1", 3, []byte{byte(round)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := shuf.PublishSegment(ctx, 7, 0, "e1", 3, []byte("another")); !errors.Is(err, bus.ErrExists) {
+	if err := shuf.Segments.PublishSegment(ctx, 7, 0, "e1", 3, []byte("another")); !errors.Is(err, bus.ErrExists) {
 		t.Errorf("another segment under the name: %v", err)
 	}
-	if err := shuf.PublishSegment(ctx, 7, 0, "e.1", 3, nil); !errors.Is(err, bus.ErrBadName) {
+	if err := shuf.Segments.PublishSegment(ctx, 7, 0, "e.1", 3, nil); !errors.Is(err, bus.ErrBadName) {
 		t.Errorf("a name with a dot: %v", err)
 	}
-	if p, err := other.ReadSegment(ctx, 7, 1, "e1", 3); err != nil || len(p) != 1 || p[0] != 1 {
+	if p, err := other.Segments.ReadSegment(ctx, 7, 1, "e1", 3); err != nil || len(p) != 1 || p[0] != 1 {
 		t.Errorf("%v, %v", p, err)
 	}
-	if err := shuf.PurgeSegments(ctx); err != nil {
+	if err := shuf.Segments.PurgeSegments(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for round := range uint32(2) {
-		if _, err := other.ReadSegment(ctx, 7, round, "e1", 3); !errors.Is(err, bus.ErrGone) {
+		if _, err := other.Segments.ReadSegment(ctx, 7, round, "e1", 3); !errors.Is(err, bus.ErrGone) {
 			t.Errorf("a purged segment of round %d: %v", round, err)
 		}
 	}
-	if err := b.connect(bus.Analyzer).PublishSegment(ctx, 7, 0, "e1", 3, nil); !errors.Is(err, bus.ErrForbidden) {
+	if err := b.connect(bus.Analyzer).Segments.PublishSegment(ctx, 7, 0, "e1", 3, nil); !errors.Is(err, bus.ErrForbidden) {
 		t.Errorf("the analyzer stored a segment: %v", err)
 	}
 }

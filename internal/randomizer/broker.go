@@ -6,12 +6,23 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 )
 
-// Broker is what a host needs of the broker. *bus.Conn is one, whose documentation holds here. Safe for concurrent use.
+// Broker is what a host does at the broker. Over makes one; the handles of package bus document each method. Safe for
+// concurrent use.
 type Broker interface {
-	Announcements(ctx context.Context) ([]bus.Announcement, error)
+	ReadAnnouncements(ctx context.Context) ([]bus.Announcement, error)
 	WatchAnnouncements(ctx context.Context, handler func(bus.Announcement) error) error
-	Keys(ctx context.Context, role bus.Role) ([]byte, error)
+	ReadKeys(ctx context.Context, role bus.Role) ([]byte, error)
 	WatchKeys(ctx context.Context, handler func(role bus.Role, payload []byte) error) error
 	EnrolOnce(ctx context.Context, request []byte) (reply []byte, err error)
 	PublishReport(ctx context.Context, epoch uint64, round uint32, id string, envelope []byte) error
+}
+
+// Over are the handles of a connection that a host works with.
+func Over(s bus.Streams) Broker {
+	return struct {
+		*bus.AnnouncementStream
+		*bus.KeyStream
+		*bus.Enrolment
+		*bus.ReportStream
+	}{s.Announcements, s.Keys, s.Enrolment, s.Reports}
 }

@@ -98,8 +98,8 @@ func BenchmarkEnrolment(b *testing.B) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	running.Go(func() { _ = shuffler.ServeEnrol(ctx, 64, serving.enrol) })
-	h := benchmarkHost(b, bed, bed.Connect(bus.Randomizer), b.N)
+	running.Go(func() { _ = shuffler.Enrolment.ServeEnrol(ctx, 64, serving.enrol) })
+	h := benchmarkHost(b, bed, Over(bed.Connect(bus.Randomizer).Streams), b.N)
 	running.Go(func() { _ = h.Run(ctx) })
 	bed.Announce(analyzer, bed.Announcement(glm.Practical, max(12, b.N)))
 	testbed.Eventually(b, "announced", func() bool { return h.Status().Enrolling })

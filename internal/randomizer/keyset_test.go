@@ -42,14 +42,14 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 		s.must(s.config.KeySets.Check())
 	}
 	newer := set(2, current, retired)
-	s.must(s.shuffler.PutKeys(s.Context(), newer))
+	s.must(s.shuffler.Keys.PutKeys(s.Context(), newer))
 	testbed.Eventually(t, "in the newer set", func() bool { return bytes.Equal(sealsTo(), current) })
 	if testbed.Refused(s.config.KeySets, Rewound) != 0 {
 		t.Error("the keys' history is refused")
 	}
-	s.must(s.shuffler.PutKeys(s.Context(), set(2, retired))) // the same number, other keys
+	s.must(s.shuffler.Keys.PutKeys(s.Context(), set(2, retired))) // the same number, other keys
 	refused(1)
-	s.must(s.shuffler.PutKeys(s.Context(), set(1, retired)))
+	s.must(s.shuffler.Keys.PutKeys(s.Context(), set(1, retired)))
 	refused(2)
 	s.must(s.stop())
 
@@ -68,7 +68,7 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 	if !strings.Contains(s.logged.String(), "set 2 was seen before") {
 		t.Error("the log does not say so")
 	}
-	s.must(s.shuffler.PutKeys(s.Context(), set(3, retired))) // the shuffler may do so
+	s.must(s.shuffler.Keys.PutKeys(s.Context(), set(3, retired))) // the shuffler may do so
 	testbed.Eventually(t, "in the third set", func() bool { return bytes.Equal(sealsTo(), retired) })
 	s.must(s.stop())
 

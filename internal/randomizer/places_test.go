@@ -42,7 +42,7 @@ func (s *scene) serve() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.shuffler.ServeEnrol(ctx, 4, s.enrol)
+		_ = s.shuffler.Enrolment.ServeEnrol(ctx, 4, s.enrol)
 	}()
 	s.t.Cleanup(func() { cancel(); <-done })
 }

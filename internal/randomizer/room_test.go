@@ -30,7 +30,7 @@ func TestReportsWaitForRoom(t *testing.T) {
 	s := crowded(t)
 	for n := uint64(2); n <= 4; n += 2 {
 		s.came(int(n)) // what is purged before it is delivered never comes
-		s.must(s.shuffler.PurgeReports(s.Context(), n))
+		s.must(s.shuffler.Reports.PurgeReports(s.Context(), n))
 		testbed.Eventually(t, "handed in", func() bool { return s.host.Pending() == int64(max(0, 3-int(n))) })
 	}
 	s.reports(5)

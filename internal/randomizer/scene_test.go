@@ -65,6 +65,7 @@ type scene struct {
 	answer    func(e wire.Enrolment) *wire.EnrolReply // nil: the next slot, at the announced time
 	announced *plan.Announcement
 	slots     map[uint32]uint32 // by device
+	heard     map[uint32]bool   // devices that were asked for
 	enrolled  []enrolled
 	arrived   []arrival
 }
@@ -80,7 +81,7 @@ func newScene(t *testing.T, change ...func(*broker.Options, *bus.ProvisionOption
 func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
 	t.Helper()
 	s := &scene{
-		Bed: bed, t: t, slots: map[uint32]uint32{}, logged: new(lockedBuffer),
+		Bed: bed, t: t, slots: map[uint32]uint32{}, heard: map[uint32]bool{}, logged: new(lockedBuffer),
 		clock: new(testbed.Clock),
 	}
 	s.analyzer, s.shuffler = s.Connect(bus.Analyzer), s.Connect(bus.Shuffler)
@@ -94,7 +95,7 @@ func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
 		Credential: credential, Devices: capacity, StateDir: t.TempDir(), Source: testbed.Source,
 		Limits: device.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000,
 			Records: 1},
-		Bus: s.Connect(bus.Randomizer), Log: zerolog.New(s.logged), Clock: s.clock,
+		Bus: Over(s.Connect(bus.Randomizer).Streams), Log: zerolog.New(s.logged), Clock: s.clock,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -103,14 +104,14 @@ func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
 	s.unserve = func() {
 		end()
 		<-served
-		_, err := s.shuffler.Keys(s.Context(), bus.Shuffler) // answered after the end of the subscription was heard
+		_, err := s.shuffler.Keys.ReadKeys(s.Context(), bus.Shuffler) // answered after the end of the subscription was heard
 		s.must(err)
 	}
 	wg.Go(func() {
 		defer close(served)
-		_ = s.shuffler.ServeEnrol(serving, 4, s.enrol)
+		_ = s.shuffler.Enrolment.ServeEnrol(serving, 4, s.enrol)
 	})
-	wg.Go(func() { _ = s.shuffler.Reports(ctx, s.take) })
+	wg.Go(func() { _ = s.shuffler.Reports.ReceiveReports(ctx, s.take) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return s
 }
@@ -237,6 +238,7 @@ func (s *scene) answered(request []byte, size int) ([]byte, error) {
 // enrolOne is the answer to one device. The scene's lock is held.
 func (s *scene) enrolOne(e wire.Enrolment, now time.Time, size int) (reply *wire.EnrolReply) {
 	s.asked++
+	s.heard[e.Request.Device] = true
 	if s.answer != nil {
 		reply = s.answer(e)
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/riffle-dp/riffle/internal/translog"
 )
 
-// Broker is what the shuffler needs of its broker. *bus.Conn is one, and documents each method.
+// Broker is what the shuffler does at its broker. Over makes one; the handles of package bus document each method.
 type Broker interface {
-	Announcements(ctx context.Context) ([]bus.Announcement, error)
-	AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error)
+	ReadAnnouncements(ctx context.Context) ([]bus.Announcement, error)
+	ReadAnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error)
 	WatchAnnouncements(ctx context.Context, handler func(bus.Announcement) error) error
-	Keys(ctx context.Context, role bus.Role) ([]byte, error)
+	ReadKeys(ctx context.Context, role bus.Role) ([]byte, error)
 	PutKeys(ctx context.Context, payload []byte) error
 	ServeEnrol(ctx context.Context, workers int, handler func(context.Context, []byte) ([]byte, error)) error
 
-	Reports(ctx context.Context, handler func(*bus.Delivery)) error
+	ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error
 	ReportRoom(ctx context.Context) (bus.ReportRoom, error)
 	GetReport(ctx context.Context, sequence uint64) ([]byte, error)
 	StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64, fn func(uint64, []byte) error) error
@@ -47,6 +47,28 @@ type Broker interface {
 	PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error
 	ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error)
 }
+
+// Over are the handles of a connection that the shuffler works with.
+func Over(s bus.Streams) Broker {
+	return streams{s.Announcements, s.Keys, s.Enrolment, s.Reports, s.Mixed, s.Prepared, s.Retained, s.Segments, s.Audit,
+		s.Traffic}
+}
+
+type streams struct {
+	*bus.AnnouncementStream
+	*bus.KeyStream
+	*bus.Enrolment
+	*bus.ReportStream
+	*bus.MixedStream
+	*bus.PreparedStream
+	*bus.RetainedStream
+	*bus.SegmentStream
+	*bus.AuditStream
+	traffic func() bus.Traffic
+}
+
+// Traffic implements Broker.
+func (s streams) Traffic() bus.Traffic { return s.traffic() }
 
 // logged is the broker with the shuffler's transparency log before its part of the audit stream.
 type logged struct {

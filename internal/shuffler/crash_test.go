@@ -43,14 +43,14 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			if err != nil && step != stepRemoved {
 				t.Fatal(err)
 			}
-			_, err = s.analyzer.ReadManifest(s.Context(), 1, 0)
+			_, err = s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0)
 			logged, out := len(s.logged()), err == nil
 			early := step == stepMixed || step == stepChunk
 			if logged > 1 || out && logged == 0 || early && logged == 1 {
 				t.Errorf("%d manifests in the audit log while the manifest is out: %v", logged, out)
 			}
 			if step == stepManifest { // the analyzer counts and drops as soon as there is a manifest
-				s.must(s.analyzer.PurgeMixed(s.Context(), 1, 0))
+				s.must(s.analyzer.Mixed.PurgeMixed(s.Context(), 1, 0))
 			}
 			s.crash = nil
 			s.config.Source = testbed.Source() // the next process draws other random words
@@ -72,7 +72,7 @@ func TestCrashAfterEveryStep(t *testing.T) {
 				t.Errorf("manifest %v", m)
 			}
 			refusedIn(t, m, refused, nil)
-			shown, err := s.analyzer.ReadManifest(s.Context(), 1, 0)
+			shown, err := s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0)
 			if err != nil || !slices.EqualFunc(s.logged(), [][]byte{shown}, bytes.Equal) {
 				t.Errorf("the audit log has %d manifests, and not the one that is out (%v)", len(s.logged()), err)
 			}
@@ -90,7 +90,7 @@ func TestCrashAfterEveryStep(t *testing.T) {
 func (s *scene) logged() (all [][]byte) {
 	s.t.Helper()
 	of := bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}
-	s.must(s.analyzer.ReadAudit(s.Context(), of, func(st bus.Statement) error {
+	s.must(s.analyzer.Audit.ReadAudit(s.Context(), of, func(st bus.Statement) error {
 		all = append(all, st.Payload)
 		return nil
 	}))
@@ -110,7 +110,7 @@ func TestNoManifestLeavesBeforeItIsLogged(t *testing.T) {
 	if err := s.stop(); !errors.Is(err, errCrash) {
 		t.Fatalf("stopped by %v", err)
 	}
-	if _, err := s.analyzer.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) || len(s.logged()) != 1 {
+	if _, err := s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) || len(s.logged()) != 1 {
 		t.Errorf("%d manifests are logged; the one that leaves: %v", len(s.logged()), err)
 	}
 }
@@ -301,7 +301,7 @@ func TestARestoredStateFolderSignsNoSecondManifest(t *testing.T) {
 			if m.Outcome != wire.Released || m.Reports != 12 {
 				t.Errorf("manifest %v", m)
 			}
-			shown, err := s.analyzer.ReadManifest(s.Context(), 1, 0)
+			shown, err := s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0)
 			s.must(err)
 			if all := s.logged(); len(first) != 1 || len(all) != 1 || !bytes.Equal(all[0], shown) {
 				t.Errorf("%d manifests were logged, now %d, and not the one that is out", len(first), len(all))
@@ -326,7 +326,7 @@ func TestAReleaseIsRepeatedBeforeItsLoggedManifestIsOut(t *testing.T) {
 		t.Fatalf("stopped by %v", err)
 	}
 	before := s.left(1, 0)
-	s.must(s.analyzer.PurgeMixed(s.Context(), 1, 0))
+	s.must(s.analyzer.Mixed.PurgeMixed(s.Context(), 1, 0))
 	s.crash = nil
 	s.start()
 	s.manifest(1, 0)

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -22,19 +21,19 @@ func (c *shifted) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.by.
 // configured is the scene's configuration with its broker, at which the shuffler crashes if the test says so.
 func (s *scene) configured() Config {
 	c := s.config
-	c.Bus = s.broker
+	c.Bus = Over(s.broker.Streams)
 	if s.wrap != nil {
-		c.Bus = s.wrap(s.broker)
+		c.Bus = s.wrap(c.Bus)
 	}
 	if s.crash != nil {
-		c.Bus = crashingBroker{s.broker, s.crash}
+		c.Bus = crashingBroker{c.Bus, s.crash}
 	}
 	return c
 }
 
 // crashingBroker fails after a step of a release that it has a part in.
 type crashingBroker struct {
-	*bus.Conn
+	Broker
 	crash func(after string) error
 }
 
@@ -42,12 +41,12 @@ func (b crashingBroker) PublishChunk(ctx context.Context, epoch uint64, round, i
 	if err := b.crash(stepMixed); err != nil { // nothing leaves before what leaves is on disk
 		return err
 	}
-	return b.after(stepChunk, b.Conn.PublishChunk(ctx, epoch, round, index, payload))
+	return b.after(stepChunk, b.Broker.PublishChunk(ctx, epoch, round, index, payload))
 }
 
 func (b crashingBroker) PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte,
 	window time.Duration) error {
-	return b.after(stepRetained, b.Conn.PublishRetained(ctx, epoch, round, index, sealed, window))
+	return b.after(stepRetained, b.Broker.PublishRetained(ctx, epoch, round, index, sealed, window))
 }
 
 func (b crashingBroker) AppendAuditAfter(
@@ -57,12 +56,12 @@ func (b crashingBroker) AppendAuditAfter(
 	if kind == wire.KindCheckpoint {
 		step = stepSigned
 	}
-	sequence, err := b.Conn.AppendAuditAfter(ctx, kind, payload, last)
+	sequence, err := b.Broker.AppendAuditAfter(ctx, kind, payload, last)
 	return sequence, b.after(step, err)
 }
 
 func (b crashingBroker) PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error {
-	return b.after(stepManifest, b.Conn.PublishManifest(ctx, epoch, round, payload))
+	return b.after(stepManifest, b.Broker.PublishManifest(ctx, epoch, round, payload))
 }
 
 func (b crashingBroker) after(step string, err error) error {

@@ -66,7 +66,7 @@ func (s *scene) pooled() (p *wire.Pool, digest [32]byte) {
 // words are what a role said under a kind.
 func (s *scene) words(role bus.Role, kind string) (all [][]byte) {
 	s.t.Helper()
-	s.must(s.analyzer.ReadAudit(s.Context(), bus.AuditFilter{Role: role, Kind: kind}, func(st bus.Statement) error {
+	s.must(s.analyzer.Audit.ReadAudit(s.Context(), bus.AuditFilter{Role: role, Kind: kind}, func(st bus.Statement) error {
 		all = append(all, st.Payload)
 		return nil
 	}))
@@ -85,7 +85,7 @@ func (s *scene) reveal(by *seal.Identity, change ...func(*wire.Draw)) (signed []
 		f(d)
 	}
 	signed, _ = s.Sign(d, by)
-	s.must(s.analyzer.AppendAudit(s.Context(), wire.KindDraw, signed))
+	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.KindDraw, signed))
 	return signed
 }
 
@@ -240,7 +240,7 @@ func TestPanelsOfSharesAreDrawn(t *testing.T) {
 
 // panelBroker fails before or after a step of a draw.
 type panelBroker struct {
-	*bus.Conn
+	Broker
 	step string
 	s    *scene
 }
@@ -256,7 +256,7 @@ func (b panelBroker) AppendAuditAfter(ctx context.Context, kind string, payload 
 	if kind == wire.KindPool && b.step == stepPool {
 		return 0, b.die()
 	}
-	sequence, err := b.Conn.AppendAuditAfter(ctx, kind, payload, last)
+	sequence, err := b.Broker.AppendAuditAfter(ctx, kind, payload, last)
 	if err == nil && (kind == wire.KindPool && b.step == stepPooled ||
 		kind == wire.KindCheckpoint && b.step == stepCheckpoint) {
 		err = b.die()
@@ -268,7 +268,7 @@ func (b panelBroker) SaidSince(
 	ctx context.Context, role bus.Role, from uint64, handler func(bus.Statement) error,
 ) error {
 	revealed := false
-	err := b.Conn.SaidSince(ctx, role, from, func(st bus.Statement) error {
+	err := b.Broker.SaidSince(ctx, role, from, func(st bus.Statement) error {
 		revealed = revealed || role == bus.Analyzer && st.Kind == wire.KindDraw
 		return handler(st)
 	})
@@ -293,7 +293,7 @@ func TestCrashAtEveryStepOfADraw(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
-			s.wrap = func(c *bus.Conn) Broker { return panelBroker{c, step, s} }
+			s.wrap = func(c Broker) Broker { return panelBroker{c, step, s} }
 			quick(s)
 			s.start()
 			s.opened = s.announcement()

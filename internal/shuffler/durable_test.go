@@ -71,7 +71,7 @@ func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 	ask := func(ctx context.Context) (*wire.EnrolReply, error) {
 		r, err := wire.SealRequest(request, s.ShufflerKey.Public(), testbed.Deployment)
 		s.must(err)
-		b, err := s.devices.Enrol(ctx, r.Sealed)
+		b, err := s.devices.Enrolment.Enrol(ctx, r.Sealed)
 		if err != nil {
 			return nil, err
 		}
@@ -101,12 +101,12 @@ func TestNoReportIsAcknowledgedBeforeItsAdmissionIsDurable(t *testing.T) {
 	s.send(s.report(0))
 	s.eventually("decided on", func() bool { return s.shuffler.Held() == 1 })
 	time.Sleep(quiet)
-	if b, err := s.broker.Backlog(s.Context()); err != nil || b.Waiting != 1 {
+	if b, err := s.broker.Reports.Backlog(s.Context()); err != nil || b.Waiting != 1 {
 		t.Errorf("%d reports wait at the broker, %v", b.Waiting, err)
 	}
 	release()
 	s.eventually("acknowledged", func() bool {
-		b, err := s.broker.Backlog(s.Context())
+		b, err := s.broker.Reports.Backlog(s.Context())
 		return err == nil && b.Waiting == 0
 	})
 }
@@ -118,7 +118,7 @@ func TestNothingLeavesBeforeTheMembershipIsDurable(t *testing.T) {
 	s.enrol(12)
 	s.sendAll(10)
 	s.eventually("admitted", func() bool {
-		b, err := s.broker.Backlog(s.Context())
+		b, err := s.broker.Reports.Backlog(s.Context())
 		return err == nil && b.Waiting == 0 && s.shuffler.Held() == 10
 	})
 	release := disk.hold()
@@ -134,7 +134,7 @@ func TestNothingLeavesBeforeTheMembershipIsDurable(t *testing.T) {
 	if chunks, logged := len(s.left(1, 0)), len(s.logged()); chunks+logged > 0 {
 		t.Errorf("%d chunks and %d manifests left", chunks, logged)
 	}
-	if _, err := s.analyzer.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) {
+	if _, err := s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("manifest: %v", err)
 	}
 	release()
@@ -179,7 +179,7 @@ func TestAShufflerThatCannotAdmitStops(t *testing.T) {
 	if err := <-done; !errors.Is(err, errFatal) || !errors.Is(err, errBroken) {
 		t.Errorf("stopped by %v", err)
 	}
-	if b, err := s.broker.Backlog(s.Context()); err != nil || b.Waiting != 1 {
+	if b, err := s.broker.Reports.Backlog(s.Context()); err != nil || b.Waiting != 1 {
 		t.Errorf("%d reports wait at the broker, %v", b.Waiting, err)
 	}
 }

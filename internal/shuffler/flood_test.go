@@ -50,7 +50,7 @@ func (s *scene) flood(n int, payload []byte) error {
 		g.Go(func() error {
 			for i := w; i < n; i += senders {
 				id := fmt.Sprintf("junk-%d", i)
-				if err := conn.PublishReport(ctx, s.opened.Epoch, s.opened.Round, id, payload); err != nil {
+				if err := conn.Reports.PublishReport(ctx, s.opened.Epoch, s.opened.Round, id, payload); err != nil {
 					return err
 				}
 			}

@@ -211,19 +211,19 @@ func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
 	if kept := s.stored(3); len(kept) != 3 {
 		t.Errorf("before the acknowledgements the broker holds %v", kept)
 	}
-	go func() { _ = sh.c.Bus.Reports(ctx, func(d *bus.Delivery) { _ = d.Ack() }) }()
+	go func() { _ = sh.c.Bus.ReceiveReports(ctx, func(d *bus.Delivery) { _ = d.Ack() }) }()
 	s.eventually("forgotten", func() bool { return len(s.stored(3)) == 0 })
 }
 
 // unwritable is a broker whose disk takes no purge until it is mended.
 type unwritable struct {
-	*bus.Conn
+	Broker
 	mended *atomic.Bool
 }
 
 func (b unwritable) PurgeReports(ctx context.Context, upTo uint64) error {
 	if b.mended.Load() {
-		return b.Conn.PurgeReports(ctx, upTo)
+		return b.Broker.PurgeReports(ctx, upTo)
 	}
 	<-ctx.Done()
 	return fmt.Errorf("%w: %w (%w)", bus.ErrUnknown, context.Cause(ctx), bus.ErrDisk)
@@ -235,7 +235,7 @@ func TestABrokerThatCannotForgetHoldsUpNoRound(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	var mended atomic.Bool
-	s.wrap = func(c *bus.Conn) Broker { return unwritable{c, &mended} }
+	s.wrap = func(c Broker) Broker { return unwritable{c, &mended} }
 	s.config.Clock = hasty{role.SystemClock()}
 	s.start()
 	s.open(s.announcement())

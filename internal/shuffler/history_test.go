@@ -170,7 +170,7 @@ func TestReportsLostWithAStateFolderAreTakenInAgain(t *testing.T) {
 		s.send(s.report(5 + i))
 	}
 	s.eventually("acknowledged", func() bool {
-		b, err := s.broker.Backlog(s.Context())
+		b, err := s.broker.Reports.Backlog(s.Context())
 		return err == nil && b.Waiting == 0 && s.shuffler.Held() == 9
 	})
 	s.restore(folder)
@@ -200,7 +200,7 @@ func TestReportsThatAKilledProcessHadInHandSayNothingOfTheFolder(t *testing.T) {
 	s.sendAll(12)
 	ctx, kill := context.WithCancel(s.Context())
 	handed := 0
-	err := s.broker.Reports(ctx, func(*bus.Delivery) {
+	err := s.broker.Reports.ReceiveReports(ctx, func(*bus.Delivery) {
 		if handed++; handed == 12 {
 			kill()
 		}
@@ -289,7 +289,7 @@ func TestARestoredEpochGoesOnIfItsMembersAreKnown(t *testing.T) {
 				s.send(s.report(i))
 			}
 			s.eventually("acknowledged", func() bool {
-				b, err := s.broker.Backlog(s.Context())
+				b, err := s.broker.Reports.Backlog(s.Context())
 				return err == nil && b.Waiting == 0 && s.shuffler.Held() == 6
 			})
 			s.restore(folder)

@@ -53,14 +53,14 @@ func TestJunkAnnouncementsOpenAndStopNothing(t *testing.T) {
 func TestJunkAtAManifestsPlaceHoldsUpNoRound(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.must(s.broker.PublishManifest(s.Context(), 1, 0, []byte("junk")))
+	s.must(s.broker.Mixed.PublishManifest(s.Context(), 1, 0, []byte("junk")))
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
 	s.sendAll(12)
 	found := false
 	s.eventually("in the audit log", func() bool {
-		s.must(s.Connect(bus.Auditor).ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindManifest},
+		s.must(s.Connect(bus.Auditor).Audit.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindManifest},
 			func(st bus.Statement) error {
 				m, _, err := wire.Open[wire.Manifest](st.Payload, s.ShufflerParty())
 				found = found || err == nil && m.Epoch == 1 && m.Reports == 12

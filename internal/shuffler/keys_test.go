@@ -24,7 +24,7 @@ func (s *scene) published(keys ...*seal.HPKEKey) *wire.KeySet {
 	s.must(err)
 	s.must(sh.publishKeys(s.Context()))
 	s.must(sh.Close())
-	payload, err := s.devices.Keys(s.Context(), bus.Shuffler)
+	payload, err := s.devices.Keys.ReadKeys(s.Context(), bus.Shuffler)
 	s.must(err)
 	set, _, err := wire.Open[wire.KeySet](payload, s.ShufflerParty())
 	s.must(err)
@@ -74,15 +74,15 @@ func TestKeySetsAreTheShufflersOwn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.published(s.ShufflerKey)
-	before, err := s.devices.Keys(s.Context(), bus.Shuffler)
+	before, err := s.devices.Keys.ReadKeys(s.Context(), bus.Shuffler)
 	s.must(err)
 	s.published(s.ShufflerKey)
-	if after, err := s.devices.Keys(s.Context(), bus.Shuffler); err != nil || !bytes.Equal(before, after) {
+	if after, err := s.devices.Keys.ReadKeys(s.Context(), bus.Shuffler); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("an unchanged set changed: %v", err)
 	}
 	other := &wire.KeySet{Deployment: testbed.Deployment, Number: 900, Keys: [][]byte{testbed.NewKey(t).Public()}}
 	forged, _ := s.Sign(other, s.Analyzer)
-	s.must(s.broker.PutKeys(s.Context(), forged))
+	s.must(s.broker.Keys.PutKeys(s.Context(), forged))
 	if n := s.published(s.ShufflerKey).Number; n != 1 {
 		t.Errorf("after another party's set: number %d", n)
 	}
@@ -90,7 +90,7 @@ func TestKeySetsAreTheShufflersOwn(t *testing.T) {
 
 // full is a broker without room for key sets, until it is told otherwise.
 type full struct {
-	*bus.Conn
+	Broker
 	roomy   atomic.Bool
 	refused atomic.Int32
 }
@@ -100,7 +100,7 @@ func (b *full) PutKeys(ctx context.Context, signed []byte) error {
 		b.refused.Add(1)
 		return fmt.Errorf("publish: %w", bus.ErrFull)
 	}
-	return b.Conn.PutKeys(ctx, signed)
+	return b.Broker.PutKeys(ctx, signed)
 }
 
 // A broker that has no room for the key set does not end the shuffler: it says that it is not ready, mixes meanwhile,
@@ -109,8 +109,8 @@ func TestAFullBrokerGetsTheKeysWhenItHasRoom(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	var broker *full
-	s.wrap = func(c *bus.Conn) Broker {
-		broker = &full{Conn: c}
+	s.wrap = func(c Broker) Broker {
+		broker = &full{Broker: c}
 		return broker
 	}
 	s.start()
@@ -126,7 +126,7 @@ func TestAFullBrokerGetsTheKeysWhenItHasRoom(t *testing.T) {
 	}
 	broker.roomy.Store(true)
 	s.eventually("ready", func() bool { return s.unmetKnown(keysCondition) && s.why(keysCondition) == "" })
-	payload, err := s.devices.Keys(s.Context(), bus.Shuffler)
+	payload, err := s.devices.Keys.ReadKeys(s.Context(), bus.Shuffler)
 	s.must(err)
 	if set, _, err := wire.Open[wire.KeySet](payload, s.ShufflerParty()); err != nil || set.Number != 1 {
 		t.Errorf("the broker shows %v, %v", set, err)

@@ -22,7 +22,7 @@ func (s *scene) transparent(statements ...[]byte) {
 	var tree transparency.Tree
 	var newest uint64
 	var leaves [][]byte
-	s.must(s.analyzer.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler}, func(st bus.Statement) error {
+	s.must(s.analyzer.Audit.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler}, func(st bus.Statement) error {
 		if wire.Leaf(st.Kind, st.Payload, by) {
 			tree.Append(st.Payload)
 			leaves = append(leaves, st.Payload)
@@ -86,7 +86,7 @@ func TestAShufflerWhoseLogForkedDecidesNothing(t *testing.T) {
 		Origin: transparency.Origin(testbed.Deployment, string(bus.Shuffler)), Size: 1, Root: transparency.EmptyRoot(),
 	}, s.Shuffler)
 	s.must(err)
-	s.must(s.broker.AppendAudit(s.Context(), wire.KindCheckpoint, forged))
+	s.must(s.broker.Audit.AppendAudit(s.Context(), wire.KindCheckpoint, forged))
 	s.start()
 	s.eventually("not ready", func() bool {
 		return strings.Contains(s.why(historyCondition), "is not the one that this role wrote")
@@ -98,7 +98,7 @@ func TestAShufflerWhoseLogForkedDecidesNothing(t *testing.T) {
 	s.reopen()
 	s.cohort(20, 12, 12)
 	s.eventually("all reports wait at the broker", func() bool {
-		b, err := s.broker.Backlog(s.Context())
+		b, err := s.broker.Reports.Backlog(s.Context())
 		return err == nil && b.Waiting == 12 && s.shuffler.Held() == 0
 	})
 	if clear, err := s.shuffler.consistent(s.Context(), &look{begun: true}); clear || err != nil {
@@ -120,7 +120,7 @@ func TestAShufflerThatCannotWriteItsLogStops(t *testing.T) {
 	if err := s.stop(); !errors.Is(err, errFatal) || !errors.Is(err, translog.ErrDisk) {
 		t.Errorf("stopped by %v", err)
 	}
-	if _, err := s.analyzer.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) {
+	if _, err := s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("the manifest left: %v", err)
 	}
 }

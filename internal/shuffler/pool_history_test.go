@@ -95,7 +95,7 @@ func TestAnOlderStateFolderHasTheSamePanel(t *testing.T) {
 
 // slowBroker does not show what the analyzer said until it is told to.
 type slowBroker struct {
-	*bus.Conn
+	Broker
 	shows *atomic.Bool
 }
 
@@ -105,12 +105,12 @@ func (b slowBroker) SaidSince(
 	if role == bus.Analyzer && !b.shows.Load() {
 		return nil
 	}
-	return b.Conn.SaidSince(ctx, role, from, handler)
+	return b.Broker.SaidSince(ctx, role, from, handler)
 }
 
 // hidingBroker shows what stands behind the analyzer's draws, and the draws themselves only when it is told to.
 type hidingBroker struct {
-	*bus.Conn
+	Broker
 	shows, passed *atomic.Bool // passed: what is behind a draw was read without it
 }
 
@@ -118,7 +118,7 @@ func (b hidingBroker) SaidSince(
 	ctx context.Context, role bus.Role, from uint64, handler func(bus.Statement) error,
 ) error {
 	hidden := false
-	return b.Conn.SaidSince(ctx, role, from, func(st bus.Statement) error {
+	return b.Broker.SaidSince(ctx, role, from, func(st bus.Statement) error {
 		if role == bus.Analyzer && st.Kind == wire.KindDraw && !b.shows.Load() {
 			hidden = true
 			return nil
@@ -136,14 +136,14 @@ func TestADrawThatWasHiddenIsFoundLater(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	var shows, passed atomic.Bool
-	s.wrap = func(c *bus.Conn) Broker { return hidingBroker{c, &shows, &passed} }
+	s.wrap = func(c Broker) Broker { return hidingBroker{c, &shows, &passed} }
 	quick(s)
 	s.start()
 	s.opened = s.announcement()
 	s.register(0, 20)
 	s.open(panels(s.announcement()))
 	s.reveal(s.Analyzer)
-	s.must(s.analyzer.AppendAudit(s.Context(), wire.KindCounts, []byte("what stands behind the draw")))
+	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.KindCounts, []byte("what stands behind the draw")))
 	s.eventually("read on behind the draw", passed.Load)
 	shows.Store(true)
 	s.drawn()
@@ -164,7 +164,7 @@ func TestReportsWaitForADrawThatTheJournalLacks(t *testing.T) {
 	s.reportAs(s.slots(20), 2)
 	s.acknowledged()
 	var shows atomic.Bool
-	s.wrap = func(c *bus.Conn) Broker { return slowBroker{c, &shows} }
+	s.wrap = func(c Broker) Broker { return slowBroker{c, &shows} }
 	s.restore(folder)
 	s.reopen()
 	time.Sleep(quiet)
@@ -299,7 +299,7 @@ func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
 			Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Registered: 20, Root: contribution(8),
 			Contribution: contribution(9),
 		}, s.Shuffler)
-		s.must(s.broker.AppendAudit(s.Context(), wire.KindPool, signed))
+		s.must(s.broker.Audit.AppendAudit(s.Context(), wire.KindPool, signed))
 	}
 	for name, f := range map[string]func(*scene, *plan.Announcement){
 		"before the announcement": func(s *scene, a *plan.Announcement) {
@@ -316,7 +316,7 @@ func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
 		},
 		"after the own one was fixed, before it was said": func(s *scene, a *plan.Announcement) {
 			s.must(s.stop())
-			s.wrap = func(c *bus.Conn) Broker { return panelBroker{c, stepPool, s} }
+			s.wrap = func(c Broker) Broker { return panelBroker{c, stepPool, s} }
 			s.start()
 			s.register(0, 20)
 			s.open(a)
@@ -393,7 +393,7 @@ func TestForeignContributionsAreSkipped(t *testing.T) {
 	for _, by := range []*seal.Identity{testbed.NewIdentity(t), s.Shuffler} {
 		s.reveal(by, func(d *wire.Draw) { d.Contribution = contribution(7) })
 	}
-	s.must(s.analyzer.AppendAudit(s.Context(), wire.KindDraw, []byte("junk")))
+	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.KindDraw, []byte("junk")))
 	s.reveal(s.Analyzer, func(d *wire.Draw) { d.Epoch = 9 })
 	s.reveal(s.Analyzer)
 	s.drawn()

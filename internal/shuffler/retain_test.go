@@ -22,6 +22,7 @@ import (
 	reporting "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -39,7 +40,7 @@ func (s *scene) retain() (*bus.Conn, *seal.HPKEKey) {
 // retained is what the broker has retained of the first round.
 func (s *scene) retained(auditor *bus.Conn) (all []bus.Retained) {
 	s.t.Helper()
-	s.must(auditor.ReadRetained(s.Context(), 1, 0, func(r bus.Retained) error {
+	s.must(auditor.Retained.ReadRetained(s.Context(), 1, 0, func(r bus.Retained) error {
 		all = append(all, r)
 		return nil
 	}))
@@ -68,7 +69,7 @@ func (s *scene) audited(all []bus.Retained, m *wire.Manifest, keys ...*seal.HPKE
 // localRound announces a round of the channel local for so many people.
 func (s *scene) localRound(people int) *plan.Announcement {
 	s.t.Helper()
-	learner, err := glm.NewLearner(testbed.Learner(glm.Practical, people))
+	learner, err := learner.New(testbed.Learner(glm.Practical, people))
 	s.must(err)
 	step := learner.Next()
 	step.Cohort = people
@@ -140,7 +141,7 @@ func TestWhatIsForwardedIsRetained(t *testing.T) {
 				}
 			}
 			for _, spy := range []*bus.Conn{s.analyzer, s.devices, s.broker} {
-				err := spy.ReadRetained(s.Context(), 1, 0, func(bus.Retained) error { return nil })
+				err := spy.Retained.ReadRetained(s.Context(), 1, 0, func(bus.Retained) error { return nil })
 				if !errors.Is(err, bus.ErrForbidden) {
 					t.Errorf("the %s reads it: %v", spy.Role(), err)
 				}
@@ -168,7 +169,7 @@ func TestNothingIsRetainedUnasked(t *testing.T) {
 
 // fullBroker has no room for retained chunks, from the second of a round on, until it is told otherwise.
 type fullBroker struct {
-	*bus.Conn
+	Broker
 	roomy   atomic.Bool
 	refused atomic.Int32
 }
@@ -179,7 +180,7 @@ func (b *fullBroker) PublishRetained(ctx context.Context, epoch uint64, round, i
 		b.refused.Add(1)
 		return bus.ErrFull
 	}
-	return b.Conn.PublishRetained(ctx, epoch, round, index, sealed, window)
+	return b.Broker.PublishRetained(ctx, epoch, round, index, sealed, window)
 }
 
 // The manifest names only what is retained already: neither the audit log nor the analyzer gets it before. Once there
@@ -188,14 +189,14 @@ func TestNoManifestLeavesBeforeAllIsRetained(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	auditor, key := s.retain()
-	full := &fullBroker{Conn: s.broker}
+	full := &fullBroker{Broker: Over(s.broker.Streams)}
 	s.prepare = func(sh *Shuffler) { sh.channels[plan.Shuffle].(*shuffle.Mixing).Retain.Store = full }
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
 	s.sendAll(12)
 	s.eventually("tried twice", func() bool { return full.refused.Load() >= 2 })
-	if _, err := s.analyzer.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) || len(s.logged()) > 0 {
+	if _, err := s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) || len(s.logged()) > 0 {
 		t.Errorf("%d manifests are logged; the one that leaves: %v", len(s.logged()), err)
 	}
 	s.mu.Lock()
@@ -293,7 +294,7 @@ func TestABrokerThatCannotRetainEndsTheStart(t *testing.T) {
 	s := newScene(t)
 	s.retain()
 	config := s.configured()
-	config.Bus = oldBroker{s.broker}
+	config.Bus = oldBroker{config.Bus}
 	sh, err := New(config)
 	s.must(err)
 	if err := sh.Run(s.Context()); !errors.Is(err, bus.ErrUnprovisioned) {
@@ -302,7 +303,7 @@ func TestABrokerThatCannotRetainEndsTheStart(t *testing.T) {
 }
 
 // oldBroker has no stream for what is retained.
-type oldBroker struct{ *bus.Conn }
+type oldBroker struct{ Broker }
 
 func (oldBroker) CanRetain(context.Context) error { return bus.ErrUnprovisioned }
 

@@ -33,7 +33,7 @@ type scene struct {
 	credential        []byte
 	config            Config // but for its broker: see configured
 	crash             func(after string) error
-	wrap              func(*bus.Conn) Broker // the shuffler's broker; nil: as it is
+	wrap              func(Broker) Broker // the shuffler's broker; nil: as it is
 	forgetEvery       time.Duration
 	prepare           func(*Shuffler) // before it runs
 
@@ -66,7 +66,7 @@ func newScene(t testing.TB, change ...func(*broker.Options, *bus.ProvisionOption
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.analyzer.Mixed(ctx, func(m *bus.Mixed) {
+		_ = s.analyzer.Mixed.ReceiveMixed(ctx, func(m *bus.Mixed) {
 			s.mu.Lock()
 			s.mixed = append(s.mixed, m)
 			s.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *scene) askRaw(signed []byte) *wire.EnrolReply {
 	s.t.Helper()
 	r, err := wire.SealRequest(signed, s.ShufflerKey.Public(), testbed.Deployment)
 	s.must(err)
-	b, err := s.devices.Enrol(s.Context(), r.Sealed)
+	b, err := s.devices.Enrolment.Enrol(s.Context(), r.Sealed)
 	s.must(err)
 	opened, err := r.OpenReply(b, s.Shuffler.Public())
 	s.must(err)
@@ -272,7 +272,7 @@ func (s *scene) sendTo(epoch uint64, round uint32, envelope []byte) {
 	s.reports = append(s.reports, envelope)
 	id := fmt.Sprintf("m%d", len(s.reports)) // a fresh id: the broker does not take it for a repetition
 	s.mu.Unlock()
-	s.must(s.devices.PublishReport(s.Context(), epoch, round, id, envelope))
+	s.must(s.devices.Reports.PublishReport(s.Context(), epoch, round, id, envelope))
 }
 
 // manifest waits for a round's manifest.
@@ -280,7 +280,7 @@ func (s *scene) manifest(epoch uint64, round uint32) *wire.Manifest {
 	s.t.Helper()
 	var m *wire.Manifest
 	s.eventually("released or destroyed", func() bool {
-		signed, err := s.analyzer.ReadManifest(s.Context(), epoch, round)
+		signed, err := s.analyzer.Mixed.ReadManifest(s.Context(), epoch, round)
 		if errors.Is(err, bus.ErrGone) {
 			return false
 		}
@@ -306,7 +306,7 @@ func (s *scene) finished() {
 // left returns the bytes of all chunks of a round that are in the stream.
 func (s *scene) left(epoch uint64, round uint32) (chunks [][]byte) {
 	s.t.Helper()
-	s.must(s.analyzer.ReadChunks(s.Context(), epoch, round, func(_ uint32, payload []byte) error {
+	s.must(s.analyzer.Mixed.ReadChunks(s.Context(), epoch, round, func(_ uint32, payload []byte) error {
 		chunks = append(chunks, slices.Clone(payload))
 		return nil
 	}))

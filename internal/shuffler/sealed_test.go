@@ -107,7 +107,7 @@ func TestSealedRequestsAreAnsweredAtOneSize(t *testing.T) {
 	put := func(signed []byte, key *seal.HPKEKey) (*wire.EnrolReply, error) {
 		r, err := wire.SealRequest(signed, key.Public(), testbed.Deployment)
 		s.must(err)
-		b, err := s.devices.Enrol(s.Context(), r.Sealed)
+		b, err := s.devices.Enrolment.Enrol(s.Context(), r.Sealed)
 		s.must(err)
 		if sealed := len(b) == wire.SealedReplySize; sealed != (key == retired || key == s.ShufflerKey) {
 			t.Errorf("an answer of %d bytes", len(b))
@@ -145,7 +145,7 @@ func TestRequestsInTheClearAreRefused(t *testing.T) {
 	s.open(s.announcement())
 	for device := range uint32(3) {
 		signed, _ := s.Sign(s.request(device), s.host)
-		b, err := s.devices.Enrol(s.Context(), signed)
+		b, err := s.devices.Enrolment.Enrol(s.Context(), signed)
 		s.must(err)
 		r, err := wire.OpenEnrolReply(b, s.Shuffler.Public(), wire.RequestDigest(signed))
 		if err != nil || r.Enrolled || r.Refusal != wire.RefusalMalformed {

@@ -193,12 +193,12 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			Hosts: keys.Bundle.RegistrarParty().Hosts, Identity: keys.Identity, Keys: keys.HPKE,
 			MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
 			Devices: s.Admission.Devices, Channels: s.served(), Retain: s.Audit.Retain, Auditor: keys.Bundle.Auditor,
-			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: conn, Log: env.Log,
+			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: Over(conn.Streams), Log: env.Log,
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
 			Announcements: accounts["announcement"], Steps: steps,
 			Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 		}
-		lead, err := s.lead(env, conn, keys, &c)
+		lead, err := s.lead(env, conn.Streams, keys, &c)
 		if err != nil {
 			return err
 		}

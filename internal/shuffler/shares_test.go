@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	counting "github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/role"
@@ -14,6 +15,7 @@ import (
 	reporting "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -21,7 +23,7 @@ import (
 // sharesRound announces a round of shares for so many people to the shuffler of a scene.
 func (s *scene) sharesRound(people int) *plan.Announcement {
 	s.t.Helper()
-	learner, err := glm.NewLearner(testbed.Learner(glm.Practical, people))
+	learner, err := learner.New(testbed.Learner(glm.Practical, people))
 	s.must(err)
 	step := learner.Next()
 	step.Cohort = people
@@ -63,7 +65,12 @@ func (s *scene) sharesCounts() ([]wire.ReleaseCounts, error) {
 	participants, err := channel.OpenParticipants(disk, testbed.Deployment, nil)
 	s.must(err)
 	c := &counting.Counting{
-		Deployment: testbed.Deployment, Identity: s.Analyzer, Participants: participants, Broker: s.analyzer,
+		Deployment: testbed.Deployment, Identity: s.Analyzer, Participants: participants,
+		Broker: struct {
+			*bus.MixedStream
+			*bus.PreparedStream
+			*bus.AuditStream
+		}{s.analyzer.Mixed, s.analyzer.Prepared, s.analyzer.Audit},
 		Verifier: reporting.NewVerifier(wire.Party{Deployment: testbed.Deployment, Key: s.Registrar.Public()}),
 		Disk:     disk, Source: entropy.New(), Clock: role.SystemClock(), Log: testbed.Log(),
 	}

@@ -19,7 +19,7 @@ func TestAReleaseThatIsStuckShowsInReadiness(t *testing.T) {
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	s.must(s.broker.PublishChunk(s.Context(), 1, 0, 1, []byte("junk")))
+	s.must(s.broker.Mixed.PublishChunk(s.Context(), 1, 0, 1, []byte("junk")))
 	s.sendAll(12)
 	s.eventually("told", func() bool { return strings.Contains(s.why(releaseCondition), "round 0 of epoch 1") })
 	if n := s.shuffler.Held(); n != 12 {

@@ -24,13 +24,24 @@ type WorkerConfig struct {
 	Log        zerolog.Logger
 }
 
-// WorkerBroker is what a worker needs of its broker. *bus.Conn is one, and documents each method.
+// WorkerBroker is what a worker does at its broker. WorkerOver makes one; the handles of package bus document each
+// method.
 type WorkerBroker interface {
 	shuffle.SegmentStore
 	shuffle.ChunkStore
 	shuffle.RetainedStore
-	Reports(ctx context.Context, handler func(*bus.Delivery)) error
+	ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error
 	StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64, fn func(uint64, []byte) error) error
+}
+
+// WorkerOver are the handles of a connection that a worker works with.
+func WorkerOver(s bus.Streams) WorkerBroker {
+	return struct {
+		*bus.SegmentStream
+		*bus.MixedStream
+		*bus.RetainedStream
+		*bus.ReportStream
+	}{s.Segments, s.Mixed, s.Retained, s.Reports}
 }
 
 // Worker is a part of the shuffler in a process of its own, or in the lead's. It opens reports and mixes; whether a

@@ -33,11 +33,11 @@ type crew struct {
 
 // led is the lead's broker: reports go to the workers.
 type led struct {
-	*bus.Conn
+	Broker
 	c *crew
 }
 
-func (b led) Reports(ctx context.Context, _ func(*bus.Delivery)) error {
+func (b led) ReceiveReports(ctx context.Context, _ func(*bus.Delivery)) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -51,23 +51,23 @@ func (b led) step(what string) error {
 
 func (b led) ReadChunks(ctx context.Context, e uint64, r uint32, f func(uint32, []byte) error) error {
 	b.c.mixing.Store(true)
-	return errors.Join(b.Conn.ReadChunks(ctx, e, r, f), b.step("chunks read"))
+	return errors.Join(b.Broker.ReadChunks(ctx, e, r, f), b.step("chunks read"))
 }
 
 func (b led) PurgeSegments(ctx context.Context) error {
 	if !b.c.mixing.Load() { // before anything is gathered
-		return b.Conn.PurgeSegments(ctx)
+		return b.Broker.PurgeSegments(ctx)
 	}
-	return errors.Join(b.Conn.PurgeSegments(ctx), b.step("segments purged"))
+	return errors.Join(b.Broker.PurgeSegments(ctx), b.step("segments purged"))
 }
 
 func (b led) PublishManifest(ctx context.Context, e uint64, r uint32, payload []byte) error {
-	return errors.Join(b.step("manifest"), b.Conn.PublishManifest(ctx, e, r, payload))
+	return errors.Join(b.step("manifest"), b.Broker.PublishManifest(ctx, e, r, payload))
 }
 
 func newCrew(t *testing.T) *crew {
 	c := &crew{scene: newScene(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.TaskWait = time.Second })}
-	c.wrap = func(conn *bus.Conn) Broker { return led{conn, c} }
+	c.wrap = func(conn Broker) Broker { return led{conn, c} }
 	return c
 }
 
@@ -81,10 +81,10 @@ func (c *crew) box() *worker.Box {
 func (c *crew) start() {
 	c.t.Helper()
 	conn := c.Connect(bus.Shuffler)
-	w, err := NewWorker(c.worker(conn))
+	w, err := NewWorker(c.worker(WorkerOver(conn.Streams)))
 	c.must(err)
 	lead := worker.NewLead(worker.Config{
-		Conn: conn, Box: c.box(), Handlers: w.Handlers(), Log: testbed.Log(), Reissue: 2 * time.Second,
+		Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Handlers: w.Handlers(), Log: testbed.Log(), Reissue: 2 * time.Second,
 	})
 	c.config.Workers = lead
 	c.prepare = func(s *Shuffler) {
@@ -112,7 +112,7 @@ func (c *crew) worker(b WorkerBroker) WorkerConfig {
 
 // mortal is a worker's broker, at which the worker dies at the step that the test says.
 type mortal struct {
-	*bus.Conn
+	WorkerBroker
 	dies func(step string) bool
 	die  context.CancelFunc
 }
@@ -127,8 +127,8 @@ func (b mortal) step(what string, err error) error {
 	return err
 }
 
-func (b mortal) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
-	return b.Conn.Reports(ctx, func(d *bus.Delivery) {
+func (b mortal) ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error {
+	return b.WorkerBroker.ReceiveReports(ctx, func(d *bus.Delivery) {
 		if b.step("report", nil) == nil {
 			handler(d)
 		}
@@ -136,18 +136,18 @@ func (b mortal) Reports(ctx context.Context, handler func(*bus.Delivery)) error 
 }
 
 func (b mortal) PublishSegment(ctx context.Context, e uint64, r uint32, n string, bucket uint32, p []byte) error {
-	return b.step("segment", b.Conn.PublishSegment(ctx, e, r, n, bucket, p))
+	return b.step("segment", b.WorkerBroker.PublishSegment(ctx, e, r, n, bucket, p))
 }
 
 func (b mortal) ReadSegment(ctx context.Context, e uint64, r uint32, n string, bucket uint32) ([]byte, error) {
 	if err := b.step("segment read", nil); err != nil {
 		return nil, err
 	}
-	return b.Conn.ReadSegment(ctx, e, r, n, bucket)
+	return b.WorkerBroker.ReadSegment(ctx, e, r, n, bucket)
 }
 
 func (b mortal) PublishChunk(ctx context.Context, e uint64, r, index uint32, p []byte) error {
-	return b.step("chunk", b.Conn.PublishChunk(ctx, e, r, index, p))
+	return b.step("chunk", b.WorkerBroker.PublishChunk(ctx, e, r, index, p))
 }
 
 // work starts a worker, which dies at the first step for which dies is true.
@@ -155,9 +155,9 @@ func (c *crew) work(dies func(step string) bool) {
 	c.t.Helper()
 	conn := c.Connect(bus.Shuffler)
 	ctx, cancel := context.WithCancel(context.Background())
-	w, err := NewWorker(c.worker(mortal{conn, dies, cancel}))
+	w, err := NewWorker(c.worker(mortal{WorkerOver(conn.Streams), dies, cancel}))
 	c.must(err)
-	member := worker.NewWorker(worker.Config{Conn: conn, Box: c.box(), Log: testbed.Log()})
+	member := worker.NewWorker(worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Log: testbed.Log()})
 	var running sync.WaitGroup
 	running.Go(func() { _ = member.Serve(ctx, w.Handlers()) })
 	running.Go(func() { _ = w.Arrive(ctx, member) })
@@ -181,7 +181,7 @@ func (c *crew) whole(want [][]byte, m *wire.Manifest) {
 	c.t.Helper()
 	var left [][]byte
 	digests := make([][32]byte, m.Chunks)
-	c.must(c.analyzer.ReadChunks(c.Context(), m.Epoch, m.Round, func(index uint32, payload []byte) error {
+	c.must(c.analyzer.Mixed.ReadChunks(c.Context(), m.Epoch, m.Round, func(index uint32, payload []byte) error {
 		chunk, err := wire.ParseChunk(payload)
 		if err != nil || int(index) >= len(digests) {
 			return fmt.Errorf("chunk %d: %w", index, err)
@@ -237,7 +237,7 @@ func TestWorkersShareACohort(t *testing.T) {
 			refused[wire.RefusalWrongEpoch] = 1
 			c.account(12, 0, refused)
 			c.eventually("acknowledged", func() bool {
-				b, err := c.broker.Backlog(c.Context())
+				b, err := c.broker.Reports.Backlog(c.Context())
 				c.must(err)
 				return b.Waiting == 0
 			})

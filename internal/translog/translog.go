@@ -24,7 +24,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Broker is what a log needs of its broker. *bus.Conn is one, and documents the methods.
+// Broker is what a log needs of its broker. *bus.AuditStream is one, and documents the methods.
 type Broker interface {
 	SaidSince(ctx context.Context, role bus.Role, from uint64, handler func(bus.Statement) error) error
 	AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (sequence uint64, err error)
@@ -141,7 +141,7 @@ func (l *Log) Close() error {
 // Sync holds the log against the stream: it takes in what the role's disk lacks, publishes what the stream lacks, and
 // signs a checkpoint where none covers the newest entry.
 //
-// Errors: ErrForked, ErrRewound, ErrDisk, those of bus.Conn.SaidSince and AppendAudit. After any but ErrDisk it may be
+// Errors: ErrForked, ErrRewound, ErrDisk, those of SaidSince and AppendAudit of bus.AuditStream. After any but ErrDisk it may be
 // called again, and begins where it must.
 func (l *Log) Sync(ctx context.Context) error {
 	if err := l.take(ctx); err != nil {
@@ -156,7 +156,7 @@ func (l *Log) Sync(ctx context.Context) error {
 
 // AppendAudit appends a statement of this role to its log, and returns when the statement, everything before it and a
 // checkpoint over it stand in the stream. The same statement again is no second entry. kind is as in
-// bus.Conn.AppendAudit, and must be the statement's (wire.Leaf).
+// bus.AuditStream.AppendAudit, and must be the statement's (wire.Leaf).
 //
 // Errors: ErrStatement; those of Sync. After one of the broker's the statement may stand in the stream or not: repeat
 // it. With a path it is on disk then, and stands in the log before every later one.

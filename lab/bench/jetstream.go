@@ -120,7 +120,7 @@ func stream(ctx context.Context, c *cluster.Cluster, devices, shuffler *bus.Conn
 		for p := range parallel {
 			g.Go(func() error {
 				for i := p; i < n; i += parallel {
-					if err := devices.PublishReport(ctx, epoch, 0, strconv.Itoa(i), payload); err != nil {
+					if err := devices.Reports.PublishReport(ctx, epoch, 0, strconv.Itoa(i), payload); err != nil {
 						return err
 					}
 				}
@@ -138,7 +138,7 @@ func stream(ctx context.Context, c *cluster.Cluster, devices, shuffler *bus.Conn
 		defer stop(nil)
 		got := 0
 		var fault error
-		err := shuffler.Reports(run, func(d *bus.Delivery) {
+		err := shuffler.Reports.ReceiveReports(run, func(d *bus.Delivery) {
 			fault = errors.Join(fault, d.Ack())
 			if got++; got == n {
 				stop(over)
@@ -152,9 +152,9 @@ func stream(ctx context.Context, c *cluster.Cluster, devices, shuffler *bus.Conn
 	if err != nil {
 		return out, fmt.Errorf("bench: consuming: %w", err)
 	}
-	last, err := shuffler.LastReport(ctx)
+	last, err := shuffler.Reports.LastReport(ctx)
 	if err != nil {
 		return out, err
 	}
-	return out, shuffler.PurgeReports(ctx, last)
+	return out, shuffler.Reports.PurgeReports(ctx, last)
 }

@@ -147,14 +147,14 @@ func (s *stand) report(ctx context.Context) (uint64, error) {
 			return err
 		}
 		id := hex.EncodeToString(binary.BigEndian.AppendUint32(nil, uint32(i)))
-		return s.conns[bus.Randomizer].PublishReport(ctx, s.announced.Epoch, s.announced.Round, id, envelope)
+		return s.conns[bus.Randomizer].Reports.PublishReport(ctx, s.announced.Epoch, s.announced.Round, id, envelope)
 	})
 	if err != nil {
 		return 0, err
 	}
 	s.mark(markSent)
 	for {
-		b, err := s.conns[bus.Shuffler].Backlog(ctx)
+		b, err := s.conns[bus.Shuffler].Reports.Backlog(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -219,7 +219,7 @@ func (s *stand) receive(ctx context.Context, want uint64) error {
 			}
 		}
 	})
-	err := s.conns[bus.Analyzer].Mixed(run, func(m *bus.Mixed) {
+	err := s.conns[bus.Analyzer].Mixed.ReceiveMixed(run, func(m *bus.Mixed) {
 		hear()
 		if m.Manifest {
 			s.mark(markLeft)
@@ -258,7 +258,7 @@ func (s *stand) counted(ctx context.Context) (*wire.Counts, error) {
 	s.Progress.Update(func(p *progress.State) { *p = progress.State{Phase: "counting"} })
 	for {
 		var found *wire.Counts
-		err := s.conns[bus.Auditor].ReadAudit(ctx, bus.AuditFilter{}, func(st bus.Statement) error {
+		err := s.conns[bus.Auditor].Audit.ReadAudit(ctx, bus.AuditFilter{}, func(st bus.Statement) error {
 			switch {
 			case st.Role == bus.Shuffler && st.Kind == wire.KindManifest && s.marks[markLeft].used == nil:
 				s.mark(markLeft)

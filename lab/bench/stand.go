@@ -185,16 +185,16 @@ func (s *stand) announce(ctx context.Context) error {
 	}
 	s.announced, s.digest = a, digest
 	analyzer := s.conns[bus.Analyzer]
-	if err := analyzer.AppendAudit(ctx, wire.KindAnnouncement, signed); err != nil {
+	if err := analyzer.Audit.AppendAudit(ctx, wire.KindAnnouncement, signed); err != nil {
 		return err
 	}
-	return analyzer.PutAnnouncement(ctx, a.Epoch, a.Round, signed)
+	return analyzer.Announcements.PutAnnouncement(ctx, a.Epoch, a.Round, signed)
 }
 
 // hear waits for the analyzer's first announcement.
 func (s *stand) hear(ctx context.Context) error {
 	heard := errors.New("heard")
-	err := s.conns[bus.Randomizer].WatchAnnouncements(ctx, func(b bus.Announcement) error {
+	err := s.conns[bus.Randomizer].Announcements.WatchAnnouncements(ctx, func(b bus.Announcement) error {
 		a, digest, err := wire.OpenAnnouncement(b.Payload, b.Epoch, b.Round, s.host.Bundle.AnalyzerParty())
 		if err != nil {
 			return err
@@ -210,14 +210,14 @@ func (s *stand) hear(ctx context.Context) error {
 
 // keySet is the shuffler's newest HPKE key, once there is one.
 func (s *stand) keySet(ctx context.Context) ([]byte, error) {
-	payload, err := s.conns[bus.Randomizer].Keys(ctx, bus.Shuffler)
+	payload, err := s.conns[bus.Randomizer].Keys.ReadKeys(ctx, bus.Shuffler)
 	for errors.Is(err, bus.ErrGone) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		payload, err = s.conns[bus.Randomizer].Keys(ctx, bus.Shuffler)
+		payload, err = s.conns[bus.Randomizer].Keys.ReadKeys(ctx, bus.Shuffler)
 	}
 	if err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func (s *stand) enrolOne(ctx context.Context, number uint32) (*wire.EnrolReply, 
 		return nil, err
 	}
 	for {
-		answer, err := s.conns[bus.Randomizer].Enrol(ctx, sealed.Sealed)
+		answer, err := s.conns[bus.Randomizer].Enrolment.Enrol(ctx, sealed.Sealed)
 		if err != nil {
 			return nil, err
 		}

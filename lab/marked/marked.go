@@ -19,6 +19,7 @@ import (
 	"github.com/riffle-dp/riffle/lab/uniform"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -110,9 +111,9 @@ func Open(ctx context.Context, d Deployment, o Options) (*Run, error) {
 	if o.People < MinCohort {
 		return nil, fmt.Errorf("marked: %d people, there must be at least %d", o.People, MinCohort)
 	}
-	learner, err := glm.NewLearner(glm.Config{
+	learner, err := learner.New(learner.Config{
 		Profile: glm.Practical, Dimension: dimension, Radius: 2, Horizon: 3 * o.People, Epsilon: terms().Epsilon,
-		Delta: terms().Delta, MinCohort: MinCohort, Practical: glm.PracticalConfig{FirstCohort: o.People, Growth: 1},
+		Delta: terms().Delta, MinCohort: MinCohort, Practical: learner.PracticalConfig{FirstCohort: o.People, Growth: 1},
 	})
 	if err != nil {
 		return nil, err
@@ -137,7 +138,7 @@ func Open(ctx context.Context, d Deployment, o Options) (*Run, error) {
 	ctx, r.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(r.over)
-		r.err = d.Connect[bus.Analyzer].Mixed(ctx, func(m *bus.Mixed) {
+		r.err = d.Connect[bus.Analyzer].Mixed.ReceiveMixed(ctx, func(m *bus.Mixed) {
 			select {
 			case r.mixed <- m:
 			case <-ctx.Done():
@@ -176,7 +177,7 @@ func (r *Run) Round(ctx context.Context) (*Round, error) {
 		return nil, err
 	}
 	round.Waited = waited
-	return round, r.d.Connect[bus.Analyzer].PurgeMixed(ctx, r.announced.Epoch, r.announced.Round)
+	return round, r.d.Connect[bus.Analyzer].Mixed.PurgeMixed(ctx, r.announced.Epoch, r.announced.Round)
 }
 
 // announce announces the next epoch.
@@ -191,10 +192,10 @@ func (r *Run) announce(ctx context.Context) error {
 	}
 	r.digest = digest
 	analyzer := r.d.Connect[bus.Analyzer]
-	if err := analyzer.AppendAudit(ctx, wire.KindAnnouncement, signed); err != nil {
+	if err := analyzer.Audit.AppendAudit(ctx, wire.KindAnnouncement, signed); err != nil {
 		return err
 	}
-	return analyzer.PutAnnouncement(ctx, r.announced.Epoch, r.announced.Round, signed)
+	return analyzer.Announcements.PutAnnouncement(ctx, r.announced.Epoch, r.announced.Round, signed)
 }
 
 // number is that of a device of this epoch.
@@ -233,7 +234,7 @@ func (r *Run) slot(ctx context.Context, request []byte) (uint32, error) {
 		return 0, err
 	}
 	for {
-		answer, err := r.d.Connect[bus.Randomizer].Enrol(ctx, sealed.Sealed)
+		answer, err := r.d.Connect[bus.Randomizer].Enrolment.Enrol(ctx, sealed.Sealed)
 		if err != nil {
 			return 0, err
 		}
@@ -285,7 +286,7 @@ func (r *Run) report(ctx context.Context, slots []uint32) (waited bool, err erro
 			}
 		}
 		id := hex.EncodeToString(binary.BigEndian.AppendUint32(nil, r.number(device)))
-		err = r.d.Connect[bus.Randomizer].PublishReport(ctx, r.announced.Epoch, r.announced.Round, id, envelope)
+		err = r.d.Connect[bus.Randomizer].Reports.PublishReport(ctx, r.announced.Epoch, r.announced.Round, id, envelope)
 		if err != nil {
 			return false, err
 		}
@@ -325,14 +326,14 @@ func (r *Run) of(message []byte) (place, bool) {
 
 // keys reads the shuffler's HPKE key, once there is one.
 func (r *Run) keys(ctx context.Context) error {
-	payload, err := r.d.Connect[bus.Randomizer].Keys(ctx, bus.Shuffler)
+	payload, err := r.d.Connect[bus.Randomizer].Keys.ReadKeys(ctx, bus.Shuffler)
 	for errors.Is(err, bus.ErrGone) {
 		select {
 		case <-time.After(again):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		payload, err = r.d.Connect[bus.Randomizer].Keys(ctx, bus.Shuffler)
+		payload, err = r.d.Connect[bus.Randomizer].Keys.ReadKeys(ctx, bus.Shuffler)
 	}
 	if err != nil {
 		return err
@@ -348,7 +349,7 @@ func (r *Run) keys(ctx context.Context) error {
 // nothing tells whether nothing of the round stands at the broker.
 func (r *Run) nothing(ctx context.Context) (is bool, err error) {
 	is = true
-	err = r.d.Connect[bus.Analyzer].ReadChunks(ctx, r.announced.Epoch, r.announced.Round, func(uint32, []byte) error {
+	err = r.d.Connect[bus.Analyzer].Mixed.ReadChunks(ctx, r.announced.Epoch, r.announced.Round, func(uint32, []byte) error {
 		is = false
 		return nil
 	})

@@ -50,7 +50,7 @@ func start(t *testing.T, reorder func(r *Run, messages [][]byte)) bench {
 	sh, err := shuffler.New(shuffler.Config{
 		Deployment: testbed.Deployment, Analyzer: b.Analyzer.Public(), Registrar: b.Registrar.Public(), Identity: b.Shuffler,
 		Keys: []*seal.HPKEKey{b.ShufflerKey}, MinCohort: MinCohort, StateDir: state, Disk: disk, Source: entropy.New(),
-		Bus: b.Connect(bus.Shuffler), Log: testbed.Log(),
+		Bus: shuffler.Over(b.Connect(bus.Shuffler).Streams), Log: testbed.Log(),
 		Reports:    testbed.Account(t, "report", func() int64 { return sh.Held() }, shuffler.Reasons()),
 		Enrolments: testbed.Account(t, "enrolment", nil, shuffler.Reasons()),
 	})
@@ -207,7 +207,7 @@ func TestAMessageThatLeavesEarlyIsSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Connect(bus.Shuffler).PublishChunk(t.Context(), 1, 0, 7, chunk); err != nil {
+	if err := b.Connect(bus.Shuffler).Mixed.PublishChunk(t.Context(), 1, 0, 7, chunk); err != nil {
 		t.Fatal(err)
 	}
 	r, err := b.run.Round(t.Context())

@@ -176,10 +176,10 @@ func (d *Device) seal(request []byte) (*wire.SealedRequest, error) {
 	return d.core.Seal(request, d.keys.Keys[0])
 }
 
-// Enrol returns the sealed request, made now, for a slot in the cohort in force. Call it before the arms of the decision are known, and
-// again where no answer came. Where panels are drawn it asks whether the device is in the epoch's: call it once Follow has
-// said that an announcement is fresh, at a time that depends on nothing that the person does, and again until there is an
-// answer. ErrNoPlace says why there is nothing to ask.
+// Enrol returns the sealed request, made now, for a slot in the cohort in force. Call it before the arms of the
+// decision are known, and again where no answer came. Where panels are drawn it asks whether the device is in the
+// epoch's: call it once Follow has said that an announcement is fresh, at a time that depends on nothing that the
+// person does, and again until there is an answer. ErrNoPlace says why there is nothing to ask.
 func (d *Device) Enrol(now time.Time) (request []byte, err error) {
 	a := d.last
 	switch {

@@ -40,12 +40,13 @@ const (
 	BadChunk      outcome.Reason = "bad_chunk"     // its chunk is unreadable, or another round's
 )
 
-// Reader reads one chunk of a round that is not counted yet. *bus.Conn is one, and documents the method.
+// Reader reads one chunk of a round that is not counted yet. *bus.MixedStream is one, and documents the method.
 type Reader interface {
 	ReadChunk(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error)
 }
 
-// Store is what the broker keeps of rounds that are not counted yet. *bus.Conn is one, and documents the methods.
+// Store is what the broker keeps of rounds that are not counted yet. *bus.MixedStream is one, and documents the
+// methods.
 type Store interface {
 	Reader
 	PurgeMixed(ctx context.Context, epoch uint64, round uint32) error

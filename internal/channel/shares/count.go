@@ -55,7 +55,7 @@ type Counting struct {
 	current  atomic.Pointer[counting] // the round that Count works on; nil between rounds
 }
 
-// CountingBroker is what the analyzer needs of its broker. *bus.Conn is one, and documents the methods.
+// CountingBroker is what the analyzer does at its broker. The handles of package bus document the methods.
 type CountingBroker interface {
 	ReadChunks(ctx context.Context, epoch uint64, round uint32, handler func(index uint32, payload []byte) error) error
 	PurgeMixed(ctx context.Context, epoch uint64, round uint32) error

@@ -101,7 +101,7 @@ func atEveryStep(t *testing.T, run func(*scene, *crash) end) {
 			t.Logf("%d steps", at-1)
 			break
 		}
-		d.must(s.counter(s.countDisk, s.analyzer).Forget(d.Context(), s.a.Epoch, 0))
+		d.must(s.counter(s.countDisk, s.toCount()).Forget(d.Context(), s.a.Epoch, 0))
 	}
 }
 
@@ -109,7 +109,7 @@ func atEveryStep(t *testing.T, run func(*scene, *crash) end) {
 func TestAShufflerThatCrashesSendsTheSameBytes(t *testing.T) {
 	t.Parallel()
 	atEveryStep(t, func(s *scene, c *crash) end {
-		return s.runOn(failing{s.mixDisk, c.step}, crashingMixer{s.shuffler, c}, s.countDisk, s.analyzer)
+		return s.runOn(failing{s.mixDisk, c.step}, crashingMixer{s.toMix(), c}, s.countDisk, s.toCount())
 	})
 }
 
@@ -118,7 +118,7 @@ func TestAShufflerThatCrashesSendsTheSameBytes(t *testing.T) {
 func TestAnAnalyzerThatCrashesAnswersTheSame(t *testing.T) {
 	t.Parallel()
 	atEveryStep(t, func(s *scene, c *crash) end {
-		return s.runOn(s.mixDisk, s.shuffler, failing{s.countDisk, c.step}, crashingCounter{s.analyzer, c})
+		return s.runOn(s.mixDisk, s.toMix(), failing{s.countDisk, c.step}, crashingCounter{s.toCount(), c})
 	})
 }
 
@@ -144,10 +144,10 @@ func TestForgetLeavesOnlyWhoTookPart(t *testing.T) {
 	d := newDeployment(t)
 	s := d.newScene(size)
 	s.released(s.run(), nil)
-	c := s.counter(s.countDisk, s.analyzer)
+	c := s.counter(s.countDisk, s.toCount())
 	for range 2 {
 		d.must(c.Forget(d.Context(), s.a.Epoch, 0))
-		d.must(s.mixer(s.mixDisk, s.shuffler).Forget(s.a.Epoch, 0))
+		d.must(s.mixer(s.mixDisk, s.toMix()).Forget(s.a.Epoch, 0))
 	}
 	left := files(t, s.countDisk)
 	if len(left) != 3 || !left["participants"] || !left["participants-1"] || !left["shares-secret-1"] {
@@ -156,7 +156,7 @@ func TestForgetLeavesOnlyWhoTookPart(t *testing.T) {
 	if left := files(t, s.mixDisk); len(left) != 0 {
 		t.Errorf("the shuffler keeps %v", left)
 	}
-	if _, err := s.shuffler.ReadPrepared(d.Context(), s.a.Epoch, 0, 1); err == nil {
+	if _, err := s.shuffler.Prepared.ReadPrepared(d.Context(), s.a.Epoch, 0, 1); err == nil {
 		t.Error("an answer is left at the broker")
 	}
 }

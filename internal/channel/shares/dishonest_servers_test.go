@@ -103,7 +103,7 @@ func TestTheShufflersSumLeavesForTheSameSetOnly(t *testing.T) {
 	} {
 		s := d.newScene(size)
 		s.a.Cohort.Minimum = 10
-		e := s.runOn(s.mixDisk, s.shuffler, s.countDisk, lying{s.analyzer, s, lie.alter(s)})
+		e := s.runOn(s.mixDisk, s.toMix(), s.countDisk, lying{s.toCount(), s, lie.alter(s)})
 		s.impossible(e, lie.why)
 		if t.Failed() {
 			t.Fatal(what)
@@ -171,11 +171,11 @@ func TestTheAnalyzerCountsOnlyTheSumOfItsOwnSet(t *testing.T) {
 		"another share": {4 + 32 + 3, last, Rejected},
 	} {
 		s := d.newScene(size)
-		e := s.runOn(s.mixDisk, cheating{s.shuffler, func(index uint32, c *wire.Chunk) {
+		e := s.runOn(s.mixDisk, cheating{s.toMix(), func(index uint32, c *wire.Chunk) {
 			if index == cheat.index {
 				c.Payload[cheat.at] ^= 1
 			}
-		}}, s.countDisk, s.analyzer)
+		}}, s.countDisk, s.toCount())
 		if !errors.Is(e.countErr, cheat.why) || e.counts != nil {
 			t.Errorf("%s: %v, %v", what, e.counts, e.countErr)
 		}
@@ -236,22 +236,22 @@ func TestTheShufflersSumLeavesOnce(t *testing.T) {
 	s.released(s.run(), nil)
 	sent := len(s.sent)
 	s.analyzer = d.Connect(bus.Analyzer)
-	d.must(s.analyzer.PurgePrepared(d.Context(), s.a.Epoch, 0))
-	d.must(s.analyzer.PublishPrepared(d.Context(), s.a.Epoch, 0, statementIndex, []byte("another set")))
+	d.must(s.analyzer.Prepared.PurgePrepared(d.Context(), s.a.Epoch, 0))
+	d.must(s.analyzer.Prepared.PublishPrepared(d.Context(), s.a.Epoch, 0, statementIndex, []byte("another set")))
 	m := &wire.Manifest{}
-	if _, err := s.mixer(s.mixDisk, recorded{s.shuffler, s}).Release(d.Context(), s.release, m); err != nil {
+	if _, err := s.mixer(s.mixDisk, recorded{s.toMix(), s}).Release(d.Context(), s.release, m); err != nil {
 		t.Error(err) // recorded compares the bytes
 	}
 	if len(s.sent) != sent {
 		t.Errorf("%d chunks left instead of %d", len(s.sent), sent)
 	}
 	// A state folder without the sum is older than what left.
-	fresh := s.mixer(channel.Folder(t.TempDir()), s.shuffler)
+	fresh := s.mixer(channel.Folder(t.TempDir()), s.toMix())
 	if _, err := fresh.Release(d.Context(), s.release, m); !errors.Is(err, channel.ErrImpossible) {
 		t.Errorf("a shuffler without its state: %v", err)
 	}
 	s.release.Announcement[0] ^= 1
-	if _, err := s.mixer(s.mixDisk, s.shuffler).Release(d.Context(), s.release, m); !errors.Is(err,
+	if _, err := s.mixer(s.mixDisk, s.toMix()).Release(d.Context(), s.release, m); !errors.Is(err,
 		reason(wire.RefusalSecondSet)) {
 		t.Errorf("the sum of another announcement: %v", err)
 	}
@@ -278,7 +278,7 @@ func TestTheAnalyzerVerifiesEachRowItself(t *testing.T) {
 		s := d.newScene(size)
 		round, err := shares.NewRound(s.a, s.digest)
 		d.must(err)
-		e := s.runOn(s.mixDisk, cheating{s.shuffler, func(index uint32, c *wire.Chunk) {
+		e := s.runOn(s.mixDisk, cheating{s.toMix(), func(index uint32, c *wire.Chunk) {
 			if index == 1 {
 				rows, err := parseRows(c.Payload, round.RowSize(), 5)
 				if err != nil {
@@ -287,7 +287,7 @@ func TestTheAnalyzerVerifiesEachRowItself(t *testing.T) {
 				}
 				cheat.do(rows[0], rows[1])
 			}
-		}}, s.countDisk, s.analyzer)
+		}}, s.countDisk, s.toCount())
 		if e.mixErr != nil || len(e.rejected) != 1 {
 			t.Fatalf("%s: %v, %v", what, e.mixErr, e.rejected)
 		}
@@ -304,11 +304,11 @@ func TestAnotherChunkUnderAnAnsweredIndexIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)
 	s.exact(s.released(s.run(), nil))
-	s.must(s.analyzer.PurgeMixed(s.Context(), s.a.Epoch, 0))
-	s.must(s.analyzer.PurgePrepared(s.Context(), s.a.Epoch, 0))
+	s.must(s.analyzer.Mixed.PurgeMixed(s.Context(), s.a.Epoch, 0))
+	s.must(s.analyzer.Prepared.PurgePrepared(s.Context(), s.a.Epoch, 0))
 	statement := s.said[statementIndex]
 	s.sent, s.said = map[uint32][]byte{}, map[uint32][]byte{statementIndex: statement}   // there is no second statement
-	e := s.runOn(channel.Folder(s.TempDir()), deaf{s.shuffler}, s.countDisk, s.analyzer) // seals the secret anew
+	e := s.runOn(channel.Folder(s.TempDir()), deaf{s.toMix()}, s.countDisk, s.toCount()) // seals the secret anew
 	s.impossible(e, 0)
 	if !errors.Is(e.countErr, destroyed) {
 		t.Errorf("the analyzer: %v", e.countErr)

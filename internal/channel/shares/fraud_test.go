@@ -234,7 +234,7 @@ func TestASecondVerificationKeyOfAnEpochIsRefused(t *testing.T) {
 	d := newDeployment(t)
 	s := d.newScene(size)
 	s.exact(s.released(s.run(), nil))
-	d.must(s.counter(s.countDisk, s.analyzer).Forget(d.Context(), s.a.Epoch, 0))
+	d.must(s.counter(s.countDisk, s.toCount()).Forget(d.Context(), s.a.Epoch, 0))
 	again := &scene{
 		deployment: d, a: s.a.Clone(), first: s.first, payloads: s.payloads, entries: s.entries,
 		sent: map[uint32][]byte{}, said: map[uint32][]byte{},
@@ -246,7 +246,7 @@ func TestASecondVerificationKeyOfAnEpochIsRefused(t *testing.T) {
 	again.release.Announcement, again.release.Announced = again.digest, again.a
 	again.mixing = func(m *Mixing) { m.Identity = testIdentity(t) }
 	again.mixDisk, again.countDisk = channel.Folder(t.TempDir()), s.countDisk
-	e := again.runOn(channel.Folder(t.TempDir()), deaf{s.shuffler}, s.countDisk, s.analyzer)
+	e := again.runOn(channel.Folder(t.TempDir()), deaf{s.toMix()}, s.countDisk, s.toCount())
 	again.impossible(e, 0)
 	if len(again.said) != 1 || again.said[0] == nil {
 		t.Errorf("the analyzer answered %d chunks under a second key", len(again.said)-1)
@@ -264,11 +264,11 @@ func TestASecretThatIsNotTheCommittedOneVerifiesNothing(t *testing.T) {
 	s.must(err)
 	other, err := sealer.AppendSeal(nil, shares.NewSecret(testIdentity(t), s.first).Bytes(), nil)
 	s.must(err)
-	e := s.runOn(s.mixDisk, cheating{s.shuffler, func(index uint32, c *wire.Chunk) {
+	e := s.runOn(s.mixDisk, cheating{s.toMix(), func(index uint32, c *wire.Chunk) {
 		if index == 0 {
 			copy(c.Payload[8:], other)
 		}
-	}}, s.countDisk, s.analyzer)
+	}}, s.countDisk, s.toCount())
 	s.impossible(e, 0)
 	if n := testRefused(e, wire.RefusalUndecryptable); n != size {
 		t.Errorf("%d reports are refused as undecryptable", n)

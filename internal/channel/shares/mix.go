@@ -69,7 +69,7 @@ type Mixing struct {
 // the analyzer can tell how the round ends.
 const Patience = 10 * time.Second
 
-// MixingBroker is what the shuffler needs of its broker. *bus.Conn is one, and documents the methods.
+// MixingBroker is what the shuffler does at its broker. The handles of package bus document the methods.
 type MixingBroker interface {
 	PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
 	ReadPrepared(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error)

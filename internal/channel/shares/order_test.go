@@ -145,7 +145,7 @@ func (n notedMixer) AppendAudit(ctx context.Context, kind string, payload []byte
 func TestTheAnalyzerKeepsEverythingBeforeItLeaves(t *testing.T) {
 	t.Parallel()
 	s, done := newDeployment(t).newScene(size), newSteps(t)
-	s.exact(s.released(s.runOn(s.mixDisk, s.shuffler, notedDisk{s.countDisk, done}, notedCounter{s.analyzer, done}), nil))
+	s.exact(s.released(s.runOn(s.mixDisk, s.toMix(), notedDisk{s.countDisk, done}, notedCounter{s.toCount(), done}), nil))
 	accepted := wire.AcceptedKind(s.a.Epoch, 0)
 	chain := []string{"stored shares-secret-1", "stored " + name("taken", 1, 0)}
 	for i := range uint32(3) {
@@ -178,8 +178,8 @@ func TestTheAnalyzerKeepsEverythingBeforeItLeaves(t *testing.T) {
 func TestTheShufflerKeepsEverythingBeforeItLeaves(t *testing.T) {
 	t.Parallel()
 	s, done, none := newDeployment(t).newScene(size), newSteps(t), 0
-	s.exact(s.released(s.runOn(notedDisk{s.mixDisk, done}, notedMixer{s.shuffler, done, &none, nil},
-		s.countDisk, s.analyzer), nil))
+	s.exact(s.released(s.runOn(notedDisk{s.mixDisk, done}, notedMixer{s.toMix(), done, &none, nil},
+		s.countDisk, s.toCount()), nil))
 	accepted, summed := wire.AcceptedKind(s.a.Epoch, 0), wire.SummedKind(s.a.Epoch, 0)
 	// A shuffler that waits for answer 3 looks for the statement, answer 0, and may see it first.
 	done.inOrder("sent chunk 3", "read answer 3", "found "+accepted)
@@ -198,7 +198,7 @@ func TestNoSumLeavesBeforeTheSetIsInTheLog(t *testing.T) {
 	s, done, hidden, looks := newDeployment(t).newScene(size, noise(8, 0)), newSteps(t), 2, 0
 	drawn := 0
 	s.mixing = func(m *Mixing) { m.Source = counted{&drawn} }
-	e := s.runOn(notedDisk{s.mixDisk, done}, notedMixer{s.shuffler, done, &hidden, func() {
+	e := s.runOn(notedDisk{s.mixDisk, done}, notedMixer{s.toMix(), done, &hidden, func() {
 		looks++
 		if drawn != 0 {
 			t.Error("the shuffler's noise is drawn before the statement is in the log")
@@ -208,7 +208,7 @@ func TestNoSumLeavesBeforeTheSetIsInTheLog(t *testing.T) {
 				t.Errorf("before the statement is in the log: %s", step)
 			}
 		}
-	}}, s.countDisk, s.analyzer)
+	}}, s.countDisk, s.toCount())
 	s.within(s.released(e, nil), 8)
 	if looks != 2 || drawn == 0 {
 		t.Errorf("%d looks at the log in vain, want 2; %d numbers drawn for the noise", looks, drawn)
@@ -223,11 +223,11 @@ func TestAnAnalyzerThatBeginsAnewStandsByItsStatement(t *testing.T) {
 	s := newDeployment(t).newScene(size)
 	s.exact(s.released(s.run(), nil))
 	first := bytes.Clone(s.said[statementIndex])
-	s.must(s.analyzer.PurgeMixed(s.Context(), s.a.Epoch, 0))
-	s.must(s.analyzer.PurgePrepared(s.Context(), s.a.Epoch, 0))
+	s.must(s.analyzer.Mixed.PurgeMixed(s.Context(), s.a.Epoch, 0))
+	s.must(s.analyzer.Prepared.PurgePrepared(s.Context(), s.a.Epoch, 0))
 	s.sent, s.said = map[uint32][]byte{}, map[uint32][]byte{}
 	// This shuffler lost its folder and does not look into the log, so it seals its header again.
-	s.impossible(s.runOn(channel.Folder(t.TempDir()), deaf{s.shuffler}, s.countDisk, s.analyzer), wire.RefusalSecondSet)
+	s.impossible(s.runOn(channel.Folder(t.TempDir()), deaf{s.toMix()}, s.countDisk, s.toCount()), wire.RefusalSecondSet)
 	if again := s.said[statementIndex]; len(s.said) != 1 || !bytes.Equal(again, first) {
 		t.Errorf("%d answers leave, and the statement is %x, want only %x", len(s.said), again, first)
 	}

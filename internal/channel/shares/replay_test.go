@@ -78,9 +78,9 @@ func TestTheAnalyzerAcceptsNoRoundOfOtherChunks(t *testing.T) {
 	} {
 		s := d.newScene(size)
 		s.a.Cohort.Minimum, s.release.Minimum = 10, 10
-		e := s.runOn(s.mixDisk, cheating{s.shuffler, func(index uint32, c *wire.Chunk) {
+		e := s.runOn(s.mixDisk, cheating{s.toMix(), func(index uint32, c *wire.Chunk) {
 			cheat.do(s, index, c)
-		}}, s.countDisk, s.analyzer)
+		}}, s.countDisk, s.toCount())
 		if !errors.Is(e.mixErr, channel.ErrImpossible) {
 			t.Errorf("%s: the shuffler: %v", what, e.mixErr)
 		}
@@ -104,7 +104,7 @@ func TestRowsInAnotherOrderGiveNoSum(t *testing.T) {
 	s := newDeployment(t).newScene(size)
 	round, err := shares.NewRound(s.a, s.digest)
 	s.must(err)
-	e := s.runOn(s.mixDisk, cheating{s.shuffler, func(index uint32, c *wire.Chunk) {
+	e := s.runOn(s.mixDisk, cheating{s.toMix(), func(index uint32, c *wire.Chunk) {
 		if index == 1 {
 			rows, err := parseRows(c.Payload, round.RowSize(), 5)
 			s.must(err)
@@ -112,7 +112,7 @@ func TestRowsInAnotherOrderGiveNoSum(t *testing.T) {
 			copy(rows[0], rows[1])
 			copy(rows[1], first)
 		}
-	}}, s.countDisk, s.analyzer)
+	}}, s.countDisk, s.toCount())
 	s.impossible(e, wire.RefusalSecondSet)
 }
 
@@ -147,7 +147,7 @@ func TestAnswersBeyondTheQuestionGiveNoSum(t *testing.T) {
 		}, wire.RefusalSecondSet},
 	} {
 		s := d.newScene(size)
-		e := s.runOn(s.mixDisk, s.shuffler, s.countDisk, lying{s.analyzer, s, lie.alter})
+		e := s.runOn(s.mixDisk, s.toMix(), s.countDisk, lying{s.toCount(), s, lie.alter})
 		s.impossible(e, lie.why)
 		if t.Failed() {
 			t.Fatal(what)
@@ -161,9 +161,9 @@ func TestDevicesOfADestroyedRoundAreNotCountedLater(t *testing.T) {
 	d := newDeployment(t)
 	s := d.newScene(size)
 	old := s.sender(0)
-	e := s.runOn(s.mixDisk, overtaken{s.shuffler}, s.countDisk, s.analyzer)
+	e := s.runOn(s.mixDisk, overtaken{s.toMix()}, s.countDisk, s.toCount())
 	s.impossible(e, wire.RefusalSecondSet)
-	d.must(s.counter(s.countDisk, s.analyzer).Forget(context.Background(), s.a.Epoch, 0))
+	d.must(s.counter(s.countDisk, s.toCount()).Forget(context.Background(), s.a.Epoch, 0))
 	s = d.newScene(size, func(a *plan.Announcement) { a.Cohort.Size++ })
 	old.Commitment = s.sender(0).Commitment
 	s.add(size, old, false)
@@ -178,7 +178,7 @@ func TestTheShufflerWaitsForAnswers(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := s.mixer(s.mixDisk, recorded{s.shuffler, s}).Release(ctx, s.release, &wire.Manifest{})
+		_, err := s.mixer(s.mixDisk, recorded{s.toMix(), s}).Release(ctx, s.release, &wire.Manifest{})
 		ended <- err
 	}()
 	left := func() int {

@@ -25,8 +25,8 @@ func setBack(d *deployment, victim *uint32, broker func(*bus.Conn) MixingBroker)
 	s = d.newScene(size, noise(1<<16, 0))
 	s.a.Cohort.Minimum, s.release.Minimum = 10, 10
 	first = s.released(s.run(), nil)
-	d.must(s.analyzer.PurgeMixed(d.Context(), s.a.Epoch, 0))
-	d.must(s.analyzer.PurgePrepared(d.Context(), s.a.Epoch, 0))
+	d.must(s.analyzer.Mixed.PurgeMixed(d.Context(), s.a.Epoch, 0))
+	d.must(s.analyzer.Prepared.PurgePrepared(d.Context(), s.a.Epoch, 0))
 	s.sent, s.said = map[uint32][]byte{}, map[uint32][]byte{}
 	malicious := channel.Folder(d.TempDir())
 	if victim != nil {
@@ -37,7 +37,7 @@ func setBack(d *deployment, victim *uint32, broker func(*bus.Conn) MixingBroker)
 			{Host: [32]byte(by.Identity.Public()), Number: by.Number},
 		}))
 	}
-	return s, first, s.runOn(channel.Folder(d.TempDir()), broker(s.shuffler), malicious, s.analyzer)
+	return s, first, s.runOn(channel.Folder(d.TempDir()), broker(s.shuffler), malicious, s.toCount())
 }
 
 // The attack on a shuffler whose state folder was lost or set back after its share left: the analyzer, which may purge
@@ -48,7 +48,7 @@ func TestAShufflerThatWasSetBackSendsNoSecondSum(t *testing.T) {
 	d := newDeployment(t)
 	victim := uint32(4)
 	for what, of := range map[string]*uint32{"a set without the victim": &victim, "the same set": nil} {
-		s, _, e := setBack(d, of, func(c *bus.Conn) MixingBroker { return c })
+		s, _, e := setBack(d, of, func(c *bus.Conn) MixingBroker { return mixingOver(c.Streams) })
 		s.impossible(e, wire.RefusalSecondSet)
 		if len(s.sent) != 0 {
 			t.Errorf("%s: %d chunks left", what, len(s.sent))
@@ -57,7 +57,7 @@ func TestAShufflerThatWasSetBackSendsNoSecondSum(t *testing.T) {
 		if of != nil {
 			refused[*of] = wire.RefusalAlreadyEnrolled
 		}
-		s, first, e := setBack(d, of, func(c *bus.Conn) MixingBroker { return deaf{c} })
+		s, first, e := setBack(d, of, func(c *bus.Conn) MixingBroker { return deaf{mixingOver(c.Streams)} })
 		if second := s.released(e, refused); slices.EqualFunc(first, second, slices.Equal) {
 			t.Errorf("%s: without the guard the attack gives no second sum", what)
 		}
@@ -69,18 +69,18 @@ func TestTheShareLeavesAfterItsStatement(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)
 	last, said := uint32((size+4)/5)+1, 0
-	s.exact(s.released(s.runOn(s.mixDisk, cheating{s.shuffler, func(index uint32, _ *wire.Chunk) {
+	s.exact(s.released(s.runOn(s.mixDisk, cheating{s.toMix(), func(index uint32, _ *wire.Chunk) {
 		if index != last {
 			return
 		}
-		s.must(s.analyzer.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.SummedKind(s.a.Epoch, 0)},
+		s.must(s.analyzer.Audit.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.SummedKind(s.a.Epoch, 0)},
 			func(statement bus.Statement) error {
 				said++
 				_, _, err := wire.Open[wire.Summed](statement.Payload,
 					wire.Party{Deployment: s.a.Deployment, Key: s.Shuffler.Public()})
 				return err
 			}))
-	}}, s.countDisk, s.analyzer), nil))
+	}}, s.countDisk, s.toCount()), nil))
 	if said != 1 {
 		t.Errorf("%d statements of the share are in the log when it leaves", said)
 	}
@@ -100,7 +100,7 @@ func (o overtaken) AppendAudit(ctx context.Context, kind string, payload []byte)
 func TestAShareDoesNotLeaveBesideAnother(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)
-	s.impossible(s.runOn(s.mixDisk, overtaken{s.shuffler}, s.countDisk, s.analyzer), wire.RefusalSecondSet)
+	s.impossible(s.runOn(s.mixDisk, overtaken{s.toMix()}, s.countDisk, s.toCount()), wire.RefusalSecondSet)
 }
 
 // A share that is kept does not leave where the log names another one, as of a newer state folder.
@@ -108,8 +108,8 @@ func TestAKeptShareThatTheLogDoesNotNameStays(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)
 	s.exact(s.released(s.run(), nil))
-	s.must(s.shuffler.AppendAudit(s.Context(), wire.SummedKind(s.a.Epoch, 0), []byte("another share")))
-	_, err := s.mixer(s.mixDisk, s.shuffler).Release(s.Context(), s.release, &wire.Manifest{})
+	s.must(s.shuffler.Audit.AppendAudit(s.Context(), wire.SummedKind(s.a.Epoch, 0), []byte("another share")))
+	_, err := s.mixer(s.mixDisk, s.toMix()).Release(s.Context(), s.release, &wire.Manifest{})
 	if !errors.Is(err, channel.ErrImpossible) || !errors.Is(err, reason(wire.RefusalSecondSet)) {
 		t.Error(err)
 	}
@@ -124,7 +124,7 @@ func TestAnAnalyzerThatSignsTwoSetsGetsNoSum(t *testing.T) {
 		Set: make([]byte, 32),
 	}, s.Analyzer)
 	s.must(err)
-	s.must(s.analyzer.AppendAudit(s.Context(), wire.AcceptedKind(s.a.Epoch, 0), other))
+	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.AcceptedKind(s.a.Epoch, 0), other))
 	s.impossible(s.run(), wire.RefusalSecondSet)
 }
 
@@ -139,14 +139,14 @@ func TestSumsThatCannotBeAreRefusedOnce(t *testing.T) {
 	s := newDeployment(t).newScene(size, noise(0, 64))
 	last, drawn := uint32((size+4)/5)+1, 0
 	s.counting = func(c *Counting) { c.Source = counted{&drawn} }
-	broken := cheating{s.shuffler, func(index uint32, c *wire.Chunk) {
+	broken := cheating{s.toMix(), func(index uint32, c *wire.Chunk) {
 		if index == last {
 			c.Payload[sumFixed+3] ^= 1
 		}
 	}}
 	manifest := func(m *wire.Manifest) {
 		var digests [][32]byte
-		s.must(s.analyzer.ReadChunks(s.Context(), s.a.Epoch, 0, func(_ uint32, payload []byte) error {
+		s.must(s.analyzer.Mixed.ReadChunks(s.Context(), s.a.Epoch, 0, func(_ uint32, payload []byte) error {
 			digests = append(digests, wire.ChunkDigest(payload))
 			return nil
 		}))
@@ -155,7 +155,7 @@ func TestSumsThatCannotBeAreRefusedOnce(t *testing.T) {
 	}
 	for run := range 2 {
 		s.ended = manifest
-		e := s.runOn(s.mixDisk, broken, s.countDisk, s.analyzer)
+		e := s.runOn(s.mixDisk, broken, s.countDisk, s.toCount())
 		if !errors.Is(e.countErr, Rejected) || e.counts != nil {
 			t.Fatalf("%v, %v", e.counts, e.countErr)
 		}

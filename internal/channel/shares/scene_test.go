@@ -22,6 +22,7 @@ import (
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -88,7 +89,7 @@ type scene struct {
 func (d *deployment) newScene(members int, change ...func(*plan.Announcement)) *scene {
 	d.Helper()
 	d.epoch++
-	learner, err := glm.NewLearner(testbed.Learner(glm.Practical, size))
+	learner, err := learner.New(testbed.Learner(glm.Practical, size))
 	d.must(err)
 	step := learner.Next()
 	step.Cohort = max(size, members)
@@ -110,7 +111,7 @@ func (d *deployment) newScene(members int, change ...func(*plan.Announcement)) *
 	s.release = &channel.Release{
 		Epoch: a.Epoch, Round: a.Round, Announcement: digest, Announced: a, First: s.first, Minimum: a.Cohort.Minimum,
 	}
-	s.release.Layout, err = s.mixer(s.mixDisk, s.shuffler).Layout(a)
+	s.release.Layout, err = s.mixer(s.mixDisk, s.toMix()).Layout(a)
 	d.must(err)
 	for _, e := range a.Encodings {
 		s.entries = append(s.entries, make([]uint64, len(e.Coordinates)))
@@ -227,7 +228,7 @@ var errCrash = errors.New("crash")
 // run has both servers work on the round to its end. A server that crashes begins anew.
 func (s *scene) run() (e end) {
 	s.Helper()
-	return s.runOn(s.mixDisk, s.shuffler, s.countDisk, s.analyzer)
+	return s.runOn(s.mixDisk, s.toMix(), s.countDisk, s.toCount())
 }
 
 func (s *scene) runOn(md channel.Disk, mb MixingBroker, cd channel.Disk, cb CountingBroker) (e end) {
@@ -265,7 +266,7 @@ func (s *scene) runOn(md channel.Disk, mb MixingBroker, cd channel.Disk, cb Coun
 			ctx, stop := context.WithCancel(ctx)
 			var take sync.WaitGroup
 			take.Go(func() {
-				_ = s.analyzer.Mixed(ctx, func(m *bus.Mixed) {
+				_ = s.analyzer.Mixed.ReceiveMixed(ctx, func(m *bus.Mixed) {
 					if !m.Manifest {
 						c.Take(channel.Part{Epoch: m.Epoch, Round: m.Round, Payload: m.Payload})
 					}
@@ -414,4 +415,26 @@ func (f failing) Store(name string, write func(io.Writer) error) error {
 		return err
 	}
 	return f.step("after " + name)
+}
+
+// toMix is the shuffler's broker.
+func (s *scene) toMix() MixingBroker { return mixingOver(s.shuffler.Streams) }
+
+// toCount is the analyzer's broker.
+func (s *scene) toCount() CountingBroker { return countingOver(s.analyzer.Streams) }
+
+func mixingOver(s bus.Streams) MixingBroker {
+	return struct {
+		*bus.MixedStream
+		*bus.PreparedStream
+		*bus.AuditStream
+	}{s.Mixed, s.Prepared, s.Audit}
+}
+
+func countingOver(s bus.Streams) CountingBroker {
+	return struct {
+		*bus.MixedStream
+		*bus.PreparedStream
+		*bus.AuditStream
+	}{s.Mixed, s.Prepared, s.Audit}
 }

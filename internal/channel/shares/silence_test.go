@@ -53,7 +53,7 @@ func TestASilentAnalyzerIsToldOf(t *testing.T) {
 			}
 		}
 	}
-	s.exact(s.released(s.runOn(s.mixDisk, mute{s.shuffler, &answers, &log}, s.countDisk, s.analyzer), nil))
+	s.exact(s.released(s.runOn(s.mixDisk, mute{s.toMix(), &answers, &log}, s.countDisk, s.toCount()), nil))
 	seen := map[string]bool{} // on a busy machine an answer that is given may take as long too
 	for i, said := range told {
 		if (i%2 == 1) != (said == "") || said != "" && seen[said] {

@@ -143,9 +143,7 @@ func rootOf(messages []byte, size int) [32]byte {
 // count counts the round. meanwhile runs after Count asked for the manifest.
 func (x *table) count(m *wire.Manifest, meanwhile func()) ([]wire.ReleaseCounts, error) {
 	x.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	return x.Count(ctx, x.round, manifestAfter(m, meanwhile))
+	return x.Count(x.t.Context(), x.round, manifestAfter(m, meanwhile))
 }
 
 func manifestAfter(m *wire.Manifest, meanwhile func()) channel.Manifest {

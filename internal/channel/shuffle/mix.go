@@ -58,7 +58,7 @@ type Mixing struct {
 	scattered *scattered // the release under way; nil: not yet, or no more
 }
 
-// Publisher sends chunks to the analyzer. *bus.Conn is one.
+// Publisher sends chunks to the analyzer. *bus.MixedStream is one.
 type Publisher interface {
 	// PublishChunk returns once the broker has stored the chunk. A repetition of the same bytes is stored once; other
 	// bytes under the same index are bus.ErrExists.

@@ -133,7 +133,7 @@ func BenchmarkMixToBroker(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	m := &Mixing{Chunks: conn, Disk: channel.Folder(b.TempDir()), Store: s, Source: entropy.New()}
+	m := &Mixing{Chunks: conn.Mixed, Disk: channel.Folder(b.TempDir()), Store: s, Source: entropy.New()}
 	r := load(reports)
 	r.Epoch = 0
 	chunk := make([]byte, chunkMessages*seal.BitSize)
@@ -155,7 +155,7 @@ func BenchmarkMixToBroker(b *testing.B) {
 		begin = time.Now()
 		for i := range reports * 150 / chunkMessages {
 			binary.BigEndian.PutUint32(chunk, uint32(i))
-			if err := conn.PublishChunk(b.Context(), r.Epoch, 1, uint32(i), chunk); err != nil {
+			if err := conn.Mixed.PublishChunk(b.Context(), r.Epoch, 1, uint32(i), chunk); err != nil {
 				b.Fatal(err)
 			}
 		}

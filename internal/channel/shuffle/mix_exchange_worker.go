@@ -30,7 +30,7 @@ type Mixer struct {
 	Source   func() protocol.Source // a CSPRNG for each task
 }
 
-// SegmentStore keeps segments, which one task seals and another one opens. *bus.Conn is one.
+// SegmentStore keeps segments, which one task seals and another one opens. *bus.SegmentStream is one.
 type SegmentStore interface {
 	// PublishSegment returns once the broker has stored the segment.
 	PublishSegment(ctx context.Context, epoch uint64, round uint32, name string, bucket uint32, payload []byte) error
@@ -38,7 +38,7 @@ type SegmentStore interface {
 	ReadSegment(ctx context.Context, epoch uint64, round uint32, name string, bucket uint32) ([]byte, error)
 }
 
-// ChunkStore keeps the chunks that are sent to the analyzer, each once. *bus.Conn is one.
+// ChunkStore keeps the chunks that are sent to the analyzer, each once. *bus.MixedStream is one.
 type ChunkStore interface {
 	Publisher
 	// ReadChunk reads a chunk again; its error is bus.ErrGone where there is none.

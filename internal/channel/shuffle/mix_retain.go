@@ -24,7 +24,7 @@ type Retention struct {
 	Store      RetainedStore
 }
 
-// RetainedStore keeps sealed chunks. *bus.Conn is one.
+// RetainedStore keeps sealed chunks. *bus.RetainedStream is one.
 type RetainedStore interface {
 	// PublishRetained returns once the broker has stored the chunk for that window. Where one is stored in its place,
 	// that one stands.

@@ -111,7 +111,7 @@ func (w onlooker) look(c *cluster.Cluster) (*witness.Seen, error) {
 	}
 	defer conn.Close()
 	log := witness.Log{Deployment: bundle.Deployment, Role: bus.Shuffler, Key: bundle.Shuffler}
-	live, err := audit.NewLive(ctx, conn, bundle)
+	live, err := audit.NewLive(ctx, audit.Over(conn.Streams), bundle)
 	if err != nil {
 		return nil, err
 	}

@@ -202,7 +202,7 @@ func RunLife(ctx context.Context, o LifeOptions) (*LifeResult, error) {
 
 // effect audits the run, and says what its control group shows.
 func (w *watcher) effect(ctx context.Context) (*effect.Result, error) {
-	live, err := audit.NewLive(ctx, w.conn, w.bundle)
+	live, err := audit.NewLive(ctx, audit.Over(w.conn.Streams), w.bundle)
 	if err != nil {
 		return nil, err
 	}

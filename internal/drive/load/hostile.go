@@ -9,16 +9,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/drive/crowd"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -60,7 +59,7 @@ func newHostile(ctx context.Context, o Options, g *crowd.Gate, t *truth, r *read
 func (h *hostile) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return h.conn.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
+		return h.conn.Announcements.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
 			analyzer := h.keys.Bundle.AnalyzerParty()
 			a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, analyzer)
 			if errors.Is(err, wire.ErrForeign) {
@@ -144,7 +143,7 @@ func (h *hostile) enrol(ctx context.Context, a *plan.Announcement, digest [32]by
 		if err != nil {
 			return nil, err
 		}
-		reply, err := h.conn.Enrol(ctx, sealed.Sealed)
+		reply, err := h.conn.Enrolment.Enrol(ctx, sealed.Sealed)
 		if err != nil {
 			return nil, err
 		}
@@ -277,7 +276,7 @@ func (c *craft) afterwards(ctx context.Context, good []byte) error {
 func (c *craft) report(digest [32]byte, number, slot uint32, short int, signer *seal.Identity) ([]byte, error) {
 	var vectors [][]float64
 	for _, s := range c.round.Statistics {
-		zero, err := s.Vector(nil, glm.Record{Null: true})
+		zero, err := s.Vector(nil, statistic.Record{Null: true})
 		if err != nil {
 			return nil, err
 		}
@@ -301,9 +300,9 @@ func (c *craft) context() seal.ReportContext {
 
 // shufflerKey is the shuffler's newest HPKE key, once there is one.
 func (h *hostile) shufflerKey(ctx context.Context) ([]byte, error) {
-	payload, err := h.conn.Keys(ctx, bus.Shuffler)
+	payload, err := h.conn.Keys.ReadKeys(ctx, bus.Shuffler)
 	for errors.Is(err, bus.ErrGone) && crowd.Pause(ctx, crowd.Look) {
-		payload, err = h.conn.Keys(ctx, bus.Shuffler)
+		payload, err = h.conn.Keys.ReadKeys(ctx, bus.Shuffler)
 	}
 	if err != nil {
 		return nil, err
@@ -330,7 +329,7 @@ func (c *craft) send(ctx context.Context, reason string, make func() ([]byte, er
 	if err != nil {
 		return fmt.Errorf("load: hostile host: %w", err)
 	}
-	if err := c.h.conn.PublishReport(ctx, c.a.Epoch, c.a.Round, hex.EncodeToString(junk(16)), payload); err != nil {
+	if err := c.h.conn.Reports.PublishReport(ctx, c.a.Epoch, c.a.Round, hex.EncodeToString(junk(16)), payload); err != nil {
 		return fmt.Errorf("load: hostile host: %w", err)
 	}
 	if reason != "" {

@@ -60,7 +60,7 @@ type ledger struct {
 func (r *reader) read(ctx context.Context) (*ledger, error) {
 	l := &ledger{announced: map[roundID]*plan.Announcement{}, digests: map[roundID][32]byte{}, manifests: map[roundID]*wire.Manifest{},
 		manifest: map[roundID][32]byte{}, counts: map[roundID]*wire.Counts{}}
-	all, err := r.conn.Announcements(ctx)
+	all, err := r.conn.Announcements.ReadAnnouncements(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (r *reader) read(ctx context.Context) (*ledger, error) {
 		l.announced[at], l.digests[at], l.final = a, digest, l.final || a.Final
 		l.order = append(l.order, at)
 	}
-	err = r.conn.ReadAudit(ctx, bus.AuditFilter{}, func(s bus.Statement) error {
+	err = r.conn.Audit.ReadAudit(ctx, bus.AuditFilter{}, func(s bus.Statement) error {
 		switch {
 		case s.Role == bus.Shuffler && s.Kind == "manifest":
 			m, digest, err := wire.Open[wire.Manifest](s.Payload, r.bundle.ShufflerParty())

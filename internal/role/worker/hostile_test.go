@@ -26,7 +26,7 @@ type thief struct {
 func steal(t *testing.T, c *bus.Conn) *thief {
 	s := &thief{letters: make(chan []byte, 1000)}
 	s.stop = run(t, func(ctx context.Context) error {
-		return c.ServeLead(ctx, 1, func(_ context.Context, letter []byte) []byte { s.letters <- letter; return nil })
+		return c.Lead.ServeLead(ctx, 1, func(_ context.Context, letter []byte) []byte { s.letters <- letter; return nil })
 	})
 	return s
 }
@@ -70,7 +70,7 @@ func unanswered(t *testing.T, c *bus.Conn, letter []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if reply, err := c.AskLead(ctx, letter); !errors.Is(err, bus.ErrUnknown) {
+	if reply, err := c.Lead.AskLead(ctx, letter); !errors.Is(err, bus.ErrUnknown) {
 		t.Errorf("it was answered: %d bytes, %v", len(reply), err)
 	}
 }
@@ -120,7 +120,7 @@ func TestResultsThatAreLostAlteredOrRepeated(t *testing.T) {
 	<-done // the worker sent its result again
 	// A slow machine makes the worker repeat its result once more, so that more than this one may be unwanted.
 	used, unwanted := counted(t, lc, "done"), counted(t, lc, "unwanted")
-	if _, err := broker.AskLead(t.Context(), stolen); err != nil {
+	if _, err := broker.Lead.AskLead(t.Context(), stolen); err != nil {
 		t.Error(err)
 	}
 	if n, more := counted(t, lc, "done"), counted(t, lc, "unwanted"); n != used || more <= unwanted {
@@ -140,7 +140,7 @@ func TestTasksThatAreReplayed(t *testing.T) {
 	conn := b.Connect(bus.Shuffler)
 	seen := make(chan []byte, 1)
 	halt := run(t, func(ctx context.Context) error { // it looks at the task and puts it back
-		return conn.Tasks(ctx, 1, func(task *bus.Task) { seen <- task.Payload; _ = task.Return(time.Second) })
+		return conn.Tasks.ReceiveTasks(ctx, 1, func(task *bus.Task) { seen <- task.Payload; _ = task.Return(time.Second) })
 	})
 	done := make(chan struct{})
 	go func() { defer close(done); expect(t, first, "a", "did a") }()
@@ -159,7 +159,7 @@ func TestTasksThatAreReplayed(t *testing.T) {
 		t.Helper()
 		before := counted(t, wc, outcome)
 		testbed.Eventually(t, "the task is settled", func() bool {
-			if err := conn.PublishTask(t.Context(), task); err != nil { // again: at first the broker itself recognises it
+			if err := conn.Tasks.PublishTask(t.Context(), task); err != nil { // again: at first the broker itself recognises it
 				t.Fatal(err)
 			}
 			return counted(t, wc, outcome) > before

@@ -43,14 +43,14 @@ func TestPanelsAreDrawnByBothServers(t *testing.T) {
 		}
 	}
 	pools, draws := map[uint64]int{}, map[uint64]int{}
-	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Kind: wire.KindPool}, func(st bus.Statement) error {
+	d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Kind: wire.KindPool}, func(st bus.Statement) error {
 		p, _, err := wire.Open[wire.Pool](st.Payload, d.ShufflerParty())
 		if err == nil {
 			pools[p.Epoch]++
 		}
 		return err
 	}))
-	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Kind: wire.KindDraw}, func(st bus.Statement) error {
+	d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Kind: wire.KindDraw}, func(st bus.Statement) error {
 		p, _, err := wire.Open[wire.Draw](st.Payload, d.AnalyzerParty())
 		if err == nil {
 			draws[p.Epoch]++

@@ -4,33 +4,33 @@ package guards
 var analyzerGuards = []guard{
 	{
 		what: "deviations that an arm must be better by, of caution",
-		file: "pkg/glm/choice.go",
+		file: "pkg/glm/lottery.go",
 		old:  "return gain > p.Caution*Stage{",
 		new:  "return gain > 0*Stage{",
 		at:   "pkg/glm", test: "TestChoicesHaveTheirProbabilities",
 	}, {
 		what: "coin of the control group",
 		file: "pkg/glm/decide.go",
-		old:  "&& uniform(src) < p.Control",
-		new:  "&& uniform(src) < 0",
+		old:  "&& protocol.Uniform(src) < p.Control",
+		new:  "&& protocol.Uniform(src) < 0",
 		at:   "pkg/glm", test: "TestChoicesHaveTheirProbabilities",
 	}, {
 		what: "threshold of the alarm",
-		file: "pkg/glm/learner_practical.go",
-		old:  "if next.likely > 0 && next.likely < p.Alarm {",
+		file: "pkg/glm/learner/practical.go",
+		old:  "if next.unchanged > 0 && next.unchanged < p.Alarm {",
 		new:  "if false {",
-		at:   "pkg/glm", test: "TestAnAlarmForgets",
+		at:   "pkg/glm/learner", test: "TestAnAlarmForgets",
 	}, {
 		what: "noise of the control group's release in its interval",
-		file: "pkg/glm/lift.go",
+		file: "pkg/glm/learner/lift.go",
 		old:  "variance := l.sampling + l.treated.noise + l.control.noise",
 		new:  "variance := l.sampling",
-		at:   "pkg/glm", test: "TestIntervalsOfTheLiftCover",
+		at:   "pkg/glm/learner", test: "TestIntervalsOfTheLiftCover",
 	}, {
 		what: "noise of a prior",
 		file: "internal/evaluate/prior.go",
-		old:  "trust = simulate.Planned(t)",
-		new:  "_ = simulate.Planned(t)",
+		old:  "trust = play.Planned(t)",
+		new:  "_ = play.Planned(t)",
 		at:   "internal/evaluate", test: "TestPriorsHaveTheNoiseOfTheirEpsilon",
 	}, {
 		what: "epsilon of a prior's noise",
@@ -160,14 +160,14 @@ var labGuards = []guard{
 	}, {
 		what: "noise in lives of panels and of arrivals",
 		file: "lab/life/run.go",
-		old:  "p.trust = simulate.Planned(s.terms(m, p.schedule))",
-		new:  "_ = simulate.Planned(s.terms(m, p.schedule))",
+		old:  "p.trust = play.Planned(terms(s, m, p.schedule))",
+		new:  "_ = play.Planned(terms(s, m, p.schedule))",
 		at:   "lab/life", test: "TestLivesHaveTheirNoise",
 	}, {
 		what: "noise of a learner in an experiment",
 		file: "lab/experiment/algorithm.go",
-		old:  "return j.learner(info, simulate.Planned(terms), devices, noise)",
-		new:  "_, _ = terms, noise\n\t\treturn j.learner(info, simulate.Exact, devices, nil)",
+		old:  "return j.learner(info, play.Planned(terms), devices, noise)",
+		new:  "_, _ = terms, noise\n\t\treturn j.learner(info, play.Exact, devices, nil)",
 		at:   "lab/experiment", test: "TestChannelsAreNamedAndPriced",
 	}, {
 		what: "noise of honest devices beside dishonest ones",

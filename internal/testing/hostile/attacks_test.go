@@ -227,7 +227,7 @@ func attacks() []attack {
 				was := m.verdict(r, all)
 				signed := m.second(r, out)
 				m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, signed))
-				err := m.shuffler.PublishManifest(m.Context(), r.Epoch, r.Round, signed)
+				err := m.shuffler.Mixed.PublishManifest(m.Context(), r.Epoch, r.Round, signed)
 				if !errors.Is(err, bus.ErrExists) {
 					return fmt.Sprintf("the second manifest is stored: %v", err)
 				}
@@ -243,7 +243,7 @@ func attacks() []attack {
 				out := m.release(r, all, lies{unsent: true})
 				signed := m.second(r, out)
 				m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, signed))
-				m.must(m.shuffler.PublishManifest(m.Context(), r.Epoch, r.Round, signed))
+				m.must(m.shuffler.Mixed.PublishManifest(m.Context(), r.Epoch, r.Round, signed))
 				v := m.verdict(r, all)
 				if _, first, err := wire.Open[wire.Manifest](out.signed, m.ShufflerParty()); err != nil ||
 					!bytes.Equal(m.counts(r).Manifest, first[:]) {
@@ -282,7 +282,7 @@ func attacks() []attack {
 				}
 				signed, _ := m.Sign(&empty, m.Shuffler)
 				m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, signed))
-				m.must(m.shuffler.PublishManifest(m.Context(), r.Epoch, 0, signed))
+				m.must(m.shuffler.Mixed.PublishManifest(m.Context(), r.Epoch, 0, signed))
 				return m.verdict(r, nil)
 			},
 		},
@@ -343,8 +343,8 @@ func attacks() []attack {
 				var again error
 				m.release(r, all, lies{chunk: func(index uint32, chunk []byte) []byte {
 					if index == 1 {
-						m.must(m.shuffler.PublishChunk(m.Context(), r.Epoch, r.Round, index, chunk))
-						again = m.shuffler.PublishChunk(m.Context(), r.Epoch, r.Round, index, flipped(chunk))
+						m.must(m.shuffler.Mixed.PublishChunk(m.Context(), r.Epoch, r.Round, index, chunk))
+						again = m.shuffler.Mixed.PublishChunk(m.Context(), r.Epoch, r.Round, index, flipped(chunk))
 					}
 					return chunk
 				}})
@@ -423,7 +423,7 @@ func attacks() []attack {
 			run: func(m *tier) string {
 				r := m.next()
 				m.people(r, size)
-				if _, err := m.shuffler.ReadManifest(m.Context(), r.Epoch, 0); !errors.Is(err, bus.ErrGone) {
+				if _, err := m.shuffler.Mixed.ReadManifest(m.Context(), r.Epoch, 0); !errors.Is(err, bus.ErrGone) {
 					return fmt.Sprintf("there is a manifest: %v", err)
 				}
 				select {

@@ -38,7 +38,7 @@ func (d *world) verdict(r *round) string {
 		return d.over(r) || d.dead() != ""
 	})
 	var c *wire.Counts
-	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindCounts},
+	d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindCounts},
 		func(s bus.Statement) error {
 			one, _, err := wire.Open[wire.Counts](s.Payload, d.AnalyzerParty())
 			if err == nil && one.Epoch == r.Epoch {
@@ -79,7 +79,7 @@ var numbers = regexp.MustCompile(`[0-9a-f]{16,}|[0-9]+`)
 func (d *world) refusals(r *round) string {
 	d.t.Helper()
 	var all []string
-	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindManifest},
+	d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindManifest},
 		func(s bus.Statement) error {
 			m, _, err := wire.Open[wire.Manifest](s.Payload, d.ShufflerParty())
 			if err == nil && m.Epoch == r.Epoch {
@@ -127,6 +127,6 @@ func TestAMaliciousBroker(t *testing.T) {
 		})
 	}
 	if !t.Failed() {
-		written(t, "malicious broker", slices.Concat(found...), long)
+		written(t, "broker.csv", slices.Concat(found...), long)
 	}
 }

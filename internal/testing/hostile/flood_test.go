@@ -96,8 +96,9 @@ func (d *world) requests(n int, by *seal.Identity, change func(i int, e *wire.En
 	var said outcomes
 	conn := d.ConnectHost()
 	d.must(parallel(n, func(i int) error {
-		e := &wire.EnrolRequest{Deployment: testbed.Deployment, Epoch: d.epoch, Announcement: r.digest[:],
-			Nonces: []uint32{seal.Nonce()}}
+		e := &wire.EnrolRequest{
+			Deployment: testbed.Deployment, Epoch: d.epoch, Announcement: r.digest[:], Nonces: []uint32{1},
+		}
 		change(i, e)
 		signed, _, err := wire.Sign(e, by)
 		if err != nil {
@@ -107,7 +108,7 @@ func (d *world) requests(n int, by *seal.Identity, change func(i int, e *wire.En
 		if err != nil {
 			return err
 		}
-		b, err := conn.Enrol(d.Context(), sealed.Sealed)
+		b, err := conn.Enrolment.Enrol(d.Context(), sealed.Sealed)
 		if err != nil {
 			return err
 		}
@@ -139,7 +140,7 @@ func floodGiantRequests(d *world, _ *round, n int) []string {
 	var said outcomes
 	conn := d.ConnectHost()
 	d.must(parallel(n, func(int) error {
-		b, err := conn.Enrol(d.Context(), junk)
+		b, err := conn.Enrolment.Enrol(d.Context(), junk)
 		if err != nil {
 			return err
 		}
@@ -183,7 +184,7 @@ func (d *world) reports(r *round, n int, host *seal.Identity, payload []byte) []
 	conn := d.ConnectHost()
 	envelope := d.Seal(wire.Report{Announcement: r.digest, Epoch: r.Epoch, Round: r.Round, Payload: payload}, host)
 	d.must(parallel(n, func(i int) error {
-		return conn.PublishReport(d.Context(), r.Epoch, r.Round, fmt.Sprintf("junk-%d", i), envelope)
+		return conn.Reports.PublishReport(d.Context(), r.Epoch, r.Round, fmt.Sprintf("junk-%d", i), envelope)
 	}))
 	return nil // the manifest has why
 }
@@ -193,7 +194,7 @@ func floodGiantReports(d *world, r *round, n int) []string {
 	conn := d.ConnectHost()
 	junk := make([]byte, 7<<20)
 	_ = parallel(n, func(i int) error {
-		err := conn.PublishReport(d.Context(), r.Epoch, r.Round, fmt.Sprintf("giant-%d", i), junk)
+		err := conn.Reports.PublishReport(d.Context(), r.Epoch, r.Round, fmt.Sprintf("giant-%d", i), junk)
 		if errors.Is(err, bus.ErrTooLarge) {
 			said.add("too large, by the broker")
 		} else {
@@ -208,7 +209,7 @@ func floodConnections(d *world, _ *round, n int) []string {
 	var said outcomes
 	d.must(parallel(n, func(int) error {
 		conn := d.ConnectHost()
-		_, err := conn.Announcements(d.Context())
+		_, err := conn.Announcements.ReadAnnouncements(d.Context())
 		if err == nil {
 			said.add("served")
 		}
@@ -223,13 +224,13 @@ func floodReaders(d *world, _ *round, n int) []string {
 	for range n {
 		conn, link := d.ConnectOver(bus.Randomizer)
 		d.running.Go(func() {
-			_ = conn.WatchAnnouncements(ctx, func(bus.Announcement) error { return nil })
+			_ = conn.Announcements.WatchAnnouncements(ctx, func(bus.Announcement) error { return nil })
 		})
 		link.Freeze()
 	}
 	thief := d.Connect(bus.Analyzer)
 	for epoch := range uint64(20) {
-		d.must(thief.PutAnnouncement(d.Context(), 1000+epoch, 0, make([]byte, 100<<10)))
+		d.must(thief.Announcements.PutAnnouncement(d.Context(), 1000+epoch, 0, make([]byte, 100<<10)))
 	}
 	return []string{"stored, and nobody waits for the readers"}
 }
@@ -239,7 +240,7 @@ func floodAudit(d *world, _ *round, n int) []string {
 		thief := d.Connect(role)
 		d.must(parallel(n/2, func(i int) error {
 			junk := append(make([]byte, 1000), fmt.Sprint(i)...)
-			return thief.AppendAudit(d.Context(), wire.KindManifest, junk)
+			return thief.Audit.AppendAudit(d.Context(), wire.KindManifest, junk)
 		}))
 	}
 	return []string{"stored, and without effect"}
@@ -336,7 +337,7 @@ func (f flood) run(d *world, n int) (row []string) {
 	var m *wire.Manifest
 	testbed.Eventually(d.t, "a manifest", func() bool {
 		of := bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindManifest}
-		d.must(d.auditor.ReadAudit(d.Context(), of, func(s bus.Statement) error {
+		d.must(d.auditor.Audit.ReadAudit(d.Context(), of, func(s bus.Statement) error {
 			one, _, err := wire.Open[wire.Manifest](s.Payload, d.ShufflerParty())
 			if err == nil && one.Epoch == r.Epoch && m == nil {
 				m = one
@@ -365,27 +366,19 @@ func (f flood) run(d *world, n int) (row []string) {
 	return []string{strings.Join(said, ", "), fmt.Sprintf("less than %d MiB", f.memory), honest}
 }
 
-// floodTable is the rows of the page's table of floods.
-func floodTable(rows [][]string) string {
-	text := "\n| sent, during a cohort | answered, or refused with | memory of all roles and the broker | the honest cohort |\n" +
-		"|---|---|---|---|\n"
-	for _, r := range rows {
-		text += floodRow(r)
-	}
-	return text + "\n"
-}
-
-func floodRow(r []string) string { return "| " + strings.Join(r, " | ") + " |\n" }
+// floodHeader names the columns of floods.csv.
+var floodHeader = []string{"sent during a cohort", "answered, or refused with", "memory of all roles and the broker",
+	"the honest cohort"}
 
 // Whatever is sent to a deployment, by strangers, by a host with a credential, by a thief of a role's credential at the
-// broker and by an app, is refused with a reason in bounded memory, and the cohort beside it is released whole. The table
-// of docs/threat-model.md is what this test finds.
+// broker and by an app, is refused with a reason in bounded memory, and the cohort beside it is released whole:
+// docs/attacks/floods.csv is what this test finds.
 func TestFloodsAreRefusedBesideAnHonestCohort(t *testing.T) {
 	long := os.Getenv("RIFFLE_LONG") != ""
 	d := newWorld(t, plan.Shuffle, false)
-	b, err := os.ReadFile(page)
+	file, err := os.ReadFile(folder + "floods.csv")
 	d.must(err)
-	var rows [][]string
+	rows := [][]string{floodHeader}
 	for _, f := range floods() {
 		n := f.few
 		if long {
@@ -395,18 +388,11 @@ func TestFloodsAreRefusedBesideAnHonestCohort(t *testing.T) {
 			continue
 		}
 		row := append([]string{fmt.Sprintf(f.what, f.many)}, f.run(d, n)...)
-		if rows = append(rows, row); !long && !strings.Contains(string(b), floodRow(row)) {
-			t.Errorf("docs/threat-model.md (floods) does not say %q", row)
+		if rows = append(rows, row); !long && !strings.Contains(string(file), hostile.Format([][]string{row})) {
+			t.Errorf("docs/attacks/floods.csv does not say %q", row)
 		}
 	}
-	if !long {
-		return
-	}
-	spliced, before, err := hostile.Splice(string(b), "floods", floodTable(rows))
-	d.must(err)
-	if *update {
-		d.must(os.WriteFile(page, []byte(spliced), 0o644))
-	} else if before != floodTable(rows) {
-		t.Errorf("docs/threat-model.md (floods) is not what this test finds:\n%s", floodTable(rows))
+	if long {
+		same(t, "floods.csv", hostile.Format(rows))
 	}
 }

@@ -77,9 +77,9 @@ func (s analyzerSide) ReadAudit(ctx context.Context, of bus.AuditFilter, handler
 	handler = s.l.visible(bus.Analyzer, handler)
 	f := s.l.now().forked
 	if f == nil || of.Role != bus.Analyzer {
-		return s.Conn.ReadAudit(ctx, of, handler)
+		return s.Broker.ReadAudit(ctx, of, handler)
 	}
-	if err := s.Conn.ReadAudit(ctx, of, f.beginning(handler)); err != nil {
+	if err := s.Broker.ReadAudit(ctx, of, f.beginning(handler)); err != nil {
 		return err
 	}
 	for _, one := range f.entriesAfter(of.After) {
@@ -98,9 +98,9 @@ func (s analyzerSide) SaidSince(
 	handler = s.l.visible(bus.Analyzer, handler)
 	f := s.l.now().forked
 	if f == nil || role != bus.Analyzer {
-		return s.Conn.SaidSince(ctx, role, from, handler)
+		return s.Broker.SaidSince(ctx, role, from, handler)
 	}
-	if err := s.Conn.SaidSince(ctx, role, from, f.beginning(handler)); err != nil {
+	if err := s.Broker.SaidSince(ctx, role, from, f.beginning(handler)); err != nil {
 		return err
 	}
 	for _, one := range f.entriesAfter(max(from, 1) - 1) {
@@ -125,19 +125,19 @@ func (s analyzerSide) AppendAuditAfter(ctx context.Context, kind string, payload
 	if f := s.l.now().forked; f != nil {
 		return f.append(kind, payload, last)
 	}
-	return s.Conn.AppendAuditAfter(ctx, kind, payload, last)
+	return s.Broker.AppendAuditAfter(ctx, kind, payload, last)
 }
 
-func (s analyzerSide) Announcements(ctx context.Context) ([]bus.Announcement, error) {
-	all, err := s.Conn.Announcements(ctx)
+func (s analyzerSide) ReadAnnouncements(ctx context.Context) ([]bus.Announcement, error) {
+	all, err := s.Broker.ReadAnnouncements(ctx)
 	if f := s.l.now().forked; f != nil {
 		all = f.of(all)
 	}
 	return all, err
 }
 
-func (s analyzerSide) AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error) {
-	all, err := s.Conn.AnnouncementsAt(ctx, epoch, round)
+func (s analyzerSide) ReadAnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error) {
+	all, err := s.Broker.ReadAnnouncementsAt(ctx, epoch, round)
 	if f := s.l.now().forked; f != nil {
 		all = slices.DeleteFunc(f.of(all), func(a bus.Announcement) bool { return a.Epoch != epoch || a.Round != round })
 	}
@@ -149,7 +149,7 @@ func (s analyzerSide) PutAnnouncement(ctx context.Context, epoch uint64, round u
 		f.announce(epoch, round, payload)
 		return nil
 	}
-	return s.Conn.PutAnnouncement(ctx, epoch, round, payload)
+	return s.Broker.PutAnnouncement(ctx, epoch, round, payload)
 }
 
 // forkedStreams are what an auditor sees to whom the broker shows the fork.
@@ -175,7 +175,7 @@ func (d *world) contradicted(
 	f *fork, witnessed func(audit.Source, bus.Role) (*witness.Seen, error),
 ) string {
 	d.t.Helper()
-	_, err := witnessed(d.shows(forkedStreams{d.auditor, f}), bus.Analyzer)
+	_, err := witnessed(d.shows(forkedStreams{audit.Over(d.auditor.Streams), f}), bus.Analyzer)
 	if !errors.Is(err, witness.ErrRefused) {
 		return fmt.Sprintf("**a witness who saw the log before says: %v**", err)
 	}
@@ -216,7 +216,7 @@ func forks() []trick {
 		d.verdict(r)
 		d.next()
 		seen := d.aWitness("first")
-		_, err := seen(d.shows(d.auditor), bus.Analyzer)
+		_, err := seen(d.shows(audit.Over(d.auditor.Streams)), bus.Analyzer)
 		d.must(err)
 		d.stopServers()
 		f := &fork{at: at, epoch: r.Epoch}
@@ -227,7 +227,7 @@ func forks() []trick {
 		})
 		var again, other int
 		real := map[string]bool{}
-		d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer}, func(s bus.Statement) error {
+		d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer}, func(s bus.Statement) error {
 			real[string(s.Payload)] = true
 			return nil
 		}))

@@ -78,7 +78,7 @@ func (d *world) answer(request []byte) *wire.EnrolReply {
 	var reply []byte
 	testbed.Eventually(d.t, "answered", func() bool {
 		var err error
-		if reply, err = conn.EnrolOnce(d.Context(), request); !errors.Is(err, bus.ErrNoShuffler) { // not started again yet
+		if reply, err = conn.Enrolment.EnrolOnce(d.Context(), request); !errors.Is(err, bus.ErrNoShuffler) { // not started again yet
 			d.must(err)
 		}
 		return err == nil
@@ -154,7 +154,7 @@ func keyReplays() []trick {
 				d.startHost()
 				conn := d.ConnectHost()
 				for i, e := range held {
-					d.must(conn.PublishReport(d.Context(), r.Epoch, r.Round, fmt.Sprintf("late-%d", i), e))
+					d.must(conn.Reports.PublishReport(d.Context(), r.Epoch, r.Round, fmt.Sprintf("late-%d", i), e))
 				}
 				why := outcome.Reason(wire.RefusalNoCredential.String())
 				testbed.Eventually(d.t, "the late ones judged", func() bool {
@@ -218,7 +218,7 @@ func keyReplays() []trick {
 // keySet is the shuffler's own at the broker.
 func (d *world) keySet() []byte {
 	d.t.Helper()
-	set, err := d.auditor.Keys(d.Context(), bus.Shuffler)
+	set, err := d.auditor.Keys.ReadKeys(d.Context(), bus.Shuffler)
 	d.must(err)
 	return set
 }

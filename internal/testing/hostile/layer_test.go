@@ -7,7 +7,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 )
 
@@ -87,12 +90,12 @@ func (s *arrived) reports(epoch uint64) [][]byte {
 }
 
 type hostSide struct {
-	*bus.Conn
+	randomizer.Broker
 	l *layer
 }
 
 func (s hostSide) WatchAnnouncements(ctx context.Context, handler func(bus.Announcement) error) error {
-	return s.Conn.WatchAnnouncements(ctx, func(a bus.Announcement) error {
+	return s.Broker.WatchAnnouncements(ctx, func(a bus.Announcement) error {
 		if f := s.l.now().announcement; f != nil {
 			return f(a, handler)
 		}
@@ -100,8 +103,8 @@ func (s hostSide) WatchAnnouncements(ctx context.Context, handler func(bus.Annou
 	})
 }
 
-func (s hostSide) Announcements(ctx context.Context) ([]bus.Announcement, error) {
-	all, err := s.Conn.Announcements(ctx)
+func (s hostSide) ReadAnnouncements(ctx context.Context) ([]bus.Announcement, error) {
+	all, err := s.Broker.ReadAnnouncements(ctx)
 	f := s.l.now().announcement
 	if f == nil || err != nil {
 		return all, err
@@ -116,7 +119,7 @@ func (s hostSide) Announcements(ctx context.Context) ([]bus.Announcement, error)
 }
 
 func (s hostSide) WatchKeys(ctx context.Context, handler func(bus.Role, []byte) error) error {
-	return s.Conn.WatchKeys(ctx, func(role bus.Role, payload []byte) error {
+	return s.Broker.WatchKeys(ctx, func(role bus.Role, payload []byte) error {
 		if f := s.l.now().keys; f != nil && role == bus.Shuffler {
 			return f(payload, func(b []byte) error { return handler(role, b) })
 		}
@@ -124,8 +127,8 @@ func (s hostSide) WatchKeys(ctx context.Context, handler func(bus.Role, []byte) 
 	})
 }
 
-func (s hostSide) Keys(ctx context.Context, role bus.Role) ([]byte, error) {
-	payload, err := s.Conn.Keys(ctx, role)
+func (s hostSide) ReadKeys(ctx context.Context, role bus.Role) ([]byte, error) {
+	payload, err := s.Broker.ReadKeys(ctx, role)
 	if f := s.l.now().latest; f != nil && err == nil && role == bus.Shuffler {
 		payload = f(payload)
 	}
@@ -134,9 +137,9 @@ func (s hostSide) Keys(ctx context.Context, role bus.Role) ([]byte, error) {
 
 func (s hostSide) EnrolOnce(ctx context.Context, request []byte) ([]byte, error) {
 	if f := s.l.now().enrol; f != nil {
-		return f(ctx, request, s.Conn.EnrolOnce)
+		return f(ctx, request, s.Broker.EnrolOnce)
 	}
-	return s.Conn.EnrolOnce(ctx, request)
+	return s.Broker.EnrolOnce(ctx, request)
 }
 
 func (s hostSide) PublishReport(ctx context.Context, epoch uint64, round uint32, id string, envelope []byte) error {
@@ -146,7 +149,7 @@ func (s hostSide) PublishReport(ctx context.Context, epoch uint64, round uint32,
 		if copies++; copies > 1 {
 			name = fmt.Sprintf("%s-%d", id, copies) // the broker stores each name once
 		}
-		err := s.Conn.PublishReport(ctx, epoch, round, name, envelope)
+		err := s.Broker.PublishReport(ctx, epoch, round, name, envelope)
 		if err == nil {
 			s.l.keep(epoch, envelope)
 		}
@@ -159,12 +162,12 @@ func (s hostSide) PublishReport(ctx context.Context, epoch uint64, round uint32,
 }
 
 type shufflerSide struct {
-	*bus.Conn
+	shuffler.Broker
 	l *layer
 }
 
 func (s shufflerSide) WatchAnnouncements(ctx context.Context, handler func(bus.Announcement) error) error {
-	return s.Conn.WatchAnnouncements(ctx, func(a bus.Announcement) error {
+	return s.Broker.WatchAnnouncements(ctx, func(a bus.Announcement) error {
 		if f := s.l.now().opened; f != nil {
 			return f(a, handler)
 		}
@@ -172,8 +175,8 @@ func (s shufflerSide) WatchAnnouncements(ctx context.Context, handler func(bus.A
 	})
 }
 
-func (s shufflerSide) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
-	return s.Conn.Reports(ctx, func(d *bus.Delivery) {
+func (s shufflerSide) ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error {
+	return s.Broker.ReceiveReports(ctx, func(d *bus.Delivery) {
 		if f := s.l.now().deliver; f != nil {
 			f(d, handler)
 			return
@@ -183,7 +186,7 @@ func (s shufflerSide) Reports(ctx context.Context, handler func(*bus.Delivery)) 
 }
 
 func (s shufflerSide) ReadPrepared(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error) {
-	answer, err := s.Conn.ReadPrepared(ctx, epoch, round, index)
+	answer, err := s.Broker.ReadPrepared(ctx, epoch, round, index)
 	if f := s.l.now().prepared; f != nil && err == nil {
 		answer = f(index, answer)
 	}
@@ -191,7 +194,7 @@ func (s shufflerSide) ReadPrepared(ctx context.Context, epoch uint64, round, ind
 }
 
 func (s shufflerSide) PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
-	publish := func(b []byte) error { return s.Conn.PublishChunk(ctx, epoch, round, index, b) }
+	publish := func(b []byte) error { return s.Broker.PublishChunk(ctx, epoch, round, index, b) }
 	if f := s.l.now().chunk; f != nil {
 		return f(index, payload, publish)
 	}
@@ -199,12 +202,12 @@ func (s shufflerSide) PublishChunk(ctx context.Context, epoch uint64, round, ind
 }
 
 type analyzerSide struct {
-	*bus.Conn
+	analyzer.Broker
 	l *layer
 }
 
-func (s analyzerSide) Mixed(ctx context.Context, handler func(*bus.Mixed)) error {
-	return s.Conn.Mixed(ctx, func(m *bus.Mixed) {
+func (s analyzerSide) ReceiveMixed(ctx context.Context, handler func(*bus.Mixed)) error {
+	return s.Broker.ReceiveMixed(ctx, func(m *bus.Mixed) {
 		if f := s.l.now().mixed; f != nil {
 			f(m, handler)
 			return
@@ -214,7 +217,7 @@ func (s analyzerSide) Mixed(ctx context.Context, handler func(*bus.Mixed)) error
 }
 
 func (s analyzerSide) ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error) {
-	payload, err := s.Conn.ReadManifest(ctx, epoch, round)
+	payload, err := s.Broker.ReadManifest(ctx, epoch, round)
 	if f := s.l.now().manifest; f != nil {
 		return f(payload, err)
 	}
@@ -222,7 +225,7 @@ func (s analyzerSide) ReadManifest(ctx context.Context, epoch uint64, round uint
 }
 
 func (s analyzerSide) Audited(ctx context.Context, role bus.Role, kind string, payload []byte) (bool, error) {
-	logged, err := s.Conn.Audited(ctx, role, kind, payload)
+	logged, err := s.Broker.Audited(ctx, role, kind, payload)
 	if f := s.l.now().audited; f != nil && err == nil {
 		logged = f(logged)
 	}
@@ -230,7 +233,7 @@ func (s analyzerSide) Audited(ctx context.Context, role bus.Role, kind string, p
 }
 
 func (s shufflerSide) SaidSince(ctx context.Context, role bus.Role, from uint64, f func(bus.Statement) error) error {
-	return s.Conn.SaidSince(ctx, role, from, s.l.visible(bus.Shuffler, f))
+	return s.Broker.SaidSince(ctx, role, from, s.l.visible(bus.Shuffler, f))
 }
 
 // visible is a handler that gets what the broker shows to a role.

@@ -69,7 +69,7 @@ func (d *world) check(source audit.Source, views ...audit.View) (releases int, b
 // newest is the place of the newest entry of the audit log.
 func (d *world) newest() (at uint64) {
 	d.t.Helper()
-	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{}, func(s bus.Statement) error {
+	d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{}, func(s bus.Statement) error {
 		at = s.Sequence
 		return nil
 	}))
@@ -97,7 +97,7 @@ func (d *world) twoStates() (older, newer *audit.Live, between uint64) {
 	d.decide(size)
 	d.report(r)
 	d.verdict(r)
-	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindManifest},
+	d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindManifest},
 		func(s bus.Statement) error {
 			if s.Sequence <= at {
 				between = s.Sequence
@@ -105,7 +105,7 @@ func (d *world) twoStates() (older, newer *audit.Live, between uint64) {
 			return nil
 		}))
 	d.in(r.Epoch + 1)
-	return d.shows(setBack{Streams: d.auditor, upTo: at}), d.shows(d.auditor), between
+	return d.shows(setBack{Streams: audit.Over(d.auditor.Streams), upTo: at}), d.shows(audit.Over(d.auditor.Streams)), between
 }
 
 // logReplays are what a malicious broker does with older states of what is signed and public, and with two views of it,
@@ -280,7 +280,7 @@ func logReplays() []trick {
 		}},
 		{name: "audit log: shows an auditor and a witness all but one entry", always: true, run: func(d *world) string {
 			_, _, entry := d.twoStates()
-			less := d.shows(setBack{Streams: d.auditor, without: entry})
+			less := d.shows(setBack{Streams: audit.Over(d.auditor.Streams), without: entry})
 			_, found := d.check(less)
 			_, err := d.aWitness("first")(less, bus.Shuffler)
 			if found == "" || !errors.Is(err, witness.ErrRefused) {

@@ -193,6 +193,6 @@ func TestAMaliciousShufflerInOtherDeployments(t *testing.T) {
 		found = append(found, play(t, group.attacks, long, "TestAMaliciousShufflerInOtherDeployments", group.change)...)
 	}
 	if !t.Failed() {
-		written(t, "malicious shuffler in other deployments", found, long)
+		written(t, "shuffler-deployments.csv", found, long)
 	}
 }

@@ -19,7 +19,7 @@ func panelReplays() []trick {
 		return func(d *world) string {
 			d.panel()
 			var old []byte
-			d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: of, Kind: kind}, func(s bus.Statement) error {
+			d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Role: of, Kind: kind}, func(s bus.Statement) error {
 				old = s.Payload
 				return nil
 			}))
@@ -27,7 +27,7 @@ func panelReplays() []trick {
 			var shown atomic.Int32
 			var mu sync.Mutex
 			known := map[uint64]bool{} // entries of epochs before
-			d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{}, func(s bus.Statement) error {
+			d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{}, func(s bus.Statement) error {
 				known[s.Sequence] = true
 				return nil
 			}))
@@ -87,7 +87,7 @@ func (d *world) panel() *round {
 // drawnFrom is the pool that the analyzer's draws of an epoch name, the last one where there are several.
 func (d *world) drawnFrom(r *round) (pool []byte, draws int) {
 	d.t.Helper()
-	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindDraw},
+	d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindDraw},
 		func(s bus.Statement) error {
 			one, _, err := wire.Open[wire.Draw](s.Payload, d.AnalyzerParty())
 			if err == nil && one.Epoch == r.Epoch {
@@ -101,7 +101,7 @@ func (d *world) drawnFrom(r *round) (pool []byte, draws int) {
 // poolOf names the shuffler's pool of an epoch.
 func (d *world) poolOf(r *round) (digest []byte) {
 	d.t.Helper()
-	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindPool},
+	d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindPool},
 		func(s bus.Statement) error {
 			one, of, err := wire.Open[wire.Pool](s.Payload, d.ShufflerParty())
 			if err == nil && one.Epoch == r.Epoch {

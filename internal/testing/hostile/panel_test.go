@@ -42,7 +42,7 @@ func (m *tier) drawn(r *round) (pool [32]byte, seed panel.Seed) {
 	m.t.Helper()
 	testbed.Eventually(m.t, fmt.Sprintf("drawn: epoch %d", r.Epoch), func() bool {
 		found := false
-		m.must(m.auditor.ReadAudit(m.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindDraw},
+		m.must(m.auditor.Audit.ReadAudit(m.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindDraw},
 			func(s bus.Statement) error {
 				d, _, err := wire.Open[wire.Draw](s.Payload, m.AnalyzerParty())
 				if err == nil && d.Epoch == r.Epoch {
@@ -242,7 +242,7 @@ func panelAttacks() []attack {
 					}
 					b, _ := m.Sign(signed, m.Shuffler)
 					m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, b))
-					m.must(m.shuffler.PublishManifest(m.Context(), r.Epoch, 0, b))
+					m.must(m.shuffler.Mixed.PublishManifest(m.Context(), r.Epoch, 0, b))
 					return m.verdict(r, nil)
 				}
 				all := m.people(r, size)

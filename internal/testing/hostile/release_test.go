@@ -68,7 +68,7 @@ func (m *tier) release(r *round, reports []person, l lies) *sent {
 		m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, out.signed))
 	}
 	if !l.unsent {
-		m.must(m.shuffler.PublishManifest(m.Context(), r.Epoch, r.Round, out.signed))
+		m.must(m.shuffler.Mixed.PublishManifest(m.Context(), r.Epoch, r.Round, out.signed))
 	}
 	return out
 }
@@ -120,7 +120,7 @@ func (m *tier) permute(r *round, reports []person, out *sent, l lies) {
 		if l.chunk != nil {
 			chunk = l.chunk(index, chunk)
 		}
-		m.must(m.shuffler.PublishChunk(m.Context(), r.Epoch, r.Round, index, chunk))
+		m.must(m.shuffler.Mixed.PublishChunk(m.Context(), r.Epoch, r.Round, index, chunk))
 	}
 	all, root := wire.ChunksDigest(each), transparency.SortedRoot(digests)
 	out.manifest.Messages, out.manifest.Chunks = uint64(len(messages)), uint32(len(each))
@@ -129,7 +129,9 @@ func (m *tier) permute(r *round, reports []person, out *sent, l lies) {
 
 // exchanging is the broker of a shuffler that sends other chunks than it should.
 type exchanging struct {
-	*bus.Conn
+	*bus.MixedStream
+	*bus.PreparedStream
+	*bus.AuditStream
 	m   *tier
 	out *sent
 	l   lies
@@ -140,7 +142,7 @@ func (e exchanging) PublishChunk(ctx context.Context, epoch uint64, round, index
 	if e.l.chunk != nil {
 		payload = e.l.chunk(index, payload)
 	}
-	return e.Conn.PublishChunk(ctx, epoch, round, index, payload)
+	return e.MixedStream.PublishChunk(ctx, epoch, round, index, payload)
 }
 
 func (e exchanging) AppendAudit(ctx context.Context, kind string, signed []byte) error {
@@ -193,7 +195,7 @@ var errShifted = errors.New("begin again")
 func (m *tier) exchange(r *round, reports []person, out *sent, l lies) (released bool) {
 	m.t.Helper()
 	mix := &mixing.Mixing{
-		Deployment: testbed.Deployment, Broker: exchanging{m.shuffler, m, out, l}, Disk: m.disk, Source: entropy.New(),
+		Deployment: testbed.Deployment, Broker: exchanging{m.shuffler.Mixed, m.shuffler.Prepared, m.shuffler.Audit, m, out, l}, Disk: m.disk, Source: entropy.New(),
 		Identity: m.Shuffler, Analyzer: m.Analyzer.Public(), Log: testbed.Log(),
 		Reports: func(_ context.Context, _ *channel.Release, of channel.Member) (*wire.Report, error) {
 			return &wire.Report{Slot: of.Slot, Payload: bytes.Clone(reports[of.Slot].payload)}, nil

@@ -109,7 +109,7 @@ func newTier(t *testing.T, c plan.Channel, change ...func(*analyzer.Config)) *ti
 	config := analyzer.Config{
 		Deployment: testbed.Deployment, Identity: m.Analyzer, Keys: []*seal.HPKEKey{m.AnalyzerKey},
 		Shuffler: m.Shuffler.Public(), Registrar: m.Registrar.Public(), Disk: channel.Folder(t.TempDir()),
-		Learner: learner, Terms: terms(c), Timing: testbed.Timing(), Bus: m.Connect(bus.Analyzer),
+		Learner: learner, Terms: terms(c), Timing: testbed.Timing(), Bus: analyzer.Over(m.Connect(bus.Analyzer).Streams),
 		Log: zerolog.New(m.said), Messages: m.account,
 		Notice: func(condition string, err error) {
 			m.mu.Lock()
@@ -125,7 +125,7 @@ func newTier(t *testing.T, c plan.Channel, change ...func(*analyzer.Config)) *ti
 	m.analyzer, err = analyzer.New(config)
 	m.must(err)
 	m.log, err = translog.Open(m.Context(), translog.Config{
-		Deployment: testbed.Deployment, Role: bus.Shuffler, Identity: m.Shuffler, Broker: m.shuffler, Log: testbed.Log(),
+		Deployment: testbed.Deployment, Role: bus.Shuffler, Identity: m.Shuffler, Broker: m.shuffler.Audit, Log: testbed.Log(),
 	})
 	m.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -188,7 +188,7 @@ func (m *tier) announced(epoch uint64, number uint32) *round {
 			m.t.Fatalf("the analyzer ended: %v", m.failed)
 		default:
 		}
-		all, err := m.auditor.AnnouncementsAt(m.Context(), epoch, number)
+		all, err := m.auditor.Announcements.ReadAnnouncementsAt(m.Context(), epoch, number)
 		m.must(err)
 		for _, stored := range all {
 			if a, digest, err := wire.OpenAnnouncement(stored.Payload, epoch, number, m.AnalyzerParty()); err == nil {
@@ -293,7 +293,7 @@ func (m *tier) counts(r *round) *wire.Counts {
 		})
 	})
 	var c *wire.Counts
-	m.must(m.auditor.ReadAudit(m.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindCounts},
+	m.must(m.auditor.Audit.ReadAudit(m.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindCounts},
 		func(s bus.Statement) error {
 			one, _, err := wire.Open[wire.Counts](s.Payload, m.AnalyzerParty())
 			if err == nil && one.Epoch == r.Epoch && one.Round == r.Round {
@@ -379,7 +379,7 @@ func apart(c *wire.Counts, sums [][]uint64) string {
 func (m *tier) audited() (breaches map[string][]string) {
 	m.t.Helper()
 	bundle := bundleOf(m.Bed)
-	live, err := audit.NewLive(m.Context(), m.auditor, bundle)
+	live, err := audit.NewLive(m.Context(), audit.Over(m.auditor.Streams), bundle)
 	m.must(err)
 	report, err := audit.Check(m.Context(), live, audit.Options{Trust: bundle})
 	m.must(err)

@@ -53,7 +53,7 @@ func tricks() []trick {
 			d.report(r)
 			d.verdict(r)
 			testbed.Eventually(d.t, "announced", func() bool {
-				all, err := d.auditor.Announcements(d.Context())
+				all, err := d.auditor.Announcements.ReadAnnouncements(d.Context())
 				d.must(err)
 				return len(all) > int(r.Epoch)
 			})
@@ -166,7 +166,7 @@ func tricks() []trick {
 			d.decide(size) // so the shuffler is in the epoch
 			mu.Lock()
 			defer mu.Unlock()
-			reply, err := d.Connect(bus.Randomizer).EnrolOnce(d.Context(), old)
+			reply, err := d.Connect(bus.Randomizer).Enrolment.EnrolOnce(d.Context(), old)
 			d.must(err)
 			opener, err := seal.NewRequestOpener(testbed.Deployment, d.ShufflerKey)
 			d.must(err)
@@ -245,7 +245,7 @@ func tricks() []trick {
 			before := testbed.Refused(d.accounts["received"], copies)
 			for i, e := range waiting {
 				for n := range 2 {
-					d.must(conn.PublishReport(d.Context(), r.Epoch, r.Round, fmt.Sprintf("copy-%d", n), e))
+					d.must(conn.Reports.PublishReport(d.Context(), r.Epoch, r.Round, fmt.Sprintf("copy-%d", n), e))
 				}
 				d.l.keep(r.Epoch, e)
 				if i == len(waiting)-2 { // the last report ends the epoch, and a copy that comes later is refused as late
@@ -383,7 +383,7 @@ func tricks() []trick {
 			for _, role := range []bus.Role{bus.Shuffler, bus.Analyzer} {
 				thief := d.Connect(role)
 				for i := range 100 {
-					d.must(thief.AppendAudit(d.Context(), wire.KindManifest, []byte(fmt.Sprintf("junk %d", i))))
+					d.must(thief.Audit.AppendAudit(d.Context(), wire.KindManifest, []byte(fmt.Sprintf("junk %d", i))))
 				}
 			}
 			r := d.cohort()

@@ -112,7 +112,7 @@ func newWorld(t *testing.T, c plan.Channel, panels bool) *world {
 	d.mixes = shuffler.Config{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Registrar: d.Registrar.Public(),
 		Identity: d.Shuffler, Keys: d.opening, MinCohort: 4, StateDir: t.TempDir(), Source: entropy.New(),
-		Bus: shufflerSide{d.Connect(bus.Shuffler), d.l}, Log: zerolog.New(d.told), Clock: d.clock,
+		Bus: shufflerSide{shuffler.Over(d.Connect(bus.Shuffler).Streams), d.l}, Log: zerolog.New(d.told), Clock: d.clock,
 		Enrolments: testbed.Account(t, "enrolment", nil, shuffler.Reasons()), Notice: notice(bus.Shuffler),
 	}
 	learner := testbed.Learner(glm.Practical, size)
@@ -122,7 +122,7 @@ func newWorld(t *testing.T, c plan.Channel, panels bool) *world {
 	d.counts = analyzer.Config{
 		Deployment: testbed.Deployment, Identity: d.Analyzer, Keys: []*seal.HPKEKey{d.AnalyzerKey},
 		Shuffler: d.Shuffler.Public(), Registrar: d.Registrar.Public(), Disk: channel.Folder(t.TempDir()),
-		Learner: learner, Terms: terms(c), Timing: timing, Bus: analyzerSide{d.Connect(bus.Analyzer), d.l},
+		Learner: learner, Terms: terms(c), Timing: timing, Bus: analyzerSide{analyzer.Over(d.Connect(bus.Analyzer).Streams), d.l},
 		Log: zerolog.New(d.said), Messages: testbed.Account(t, "message", nil, analyzer.Reasons()),
 		Notice: notice(bus.Analyzer),
 	}
@@ -174,7 +174,7 @@ func (d *world) start(p *party, conn *bus.Conn) {
 	h, err := randomizer.New(randomizer.Config{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: p.identity,
 		Credential: p.signed, Devices: 10_000, Order: p.order, StateDir: p.hostDir,
-		Source: func() protocol.Source { return entropy.New() }, Bus: hostSide{conn, p.l},
+		Source: func() protocol.Source { return entropy.New() }, Bus: hostSide{randomizer.Over(conn.Streams), p.l},
 		Limits: device.Limits{
 			Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000,
 			Records: records,
@@ -258,7 +258,7 @@ func (d *world) in(epoch uint64) *round {
 // announced reads what the analyzer announced.
 func (d *world) announced(epoch uint64) *round {
 	d.t.Helper()
-	all, err := d.auditor.AnnouncementsAt(d.Context(), epoch, 0)
+	all, err := d.auditor.Announcements.ReadAnnouncementsAt(d.Context(), epoch, 0)
 	d.must(err)
 	for _, stored := range all {
 		if a, digest, err := wire.OpenAnnouncement(stored.Payload, epoch, 0, d.AnalyzerParty()); err == nil {

@@ -27,7 +27,7 @@ func (w *World) audit() {
 	}
 	done := make(chan found, 1)
 	go func() {
-		report, err := w.audited(ctx, conn)
+		report, err := w.audited(ctx, audit.Over(conn.Streams))
 		done <- found{report, err}
 	}()
 	for range int(recovery / time.Second) {

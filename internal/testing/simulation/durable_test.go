@@ -18,9 +18,9 @@ import (
 
 // What a role says rests on what its disk has: the oracle compares the two at the moment in which it is said.
 
-// Reports implements shuffler.Broker, and sees each acknowledgement.
-func (b shufflerBroker) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
-	return b.Conn.Reports(ctx, func(d *bus.Delivery) { handler(bus.NewDelivery(*d, settler{d, b.i})) })
+// ReceiveReports implements shuffler.Broker, and sees each acknowledgement.
+func (b shufflerBroker) ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error {
+	return b.Broker.ReceiveReports(ctx, func(d *bus.Delivery) { handler(bus.NewDelivery(*d, settler{d, b.i})) })
 }
 
 // settler is a delivery whose acknowledgement the oracle sees.
@@ -45,7 +45,7 @@ func (settler) InProgress() error { return nil } // the shuffler does not use it
 func (b shufflerBroker) ServeEnrol(
 	ctx context.Context, workers int, handler func(context.Context, []byte) ([]byte, error),
 ) error {
-	return b.Conn.ServeEnrol(ctx, workers, func(ctx context.Context, request []byte) ([]byte, error) {
+	return b.Broker.ServeEnrol(ctx, workers, func(ctx context.Context, request []byte) ([]byte, error) {
 		reply, err := handler(ctx, request)
 		if err == nil {
 			b.i.w.oracle.replied(b.i, request, reply)
@@ -213,7 +213,7 @@ func (o *oracle) replied(i *incarnation, request, sealed []byte) {
 // EnrolOnce implements randomizer.Broker, and sees each request.
 func (b hostBroker) EnrolOnce(ctx context.Context, request []byte) ([]byte, error) {
 	b.i.w.oracle.asked(b.i, request)
-	return b.Conn.EnrolOnce(ctx, request)
+	return b.Broker.EnrolOnce(ctx, request)
 }
 
 // openRequest opens a sealed request for enrolment with any of the shuffler's keys.

@@ -12,7 +12,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/shuffler"
-	"github.com/riffle-dp/riffle/internal/testing/standin"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -46,7 +45,7 @@ func (w *World) buildShuffler(i *incarnation, log zerolog.Logger) (func(context.
 		Deployment: testbed.Deployment, Analyzer: w.keys.analyzer.Public(), Registrar: w.keys.registrar.Public(),
 		Identity: w.keys.shuffler, Keys: w.keys.reports, MinCohort: least, StateDir: w.scratch, Compact: compactAfter,
 		Journal: newLedger(i, journalFile), LogJournal: newLedger(i, "log"), Disk: folder{i}, Source: w.source(i), Memory: 1,
-		Clock: i.p.clock, Bus: shufflerBroker{i.conn, i}, Log: log, Notice: i.notice,
+		Clock: i.p.clock, Bus: shufflerBroker{shuffler.Over(i.conn.Streams), i}, Log: log, Notice: i.notice,
 		Reports:    i.account("report", held((*shuffler.Shuffler).Held), shuffler.Reasons()),
 		Enrolments: i.account("enrolment", nil, shuffler.Reasons()),
 		Messages:   i.account("message", held((*shuffler.Shuffler).HeldMessages), shuffler.Reasons()),
@@ -62,7 +61,7 @@ func (w *World) buildAnalyzer(i *incarnation, log zerolog.Logger) (func(context.
 	z, err := analyzer.New(analyzer.Config{
 		Deployment: testbed.Deployment, Identity: w.keys.analyzer, Keys: w.keys.messages,
 		Shuffler: w.keys.shuffler.Public(), Registrar: w.keys.registrar.Public(), Learner: w.learner(), Terms: w.terms(),
-		Timing: w.timing(), Bus: analyzerBroker{i.conn, i}, LogJournal: newLedger(i, "log"), Disk: folder{i},
+		Timing: w.timing(), Bus: analyzerBroker{analyzer.Over(i.conn.Streams), i}, LogJournal: newLedger(i, "log"), Disk: folder{i},
 		Memory: 4 << 20, Scratch: w.scratch, Source: w.source(i), Clock: i.p.clock, Log: log, Notice: i.notice,
 		Messages: i.account("message", nil, analyzer.Reasons()),
 	})
@@ -94,7 +93,7 @@ func (w *World) buildHost(i *incarnation, log zerolog.Logger) (func(context.Cont
 			Trust: plan.Channels(), Epsilon: epsilon, Delta: delta, MinCohort: least, MaxReleases: 8, MaxNorm: 10,
 			MaxMessages: 1000, Records: w.records(),
 		},
-		Source: func() protocol.Source { return w.source(i) }, Bus: hostBroker{i.conn, i}, Clock: i.p.clock, Log: log,
+		Source: func() protocol.Source { return w.source(i) }, Bus: hostBroker{randomizer.Over(i.conn.Streams), i}, Clock: i.p.clock, Log: log,
 		Reports:    i.account("report", pending, randomizer.Reasons()),
 		Enrolments: i.account("enrolment", asking, randomizer.EnrolmentReasons()),
 	})
@@ -117,13 +116,13 @@ func (w *World) source(i *incarnation) protocol.Source {
 
 // shufflerBroker shows the oracle what leaves the shuffler.
 type shufflerBroker struct {
-	*standin.Conn
+	shuffler.Broker
 	i *incarnation
 }
 
 func (b shufflerBroker) PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
 	b.i.w.oracle.chunk(b.i, epoch, round, index, payload)
-	err := b.Conn.PublishChunk(ctx, epoch, round, index, payload)
+	err := b.Broker.PublishChunk(ctx, epoch, round, index, payload)
 	if other := new(bus.ExistsError); errors.As(err, &other) {
 		b.i.w.oracle.taken(epoch, round, index, other.Stored)
 	}
@@ -132,12 +131,12 @@ func (b shufflerBroker) PublishChunk(ctx context.Context, epoch uint64, round, i
 
 func (b shufflerBroker) PurgeReports(ctx context.Context, upTo uint64) error {
 	b.i.w.oracle.forgotten(b.i, upTo)
-	return b.Conn.PurgeReports(ctx, upTo)
+	return b.Broker.PurgeReports(ctx, upTo)
 }
 
 func (b shufflerBroker) PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error {
 	b.i.w.oracle.manifest(b.i, payload, true)
-	return b.Conn.PublishManifest(ctx, epoch, round, payload)
+	return b.Broker.PublishManifest(ctx, epoch, round, payload)
 }
 
 func (b shufflerBroker) AppendAuditAfter(
@@ -146,18 +145,18 @@ func (b shufflerBroker) AppendAuditAfter(
 	if kind == wire.KindManifest {
 		b.i.w.oracle.manifest(b.i, payload, false)
 	}
-	return b.Conn.AppendAuditAfter(ctx, kind, payload, last)
+	return b.Broker.AppendAuditAfter(ctx, kind, payload, last)
 }
 
 // analyzerBroker shows the oracle what leaves the analyzer.
 type analyzerBroker struct {
-	*standin.Conn
+	analyzer.Broker
 	i *incarnation
 }
 
 func (b analyzerBroker) PutAnnouncement(ctx context.Context, epoch uint64, round uint32, payload []byte) error {
 	b.i.w.oracle.announcement(b.i, payload)
-	return b.Conn.PutAnnouncement(ctx, epoch, round, payload)
+	return b.Broker.PutAnnouncement(ctx, epoch, round, payload)
 }
 
 func (b analyzerBroker) AppendAuditAfter(
@@ -166,16 +165,16 @@ func (b analyzerBroker) AppendAuditAfter(
 	if kind == wire.KindCounts {
 		b.i.w.oracle.counts(b.i, payload)
 	}
-	return b.Conn.AppendAuditAfter(ctx, kind, payload, last)
+	return b.Broker.AppendAuditAfter(ctx, kind, payload, last)
 }
 
 // hostBroker shows the oracle what leaves a host.
 type hostBroker struct {
-	*standin.Conn
+	randomizer.Broker
 	i *incarnation
 }
 
 func (b hostBroker) PublishReport(ctx context.Context, epoch uint64, round uint32, id string, envelope []byte) error {
 	b.i.w.oracle.report(b.i, epoch, round, envelope)
-	return b.Conn.PublishReport(ctx, epoch, round, id, envelope)
+	return b.Broker.PublishReport(ctx, epoch, round, id, envelope)
 }

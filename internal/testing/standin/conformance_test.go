@@ -11,13 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/analyzer"
-	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/channel/shares"
-	"github.com/riffle-dp/riffle/internal/randomizer"
-	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/testing/parallel"
 	"github.com/riffle-dp/riffle/internal/testing/standin"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
@@ -29,35 +24,33 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A connection to the stand-in is what each role needs of its broker.
-var (
-	_ randomizer.Broker     = (*standin.Conn)(nil)
-	_ shuffler.Broker       = (*standin.Conn)(nil)
-	_ shuffler.WorkerBroker = (*standin.Conn)(nil)
-	_ analyzer.Broker       = (*standin.Conn)(nil)
-	_ audit.Streams         = (*standin.Conn)(nil)
-	_ shares.MixingBroker   = (*standin.Conn)(nil)
-	_ shares.CountingBroker = (*standin.Conn)(nil)
-	_ client                = (*standin.Conn)(nil)
-	_ client                = (*bus.Conn)(nil)
-)
-
-// client is what the suite asks of either broker.
-type client interface {
-	shuffler.Broker
-	shuffler.WorkerBroker
-	analyzer.Broker
-	audit.Streams
-	randomizer.Broker
-	AppendAudit(ctx context.Context, kind string, payload []byte) error
-	Enrol(ctx context.Context, request []byte) (reply []byte, err error)
-	PublishTask(ctx context.Context, payload []byte) error
-	PurgeTasks(ctx context.Context) error
-	Tasks(ctx context.Context, parallel int, handler func(*bus.Task)) error
-	AskLead(ctx context.Context, payload []byte) (reply []byte, err error)
-	ServeLead(ctx context.Context, parallel int, handler func(context.Context, []byte) []byte) error
-	Close()
+// client has all that the suite asks of either broker.
+type client struct {
+	*bus.AnnouncementStream
+	*bus.KeyStream
+	*bus.Enrolment
+	*bus.ReportStream
+	*bus.MixedStream
+	*bus.PreparedStream
+	*bus.RetainedStream
+	*bus.SegmentStream
+	*bus.TaskStream
+	*bus.Lead
+	*bus.AuditStream
+	Traffic func() bus.Traffic
+	Close   func()
 }
+
+func over(s bus.Streams, end func()) client {
+	return client{s.Announcements, s.Keys, s.Enrolment, s.Reports, s.Mixed, s.Prepared, s.Retained, s.Segments, s.Tasks,
+		s.Lead, s.Audit, s.Traffic, end}
+}
+
+// server is a client of the real server.
+func server(c *bus.Conn) client { return over(c.Streams, c.Close) }
+
+// memory is a client of the stand-in.
+func memory(c *standin.Conn) client { return over(c.Streams, c.Close) }
 
 // rig is one of the two brokers under test.
 type rig struct {
@@ -78,8 +71,8 @@ func conforms(t *testing.T, f func(*rig), change ...func(*bus.ProvisionOptions))
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
 		bed := testbed.New(t, func(_ *broker.Options, p *bus.ProvisionOptions) { *p = limits })
-		f(&rig{T: t, connect: func(r bus.Role) client { return bed.Connect(r) },
-			another: func() client { return bed.ConnectHost() }, restart: func() { bed.Backup() }})
+		f(&rig{T: t, connect: func(r bus.Role) client { return server(bed.Connect(r)) },
+			another: func() client { return server(bed.ConnectHost()) }, restart: func() { bed.Backup() }})
 	})
 	t.Run("standin", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -87,7 +80,7 @@ func conforms(t *testing.T, f func(*rig), change ...func(*bus.ProvisionOptions))
 			connect := func(r bus.Role, name string) client {
 				c := b.Connect(r, name)
 				t.Cleanup(c.Close)
-				return c
+				return memory(c)
 			}
 			user := func(r bus.Role) string { // as long as a public key: names count for a stream's bytes
 				return string(r) + strings.Repeat("x", 56-len(r))
@@ -220,7 +213,7 @@ func (u *running[T]) result() error {
 }
 
 // reading reads the reports.
-func (r *rig) reading(c client) *running[*bus.Delivery] { return run(r, c.Reports) }
+func (r *rig) reading(c client) *running[*bus.Delivery] { return run(r, c.ReceiveReports) }
 
 // payloads reads so many deliveries and lists them, with a + where they came before.
 func payloads(u *running[*bus.Delivery], n int) (all []string) {

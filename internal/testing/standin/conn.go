@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 )
@@ -22,9 +24,10 @@ const (
 	redialPause = 200 * time.Millisecond // until a lost connection is there again
 )
 
-// Conn is a client's connection. Its methods are those of *bus.Conn, with the same errors, and with the rights that the
+// Conn is a client's connection. Its handles are those of *bus.Conn, with the same errors, and with the rights that the
 // table of package broker gives the role. It is safe for concurrent use.
 type Conn struct {
+	bus.Streams
 	b      *Broker
 	role   bus.Role
 	client string
@@ -45,6 +48,7 @@ type Conn struct {
 // that is started again connects by the same name.
 func (b *Broker) Connect(role bus.Role, client string) *Conn {
 	c := &Conn{b: b, role: role, client: client, told: map[chan struct{}]struct{}{}}
+	c.Streams = bus.Over(transport{c})
 	c.life, c.kill = context.WithCancel(context.Background())
 	c.session, c.cut = context.WithCancel(c.life)
 	b.mu.Lock()
@@ -53,11 +57,26 @@ func (b *Broker) Connect(role bus.Role, client string) *Conn {
 	return c
 }
 
-// Role is whose connection this is.
-func (c *Conn) Role() bus.Role { return c.role }
+// transport is what the handles go over.
+type transport struct{ c *Conn }
 
-// Traffic counts messages: requests and answers, deliveries and acknowledgements. It does not count bytes.
-func (c *Conn) Traffic() bus.Traffic {
+var _ bus.Transport = transport{}
+
+// Role implements bus.Transport.
+func (t transport) Role() bus.Role { return t.c.role }
+
+// User implements bus.Transport.
+func (t transport) User() string { return t.c.client }
+
+// Log implements bus.Transport.
+func (transport) Log() *zerolog.Logger { return &quiet }
+
+var quiet = zerolog.Nop()
+
+// Traffic implements bus.Transport. It counts messages: requests and answers, deliveries and acknowledgements, and no
+// bytes.
+func (t transport) Traffic() bus.Traffic {
+	c := t.c
 	return bus.Traffic{MessagesIn: c.in.Load(), MessagesOut: c.out.Load(), Reconnects: c.redials.Load(),
 		Repeats: c.repeats.Load()}
 }
@@ -99,19 +118,6 @@ func tell(ch chan struct{}) {
 	}
 }
 
-// reconnects returns a channel that holds a token after a reconnect, and what ends that.
-func (c *Conn) reconnects() (<-chan struct{}, func()) {
-	ch := make(chan struct{}, 1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.told[ch] = struct{}{}
-	return ch, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.told, ch)
-	}
-}
-
 // op names the next request of this name and subject.
 func (c *Conn) op(name, subject string) Op {
 	c.b.mu.Lock()
@@ -132,10 +138,8 @@ type need struct {
 	subject string
 }
 
-// reading is the right to ask the leader of a stream for messages; direct that to ask any replica.
-func reading(stream string) need { return need{broker.Call, "STREAM.MSG.GET." + stream} }
-func direct(stream string) need  { return need{broker.Call, "DIRECT.GET." + stream} }
-func purging(stream string) need { return need{broker.Call, "STREAM.PURGE." + stream} }
+// asking is the right to a JetStream call.
+func asking(subject string) need { return need{broker.Call, subject} }
 
 // grants is the table of rights.
 var grants = sync.OnceValue(broker.Grants)

@@ -1,11 +1,9 @@
 package standin
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,15 +12,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 )
-
-// How many messages *bus.Conn asks for ahead.
-const (
-	reportsAhead = 1024
-	chunksAhead  = 4
-)
-
-// asking is the right to a JetStream call.
-func asking(subject string) need { return need{broker.Call, subject} }
 
 // incoming is what comes to one reader of a consumer.
 type incoming struct {
@@ -203,28 +192,35 @@ func (s *settler) say(name string, do func()) error {
 	return s.c.send(name, place(s.of, s.sequence), acks, do)
 }
 
+// arrival is a delivery as a client gets it.
+func (in *incoming) arrival(h handed) bus.Arrival {
+	return bus.Arrival{Record: h.m.record(), Redelivered: h.count > 1, Wait: in.of.config.AckWait, Settler: in.settles(h)}
+}
+
 // look is the question for a consumer, with which reading begins.
-func (c *Conn) look(ctx context.Context, method, stream string) error {
-	durable := c.b.streams[stream].consumer.config.Durable
+func (c *Conn) look(ctx context.Context, stream, durable string) error {
 	if err := c.may(asking("CONSUMER.MSG.NEXT." + stream + "." + durable)); err != nil {
 		return err
 	}
-	_, err := call(ctx, c, method, stream, asking("CONSUMER.INFO."+stream+"."+durable),
-		func() (struct{}, error) { return struct{}{}, nil })
+	name := nameOf("consume", c.b.streams[stream].config.Subjects[0])
+	_, err := call(ctx, c, name, stream, asking("CONSUMER.INFO."+stream+"."+durable), nothing)
 	return err
 }
 
-// consume hands the messages of a durable consumer to fn, one after the other, until the context ends.
-func (c *Conn) consume(ctx context.Context, method, stream string, ahead int, fn func(handed, *settler)) error {
+// Consume implements bus.Transport.
+func (t transport) Consume(ctx context.Context, stream, durable string, ahead int, fn func(bus.Arrival) bool) error {
+	c := t.c
 	for {
-		if err := c.look(ctx, method, stream); err != nil {
+		if err := c.look(ctx, stream, durable); err != nil {
 			return ended(ctx, stream, err)
 		}
 		reading, stop := context.WithCancel(ctx)
 		in := c.attach(reading, stream, ahead)
 		asked := ahead
 		for h, ok := in.next(ctx); ok; h, ok = in.next(ctx) {
-			fn(h, in.settles(h))
+			if !fn(in.arrival(h)) {
+				panic(fmt.Sprintf("standin: %s is no name of %s", h.m.subject, stream)) // nobody stores such a message here
+			}
 			if asked--; 2*asked < ahead { // nats.go asks again when less than half is under way
 				in.more(ahead - asked)
 				asked = ahead
@@ -247,70 +243,30 @@ func ended(ctx context.Context, stream string, err error) error {
 	return fmt.Errorf("standin: consume %s: %w", stream, err)
 }
 
-// Reports is that of bus.Conn.
-func (c *Conn) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
-	return c.consume(ctx, "Reports", bus.StreamReports, reportsAhead, func(h handed, s *settler) {
-		handler(delivery(h, s, h.m.round))
-	})
-}
-
-// delivery is one message of the round of a name <epoch>.<round>[...].
-func delivery(h handed, s *settler, name string) *bus.Delivery {
-	d := bus.Delivery{Sequence: h.m.sequence, Redelivered: h.count > 1, Payload: bytes.Clone(h.m.data)}
-	if _, err := fmt.Sscanf(name, "%d.%d", &d.Epoch, &d.Round); err != nil {
-		panic(fmt.Sprintf("standin: %s names no round", name))
-	}
-	return bus.NewDelivery(d, s)
-}
-
-// Mixed is that of bus.Conn.
-func (c *Conn) Mixed(ctx context.Context, handler func(*bus.Mixed)) error {
-	return c.consume(ctx, "Mixed", bus.StreamMixed, chunksAhead, func(h handed, s *settler) {
-		if name, ok := strings.CutPrefix(h.m.subject, bus.SubjectManifest+"."); ok {
-			handler(&bus.Mixed{Delivery: *delivery(h, s, name), Manifest: true})
-			return
-		}
-		name := strings.TrimPrefix(h.m.subject, bus.SubjectMixed+".")
-		handler(&bus.Mixed{Delivery: *delivery(h, s, name), Index: indexOf(h.m.subject)})
-	})
-}
-
-// Backlog is that of bus.Conn.
-func (c *Conn) Backlog(ctx context.Context) (bus.Backlog, error) {
-	b, err := call(ctx, c, "Backlog", bus.StreamReports,
-		asking("CONSUMER.INFO."+bus.StreamReports+"."+bus.ConsumerReports),
-		func() (bus.Backlog, error) { return c.b.streams[bus.StreamReports].consumer.backlog(), nil })
-	if err != nil {
-		return bus.Backlog{}, fmt.Errorf("standin: backlog of reports: %w", err)
-	}
-	return b, nil
-}
-
-// Tasks is that of bus.Conn.
-func (c *Conn) Tasks(ctx context.Context, parallel int, handler func(*bus.Task)) error {
-	stream := bus.StreamTasks + string(c.role)
+// Work implements bus.Transport.
+func (t transport) Work(ctx context.Context, stream, durable string, parallel int, fn func(bus.Arrival)) error {
+	c := t.c
 	if c.b.streams[stream] == nil {
 		return fmt.Errorf("%w: %s has no workers", bus.ErrForbidden, c.role)
 	}
-	if err := c.look(ctx, "Tasks", stream); err != nil {
+	if err := c.look(ctx, stream, durable); err != nil {
 		return ended(ctx, stream, err)
 	}
 	var wg sync.WaitGroup
 	for range max(parallel, 1) {
-		wg.Go(func() { c.work(ctx, stream, handler) })
+		wg.Go(func() { c.work(ctx, stream, fn) })
 	}
 	wg.Wait()
 	return ended(ctx, stream, bus.ErrClosed)
 }
 
 // work does one task after the other.
-func (c *Conn) work(ctx context.Context, stream string, handler func(*bus.Task)) {
+func (c *Conn) work(ctx context.Context, stream string, fn func(bus.Arrival)) {
 	for {
 		reading, stop := context.WithCancel(ctx)
 		in := c.attach(reading, stream, 1)
 		for h, ok := in.next(ctx); ok; h, ok = in.next(ctx) {
-			handler(bus.NewTask(bus.Task{Payload: bytes.Clone(h.m.data), Redelivered: h.count > 1,
-				Wait: in.of.config.AckWait}, in.settles(h)))
+			fn(in.arrival(h))
 			in.more(1)
 		}
 		stop()

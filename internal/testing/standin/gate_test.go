@@ -62,7 +62,7 @@ type held struct {
 	*rig
 	*gate
 	b               *standin.Broker
-	host, shuf, ana *standin.Conn
+	host, shuf, ana client
 }
 
 func gated(t *testing.T, o standin.Options, f func(h *held)) {
@@ -72,10 +72,10 @@ func gated(t *testing.T, o standin.Options, f func(h *held)) {
 			hold: map[string]chan struct{}{}}
 		o.Gate = g
 		b := standin.New(o)
-		connect := func(r bus.Role, name string) *standin.Conn {
+		connect := func(r bus.Role, name string) client {
 			c := b.Connect(r, name)
 			t.Cleanup(c.Close)
-			return c
+			return memory(c)
 		}
 		f(&held{rig: &rig{T: t}, gate: g, b: b, host: connect(bus.Randomizer, "host"),
 			shuf: connect(bus.Shuffler, "shuf"), ana: connect(bus.Analyzer, "ana")})
@@ -234,7 +234,7 @@ func TestClosedClientsRequestsDoNotArrive(t *testing.T) {
 		h.host.Close()
 		h.want("running call", publishing.result(), bus.ErrClosed)
 		h.equal("stored", h.stored(h.shuf), []string(nil))
-		again := h.b.Connect(bus.Randomizer, "host")
+		again := memory(h.b.Connect(bus.Randomizer, "host"))
 		defer again.Close()
 		h.report(again, "one")
 		h.equal("the names of ops go on", slices.Contains(h.ops("PublishReport"),
@@ -362,7 +362,7 @@ func TestGateThatBlocksHoldsNothingElse(t *testing.T) {
 		publishing := run(h.rig, func(ctx, func(int)) error {
 			return h.host.PublishReport(short, 1, 0, "one", []byte("x"))
 		})
-		_, err := h.host.Announcements(h.ctx())
+		_, err := h.host.ReadAnnouncements(h.ctx())
 		h.must(err)
 		h.must(h.shuf.PublishChunk(h.ctx(), 1, 0, 0, []byte("x")))
 		err = publishing.result()

@@ -7,17 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
-)
-
-const (
-	enrolTime    = 2 * time.Second // for the reply to one enrolment request that is repeated
-	askTime      = 2 * time.Second // for the reply of a lead
-	enrolBacklog = 4096            // requests that wait for a worker; what comes then is lost
-	leadBacklog  = 1024
 )
 
 // server is who answers the requests on a subject. Several share them in turns.
@@ -32,12 +24,34 @@ type letter struct {
 	reply   func([]byte)
 }
 
-// ask makes a request of one role to another, once. missing is the error where nobody answers on the subject.
-func (c *Conn) ask(ctx context.Context, op Op, n need, payload []byte, wait time.Duration, missing error) ([]byte,
-	error) {
-	if len(payload) > bus.MaxMessage {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", bus.ErrTooLarge, len(payload), bus.MaxMessage)
+// Ask implements bus.Transport.
+func (t transport) Ask(ctx context.Context, q bus.Question) ([]byte, error) {
+	if len(q.Payload) > bus.MaxMessage {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", bus.ErrTooLarge, len(q.Payload), bus.MaxMessage)
 	}
+	n, name := need{broker.Ask, q.Subject}, "EnrolOnce"
+	switch {
+	case q.Subject != bus.SubjectEnrol:
+		n.access, name = broker.Within, "AskLead"
+	case q.Repeat:
+		name = "Enrol"
+	}
+	once := func() ([]byte, error) { return t.c.ask(ctx, t.c.op(name, q.Subject), n, q) }
+	if q.Repeat {
+		return repeat(ctx, t.c, once)
+	}
+	reply, err := once()
+	switch {
+	case err == nil, errors.Is(err, bus.ErrForbidden), errors.Is(err, q.Nobody):
+		return reply, err
+	case errors.Is(err, errAway):
+		return nil, fmt.Errorf("standin: ask %s: %w (%w)", q.Subject, q.Nobody, err)
+	}
+	return nil, fmt.Errorf("standin: ask %s: %w (%w)", q.Subject, bus.ErrUnknown, err)
+}
+
+// ask makes a request of one role to another, once.
+func (c *Conn) ask(ctx context.Context, op Op, n need, q bus.Question) ([]byte, error) {
 	session, err := c.ready(ctx, n)
 	if err != nil {
 		return nil, err
@@ -56,7 +70,7 @@ func (c *Conn) ask(ctx context.Context, op Op, n need, payload []byte, wait time
 			})
 		})
 	}
-	l := letter{bytes.Clone(payload), func(b []byte) { reply(answer[[]byte]{value: bytes.Clone(b)}) }}
+	l := letter{bytes.Clone(q.Payload), func(b []byte) { reply(answer[[]byte]{value: bytes.Clone(b)}) }}
 	c.b.run(func() {
 		verdict := c.b.before(session, op)
 		if verdict == Lose {
@@ -65,12 +79,12 @@ func (c *Conn) ask(ctx context.Context, op Op, n need, payload []byte, wait time
 		c.b.mu.Lock()
 		defer c.b.mu.Unlock()
 		if !c.b.forward(n.subject, l) {
-			reply(answer[[]byte]{err: missing})
+			reply(answer[[]byte]{err: q.Nobody})
 		} else if verdict == Twice {
 			c.b.forward(n.subject, l)
 		}
 	})
-	return await(ctx, c, session, answers, wait)
+	return await(ctx, c, session, answers, q.Wait)
 }
 
 // run runs f at once where nothing decides on it, and beside the caller where a gate may hold it up.
@@ -120,27 +134,33 @@ func times(v Verdict) int {
 	return 1
 }
 
-// serve hands the requests on a subject to the handler, on this number of goroutines, until the context ends.
-func (c *Conn) serve(ctx context.Context, n need, backlog, parallel int, handler func(letter)) error {
+// Serve implements bus.Transport.
+func (t transport) Serve(ctx context.Context, of bus.Service, handler func(context.Context, []byte) []byte) error {
+	c, n := t.c, need{broker.Serve, of.Subject}
+	if of.Subject != bus.SubjectEnrol {
+		n.access = broker.Within
+	}
 	if c.life.Err() != nil {
-		return fmt.Errorf("standin: serve %s: %w", n.subject, bus.ErrClosed)
+		return fmt.Errorf("standin: serve %s: %w", of.Subject, bus.ErrClosed)
 	}
 	if err := c.may(n); err != nil {
 		return err
 	}
-	s := &server{c, make(chan letter, backlog)}
+	s := &server{c, make(chan letter, of.Backlog)}
 	c.b.mu.Lock()
-	c.b.servers[n.subject] = append(c.b.servers[n.subject], s)
+	c.b.servers[of.Subject] = append(c.b.servers[of.Subject], s)
 	c.b.mu.Unlock()
 	var wg sync.WaitGroup
-	for range max(parallel, 1) {
+	for range max(of.Parallel, 1) {
 		wg.Go(func() {
 			for ctx.Err() == nil && c.life.Err() == nil {
 				select {
 				case <-ctx.Done():
 				case <-c.life.Done():
 				case l := <-s.requests:
-					handler(l)
+					if reply := handler(ctx, l.payload); reply != nil {
+						l.reply(reply)
+					}
 				}
 			}
 		})
@@ -150,70 +170,11 @@ func (c *Conn) serve(ctx context.Context, n need, backlog, parallel int, handler
 	case <-c.life.Done():
 	}
 	c.b.mu.Lock()
-	c.b.servers[n.subject] = slices.DeleteFunc(c.b.servers[n.subject], func(have *server) bool { return have == s })
+	c.b.servers[of.Subject] = slices.DeleteFunc(c.b.servers[of.Subject], func(have *server) bool { return have == s })
 	c.b.mu.Unlock()
 	wg.Wait()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("standin: serve %s: %w", n.subject, bus.ErrClosed)
-}
-
-// Enrol is that of bus.Conn.
-func (c *Conn) Enrol(ctx context.Context, payload []byte) ([]byte, error) {
-	return repeat(ctx, c, func() ([]byte, error) {
-		return c.ask(ctx, c.op("Enrol", bus.SubjectEnrol), need{broker.Ask, bus.SubjectEnrol}, payload, enrolTime,
-			bus.ErrNoShuffler)
-	})
-}
-
-// EnrolOnce is that of bus.Conn.
-func (c *Conn) EnrolOnce(ctx context.Context, payload []byte) ([]byte, error) {
-	reply, err := c.ask(ctx, c.op("EnrolOnce", bus.SubjectEnrol), need{broker.Ask, bus.SubjectEnrol}, payload, attemptTime,
-		bus.ErrNoShuffler)
-	switch {
-	case err == nil:
-		return reply, nil
-	case errors.Is(err, errAway):
-		return nil, fmt.Errorf("standin: enrol: %w (%w)", bus.ErrNoShuffler, err)
-	case errors.Is(err, bus.ErrForbidden), errors.Is(err, bus.ErrNoShuffler), errors.Is(err, bus.ErrTooLarge):
-		return nil, err
-	}
-	return nil, fmt.Errorf("standin: enrol: %w (%w)", bus.ErrUnknown, err)
-}
-
-// ServeEnrol is that of bus.Conn.
-func (c *Conn) ServeEnrol(ctx context.Context, workers int,
-	handler func(ctx context.Context, payload []byte) ([]byte, error)) error {
-	return c.serve(ctx, need{broker.Serve, bus.SubjectEnrol}, enrolBacklog, workers, func(l letter) {
-		if reply, err := handler(ctx, l.payload); err == nil {
-			l.reply(reply)
-		}
-	})
-}
-
-// AskLead is that of bus.Conn.
-func (c *Conn) AskLead(ctx context.Context, payload []byte) ([]byte, error) {
-	subject := bus.SubjectLead + "." + string(c.role)
-	reply, err := c.ask(ctx, c.op("AskLead", subject), need{broker.Within, subject}, payload, askTime, bus.ErrNoLead)
-	switch {
-	case err == nil:
-		return reply, nil
-	case errors.Is(err, errAway):
-		return nil, fmt.Errorf("%w (%w)", bus.ErrNoLead, err)
-	case errors.Is(err, bus.ErrForbidden), errors.Is(err, bus.ErrNoLead), errors.Is(err, bus.ErrTooLarge):
-		return nil, err
-	}
-	return nil, fmt.Errorf("standin: ask the lead: %w (%w)", bus.ErrUnknown, err)
-}
-
-// ServeLead is that of bus.Conn.
-func (c *Conn) ServeLead(ctx context.Context, parallel int,
-	handler func(ctx context.Context, payload []byte) (reply []byte)) error {
-	within := need{broker.Within, bus.SubjectLead + "." + string(c.role)}
-	return c.serve(ctx, within, leadBacklog, parallel, func(l letter) {
-		if reply := handler(ctx, l.payload); reply != nil {
-			l.reply(reply)
-		}
-	})
+	return fmt.Errorf("standin: serve %s: %w", of.Subject, bus.ErrClosed)
 }

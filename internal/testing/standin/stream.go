@@ -1,45 +1,56 @@
 package standin
 
 import (
+	"bytes"
 	"cmp"
-	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 )
-
-// errTaken: a condition of the publisher is not met, or the subject holds as many messages as it may.
-var errTaken = errors.New("standin: subject taken")
 
 // message is one stored message.
 type message struct {
 	subject  string
 	sequence uint64
 	at       time.Time
+	header   nats.Header
 	data     []byte
-	id       string        // names it while the stream looks for duplicates; empty: none
-	round    string        // header of reports
 	life     time.Duration // 0: as the stream
-	headers  int           // bytes of its headers on the wire
+}
+
+// id names it while the stream looks for duplicates; empty: none.
+func (m *message) id() string { return m.header.Get(jetstream.MsgIDHeader) }
+
+// headers counts the bytes of its headers on the wire.
+func (m *message) headers() int {
+	if len(m.header) == 0 {
+		return 0
+	}
+	n := len("NATS/1.0\r\n") + len("\r\n")
+	for name, values := range m.header {
+		n += len(name) + len(": ") + len(values[0]) + len("\r\n")
+	}
+	return n
+}
+
+// record is the message as a client gets it.
+func (m *message) record() bus.Record {
+	return bus.Record{Subject: m.subject, Sequence: m.sequence, Time: m.at, Header: m.header, Data: bytes.Clone(m.data)}
 }
 
 // size is what the server counts for it (fileStoreMsgSize).
 func (m *message) size() int64 {
 	n := 22 + len(m.subject) + len(m.data) + 8
-	if m.headers > 0 {
-		n += 4 + m.headers
+	if h := m.headers(); h > 0 {
+		n += 4 + h
 	}
 	return int64(n)
-}
-
-// condition is what a publisher demands of the newest message of a subject.
-type condition struct {
-	filter string // empty: the message's own subject
-	last   uint64 // its sequence; 0: there is none
 }
 
 // stream keeps messages as JetStream's file store does. The broker's lock guards it.
@@ -68,26 +79,23 @@ func newStream(b *Broker, config jetstream.StreamConfig) *stream {
 
 // publish stores a message, in the order of checks of the server: size, condition, duplicate, limits. It returns the
 // sequence of the message, or of the one that it repeats.
-func (s *stream) publish(m message, c *condition) (uint64, error) {
+func (s *stream) publish(m message) (uint64, error) {
 	s.age()
-	if limit := int(s.config.MaxMsgSize); limit >= 0 && m.headers+len(m.data) > limit {
+	if limit := int(s.config.MaxMsgSize); limit >= 0 && m.headers()+len(m.data) > limit {
 		return 0, bus.ErrTooLarge
 	}
-	if c != nil {
-		filter := c.filter
-		if filter == "" {
-			filter = m.subject
-		}
-		var newest uint64
-		if last := s.newest(filter); last != nil {
+	if want := m.header.Get(jetstream.ExpectedLastSubjSeqHeader); want != "" {
+		newest := uint64(0)
+		of := cmp.Or(m.header.Get(jetstream.ExpectedLastSubjSeqSubjHeader), m.subject)
+		if last := s.newest(of); last != nil {
 			newest = last.sequence
 		}
-		if newest != c.last {
-			return 0, errTaken
+		if want != strconv.FormatUint(newest, 10) {
+			return 0, bus.ErrTaken
 		}
 	}
-	if m.id != "" {
-		if sequence, ok := s.ids[m.id]; ok {
+	if id := m.id(); id != "" {
+		if sequence, ok := s.ids[id]; ok {
 			return sequence, nil
 		}
 	}
@@ -119,7 +127,7 @@ func (s *stream) room(m *message) error {
 		return nil
 	}
 	if n := int(s.config.MaxMsgsPerSubject); n > 0 && s.counts[m.subject] >= n && s.config.DiscardNewPerSubject {
-		return errTaken
+		return bus.ErrTaken
 	}
 	if n := s.config.MaxMsgs; n > 0 && int64(len(s.messages)) >= n {
 		return bus.ErrFull
@@ -147,9 +155,9 @@ func (s *stream) store(m *message) {
 
 // identify makes the message's id known.
 func (s *stream) identify(m *message) {
-	if m.id != "" {
-		s.ids[m.id] = m.sequence
-		s.window = append(s.window, identified{m.id, m.at})
+	if id := m.id(); id != "" {
+		s.ids[id] = m.sequence
+		s.window = append(s.window, identified{id, m.at})
 	}
 }
 

@@ -44,14 +44,14 @@ func (b *Bed) Sign(statement any, by *seal.Identity) (signed []byte, digest [32]
 func (b *Bed) Announce(analyzer *bus.Conn, a *plan.Announcement) (digest [32]byte) {
 	b.tb.Helper()
 	signed, digest := b.Sign(a, b.Analyzer)
-	b.must(analyzer.PutAnnouncement(b.Context(), a.Epoch, a.Round, signed))
+	b.must(analyzer.Announcements.PutAnnouncement(b.Context(), a.Epoch, a.Round, signed))
 	return digest
 }
 
 // PublishKeys publishes the shuffler's HPKE key.
 func (b *Bed) PublishKeys(shuffler *bus.Conn) {
 	b.tb.Helper()
-	b.must(shuffler.PutKeys(b.Context(), b.KeySet()))
+	b.must(shuffler.Keys.PutKeys(b.Context(), b.KeySet()))
 }
 
 // KeySet is the shuffler's first signed set of keys.
@@ -128,6 +128,6 @@ func (b *Bed) Junk(analyzer *bus.Conn, epoch uint64, round uint32, more ...[]byt
 	}
 	forged, _ := b.Sign(a, NewIdentity(b.tb))
 	for _, payload := range append([][]byte{{}, []byte("junk"), forged}, more...) {
-		b.must(analyzer.PutAnnouncement(b.Context(), epoch, round, payload))
+		b.must(analyzer.Announcements.PutAnnouncement(b.Context(), epoch, round, payload))
 	}
 }
