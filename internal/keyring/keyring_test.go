@@ -410,8 +410,7 @@ func TestBundleFile(t *testing.T) {
 		"short key":     {"AQEBAQ", "AQEB"},
 		"no key":        {`"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"`, `""`},
 		"absent key":    {`"analyzer": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",`, ""},
-		"one key twice": {"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",
-			"AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"},
+		"one key twice": {strings.Repeat("AQEB", 10) + "AQE", strings.Repeat("AgIC", 10) + "AgI"},
 		"not an object":  {"{", "["},
 		"more than that": {"}\n", "}\n{}"},
 	} {
