@@ -22,8 +22,8 @@ const (
 
 // excess is what is larger, and how large. A number here may become smaller, or go; none may come.
 var excess = map[string]int{
-	"wide lines of production": 801,
-	"wide lines of tests":      851,
+	"wide lines of production": 788,
+	"wide lines of tests":      840,
 
 	"files of cmd/riffle":          27,
 	"files of internal/randomizer": 26,
