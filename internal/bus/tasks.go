@@ -57,8 +57,9 @@ func (t *Task) Return(after time.Duration) error { return acked(t.msg.NakWithDel
 // InHand says that the task is being done.
 func (t *Task) InHand() error { return acked(t.msg.InProgress()) }
 
-// ReceiveTasks hands tasks to the handler, on this number of goroutines at a time, until the context ends. A goroutine asks
-// for the next task when its handler has returned, so no task waits at a busy worker. The handler settles its task.
+// ReceiveTasks hands tasks to the handler, on this number of goroutines at a time, until the context ends. A goroutine
+// asks for the next task when its handler has returned, so no task waits at a busy worker. The handler settles its
+// task.
 //
 // It always returns an error: the context's cause, ErrForbidden, ErrUnprovisioned or ErrClosed. Handlers that run are
 // waited for.

@@ -22,8 +22,8 @@ const (
 
 // excess is what is larger, and how large. A number here may become smaller, or go; none may come.
 var excess = map[string]int{
-	"wide lines of production": 788,
-	"wide lines of tests":      840,
+	"wide lines of production": 740,
+	"wide lines of tests":      755,
 
 	"files of cmd/riffle":          27,
 	"files of internal/randomizer": 26,
@@ -34,18 +34,16 @@ var excess = map[string]int{
 	"methods of internal/shuffler.Shuffler": 99,
 	"methods of internal/shuffler.State":    49,
 
-	"lines of internal/analyzer/analyzer.go":                 414,
+	"lines of internal/analyzer/analyzer.go":                 413,
 	"lines of internal/audit/fraud_table_test.go":            546,
-	"lines of internal/bus/bus_test.go":                      407,
 	"lines of internal/bus/pulse_test.go":                    410,
 	"lines of internal/channel/box/count_test.go":            480,
-	"lines of internal/channel/shares/scene_test.go":         440,
 	"lines of internal/channel/shuffle/count_test.go":        419,
 	"lines of internal/channel/shuffle/mix_exchange_test.go": 470,
 	"lines of internal/channel/shuffle/mix_order_test.go":    436,
 	"lines of internal/keyring/keyring_test.go":              455,
 	"lines of internal/planner/planner_test.go":              475,
-	"lines of internal/randomizer/arms_test.go":              442,
+	"lines of internal/randomizer/arms_test.go":              441,
 	"lines of internal/randomizer/host.go":                   426,
 	"lines of internal/role/config_test.go":                  517,
 	"lines of internal/shuffler/history.go":                  408,
@@ -56,16 +54,7 @@ var excess = map[string]int{
 	"lines of internal/testing/hostile/tricks_test.go":       428,
 	"lines of internal/testing/hostile/world_test.go":        401,
 	"lines of internal/translog/translog_test.go":            525,
-	"lines of lab/marked/marked.go":                          437,
-	"lines of pkg/channel/box/box_test.go":                   411,
-	"lines of pkg/channel/shares/attack_test.go":             444,
-	"lines of pkg/channel/shares/sum_test.go":                405,
-	"lines of pkg/device/channels_test.go":                   436,
-	"lines of pkg/glm/learner/learner_test.go":               416,
-	"lines of pkg/learn/estimate/intervals.go":               422,
-	"lines of pkg/protocol/encode_test.go":                   453,
-	"lines of pkg/wire/convert.go":                           440,
-	"lines of pkg/wire/golden_test.go":                       409,
+	"lines of lab/marked/marked.go":                          436,
 }
 
 // A reader sees a file on a few screens, and a package and a type at a glance.
