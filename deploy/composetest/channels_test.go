@@ -107,7 +107,7 @@ func (s *stack) checkChannel(ctx context.Context, auditor *bus.Conn, c *crowd, c
 	if err != nil {
 		t.Fatal(err)
 	}
-	announced, err := auditor.Announcements.Announcements(ctx)
+	announced, err := auditor.Announcements.ReadAnnouncements(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	announced, err := auditor.Announcements.Announcements(ctx)
+	announced, err := auditor.Announcements.ReadAnnouncements(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 	if err != nil || counted != epochs {
 		t.Errorf("%d counts of %d epochs: %v", counted, epochs, err)
 	}
-	signed, err := auditor.Keys.Keys(ctx, bus.Shuffler)
+	signed, err := auditor.Keys.ReadKeys(ctx, bus.Shuffler)
 	if err != nil {
 		t.Fatal(err)
 	}

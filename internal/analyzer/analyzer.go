@@ -46,6 +46,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -58,7 +59,7 @@ type Config struct {
 	Identity   *seal.Identity  // signs announcements and counts
 	Keys       []*seal.HPKEKey // for messages of devices, newest first; older ones open what is on its way
 	Shuffler   []byte          // Ed25519 public key that manifests must be signed with
-	Learner    glm.Config
+	Learner    learner.Config
 	Anytime    bool // go on after Learner.Horizon people, without a last policy
 	Batch      int  // people of a cohort in the profile joint, a leaf of its trees; 0: the default
 	Terms      plan.Terms

@@ -172,7 +172,7 @@ func TestSharesNeedABrokerThatKnowsThem(t *testing.T) {
 	if !errors.Is(err, bus.ErrForbidden) || !strings.Contains(err.Error(), "run riffle broker provision again") {
 		t.Errorf("ended with %v", err)
 	}
-	if all, err := s.config.Bus.Announcements(s.Context()); err != nil || len(all) > 0 {
+	if all, err := s.config.Bus.ReadAnnouncements(s.Context()); err != nil || len(all) > 0 {
 		t.Errorf("%d announcements, %v", len(all), err)
 	}
 	s.config.Terms.Channel = central
@@ -224,7 +224,7 @@ func TestSharesSayThatTheirStreamIsMissing(t *testing.T) {
 		!strings.Contains(err.Error(), "run riffle broker provision again") {
 		t.Errorf("told %v", err)
 	}
-	if all, err := s.config.Bus.Announcements(s.Context()); err != nil || len(all) > 0 {
+	if all, err := s.config.Bus.ReadAnnouncements(s.Context()); err != nil || len(all) > 0 {
 		t.Errorf("%d announcements, %v", len(all), err)
 	}
 	mended.Store(true)

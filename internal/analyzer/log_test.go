@@ -60,7 +60,7 @@ func TestTheLogGivesTheWholeDeployment(t *testing.T) {
 		s.counts(epoch, 0)
 	}
 	s.must(s.stop())
-	public, err := s.auditor.Announcements.Announcements(s.Context())
+	public, err := s.auditor.Announcements.ReadAnnouncements(s.Context())
 	s.must(err)
 	s.log()
 	all := s.statements()
@@ -270,7 +270,7 @@ func TestALoggedAnnouncementBinds(t *testing.T) {
 	if err := s.stop(); !errors.Is(err, ErrConfigChanged) {
 		t.Errorf("%v", err)
 	}
-	if all, err := s.auditor.Announcements.Announcements(s.Context()); err != nil || len(all) != 0 {
+	if all, err := s.auditor.Announcements.ReadAnnouncements(s.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%d announcements, %v", len(all), err)
 	}
 }
@@ -308,7 +308,7 @@ func TestTheSecondInTheLogAnnouncesNothing(t *testing.T) {
 	if err := s.stop(); !errors.Is(err, ErrConfigChanged) || !strings.Contains(err.Error(), "first in the audit log") {
 		t.Fatalf("behind another analyzer: %v", err)
 	}
-	if all, err := s.auditor.Announcements.Announcements(s.Context()); err != nil || len(all) != 0 {
+	if all, err := s.auditor.Announcements.ReadAnnouncements(s.Context()); err != nil || len(all) != 0 {
 		t.Fatalf("%d announcements, %v", len(all), err)
 	}
 	s.config.Bus, s.config.Keys = own, []*seal.HPKEKey{s.AnalyzerKey, rivalKey}

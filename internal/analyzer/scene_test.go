@@ -182,7 +182,7 @@ func (s *scene) announcement(epoch uint64, round uint32) (*plan.Announcement, [3
 	var a *plan.Announcement
 	var digest [32]byte
 	testbed.Eventually(s.t, "announced", func() bool {
-		all, err := s.auditor.Announcements.Announcements(s.Context())
+		all, err := s.auditor.Announcements.ReadAnnouncements(s.Context())
 		s.must(err)
 		for _, stored := range all {
 			if stored.Epoch == epoch && stored.Round == round {

@@ -33,7 +33,7 @@ func TestBacklogCountsWhatIsNotAcknowledged(t *testing.T) {
 		return nil
 	})
 	taken := make(chan *bus.Delivery, 4)
-	go shuf.Reports.Reports(ctx, func(d *bus.Delivery) { taken <- d })
+	go shuf.Reports.ReceiveReports(ctx, func(d *bus.Delivery) { taken <- d })
 	var held *bus.Delivery
 	for range 4 {
 		if d := <-taken; d.Sequence == 3 {

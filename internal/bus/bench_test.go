@@ -116,7 +116,7 @@ func BenchmarkConsume(b *testing.B) {
 		b.StartTimer()
 		n := 0
 		rctx, cancel := context.WithCancel(ctx)
-		_ = shuf.Reports.Reports(rctx, func(d *bus.Delivery) {
+		_ = shuf.Reports.ReceiveReports(rctx, func(d *bus.Delivery) {
 			if err := d.Ack(); err != nil {
 				b.Error(err)
 			}

@@ -35,7 +35,7 @@ func TestReportsArriveAsTheyWereSent(t *testing.T) {
 	}
 	var got []*bus.Delivery
 	rctx, cancel := context.WithCancelCause(ctx)
-	err := shuf.Reports.Reports(rctx, func(d *bus.Delivery) {
+	err := shuf.Reports.ReceiveReports(rctx, func(d *bus.Delivery) {
 		got = append(got, d)
 		if err := d.Ack(); err != nil {
 			t.Error(err)
@@ -126,7 +126,7 @@ func TestMixedRoundTrip(t *testing.T) {
 	}
 	var chunks, manifests int
 	mctx, cancel := context.WithCancelCause(ctx)
-	err = ana.Mixed.Mixed(mctx, func(m *bus.Mixed) {
+	err = ana.Mixed.ReceiveMixed(mctx, func(m *bus.Mixed) {
 		if m.Manifest {
 			manifests++
 		} else {
@@ -177,7 +177,7 @@ func TestNoAnnouncementOccupiesAPlace(t *testing.T) {
 		}
 	}
 	for _, c := range []*bus.Conn{dev, aud, ana} {
-		all, err := c.Announcements.AnnouncementsAt(ctx, 7, 2)
+		all, err := c.Announcements.ReadAnnouncementsAt(ctx, 7, 2)
 		var got []string
 		for _, a := range all {
 			got = append(got, string(a.Payload))
@@ -187,7 +187,7 @@ func TestNoAnnouncementOccupiesAPlace(t *testing.T) {
 		}
 	}
 	for _, at := range [][2]uint64{{7, 0}, {7, 20}, {72, 0}} {
-		if all, err := dev.Announcements.AnnouncementsAt(ctx, at[0], uint32(at[1])); err != nil || len(all) != 0 {
+		if all, err := dev.Announcements.ReadAnnouncementsAt(ctx, at[0], uint32(at[1])); err != nil || len(all) != 0 {
 			t.Errorf("at another place: %+v, %v", all, err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestAnnouncements(t *testing.T) {
 	b := newBroker(t)
 	ana, dev := b.connect(bus.Analyzer), b.connect(bus.Randomizer)
 	ctx := b.ctx()
-	if all, err := dev.Announcements.Announcements(ctx); err != nil || len(all) != 0 {
+	if all, err := dev.Announcements.ReadAnnouncements(ctx); err != nil || len(all) != 0 {
 		t.Fatalf("empty bucket: %v, %v", all, err)
 	}
 	put := func(e uint64) {
@@ -213,7 +213,7 @@ func TestAnnouncements(t *testing.T) {
 	if err := ana.Announcements.PutAnnouncement(ctx, 5, 0, []byte("policy 5")); err != nil {
 		t.Errorf("the same announcement again: %v", err)
 	}
-	all, err := dev.Announcements.Announcements(ctx)
+	all, err := dev.Announcements.ReadAnnouncements(ctx)
 	if err != nil || len(all) != 12 {
 		t.Fatalf("%d announcements, %v", len(all), err)
 	}
@@ -222,7 +222,7 @@ func TestAnnouncements(t *testing.T) {
 			t.Errorf("announcement %d is %d %q", e, a.Epoch, a.Payload)
 		}
 	}
-	if at, err := dev.Announcements.AnnouncementsAt(ctx, 5, 0); err != nil || len(at) != 1 || string(at[0].Payload) != "policy 5" {
+	if at, err := dev.Announcements.ReadAnnouncementsAt(ctx, 5, 0); err != nil || len(at) != 1 || string(at[0].Payload) != "policy 5" {
 		t.Errorf("announcements of epoch 5: %+v, %v", at, err)
 	}
 	seen := make(chan bus.Announcement, 100)
@@ -260,7 +260,7 @@ func TestKeys(t *testing.T) {
 	b := newBroker(t)
 	shuf, dev := b.connect(bus.Shuffler), b.connect(bus.Randomizer)
 	ctx := b.ctx()
-	if _, err := dev.Keys.Keys(ctx, bus.Shuffler); !errors.Is(err, bus.ErrGone) {
+	if _, err := dev.Keys.ReadKeys(ctx, bus.Shuffler); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("no keys yet: %v", err)
 	}
 	for i := range 20 {
@@ -268,7 +268,7 @@ func TestKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if k, err := dev.Keys.Keys(ctx, bus.Shuffler); err != nil || string(k) != "keys 19" {
+	if k, err := dev.Keys.ReadKeys(ctx, bus.Shuffler); err != nil || string(k) != "keys 19" {
 		t.Errorf("newest keys: %q, %v", k, err)
 	}
 	seen := 0

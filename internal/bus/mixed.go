@@ -37,12 +37,12 @@ func (s *MixedStream) PublishManifest(ctx context.Context, epoch uint64, round u
 	return s.create(ctx, subjectRound(SubjectManifest, epoch, round), payload)
 }
 
-// Mixed hands arriving chunks and manifests to the handler, one after another on the caller's goroutine, until the
+// ReceiveMixed hands arriving chunks and manifests to the handler, one after another on the caller's goroutine, until the
 // context ends, in the order in which the shuffler published them, apart from redeliveries. A message that is not
 // acknowledged is delivered again.
 //
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed.
-func (s *MixedStream) Mixed(ctx context.Context, handler func(*Mixed)) error {
+func (s *MixedStream) ReceiveMixed(ctx context.Context, handler func(*Mixed)) error {
 	return s.t.Consume(ctx, s.name, ConsumerMixed, chunksAhead, func(a Arrival) bool {
 		m, err := mixed(a)
 		if err != nil { // not stored by this package

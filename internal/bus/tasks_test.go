@@ -33,7 +33,7 @@ func TestTasksAreHandedOutOnce(t *testing.T) {
 	seen := map[string]int{}
 	done := 0
 	consuming, stop := context.WithCancelCause(ctx)
-	err := shuf.Tasks.Tasks(consuming, 1, func(task *bus.Task) {
+	err := shuf.Tasks.ReceiveTasks(consuming, 1, func(task *bus.Task) {
 		name := string(task.Payload[100<<10:])
 		if seen[name]++; seen[name] == 1 && name == "0" {
 			return // it died: nothing is said of this task

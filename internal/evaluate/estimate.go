@@ -9,7 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // Target is the policy to value: it returns the probability of each arm. The propensities of the log belong to the
@@ -73,9 +73,9 @@ type Estimates struct {
 
 // Options of Evaluate.
 type Options struct {
-	Family     glm.Family // of the reward model and of all rewards
-	Confidence float64    // of the intervals, in (0, 1); 0 = 0.95
-	Ridge      float64    // of the reward model's fit; 0 = 1
+	Family     family.Family // of the reward model and of all rewards
+	Confidence float64       // of the intervals, in (0, 1); 0 = 0.95
+	Ridge      float64       // of the reward model's fit; 0 = 1
 }
 
 // withDefaults fills in what is 0, and refuses what cannot be.
@@ -177,7 +177,7 @@ func propensities(log []Decision, target Target) ([][]float64, error) {
 
 // model is a generalised linear model of rewards.
 type model struct {
-	family glm.Family
+	family family.Family
 	theta  []float64
 	scale  float64 // of features
 }

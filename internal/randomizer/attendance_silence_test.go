@@ -25,7 +25,7 @@ import (
 // announcer is the part of a broker that has one announcement, ever, and no keys.
 type announcer struct{ signed, keys []byte }
 
-func (a *announcer) Announcements(context.Context) ([]bus.Announcement, error) {
+func (a *announcer) ReadAnnouncements(context.Context) ([]bus.Announcement, error) {
 	return []bus.Announcement{{Epoch: 1, Payload: a.signed}}, nil
 }
 
@@ -34,7 +34,7 @@ func (a *announcer) WatchAnnouncements(ctx context.Context, _ func(bus.Announcem
 	return ctx.Err()
 }
 
-func (a *announcer) Keys(context.Context, bus.Role) ([]byte, error) { return a.keys, nil }
+func (a *announcer) ReadKeys(context.Context, bus.Role) ([]byte, error) { return a.keys, nil }
 
 func (a *announcer) WatchKeys(ctx context.Context, handler func(bus.Role, []byte) error) error {
 	if err := handler(bus.Shuffler, a.keys); err != nil {

@@ -104,14 +104,14 @@ func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
 	s.unserve = func() {
 		end()
 		<-served
-		_, err := s.shuffler.Keys.Keys(s.Context(), bus.Shuffler) // answered after the end of the subscription was heard
+		_, err := s.shuffler.Keys.ReadKeys(s.Context(), bus.Shuffler) // answered after the end of the subscription was heard
 		s.must(err)
 	}
 	wg.Go(func() {
 		defer close(served)
 		_ = s.shuffler.Enrolment.ServeEnrol(serving, 4, s.enrol)
 	})
-	wg.Go(func() { _ = s.shuffler.Reports.Reports(ctx, s.take) })
+	wg.Go(func() { _ = s.shuffler.Reports.ReceiveReports(ctx, s.take) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return s
 }

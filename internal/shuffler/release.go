@@ -272,7 +272,7 @@ func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error)
 
 // announcement reads the announcement of a release's round.
 func (s *Shuffler) announcement(ctx context.Context, r *Release) (*plan.Announcement, error) {
-	all, err := s.c.Bus.AnnouncementsAt(ctx, r.Epoch, r.Round)
+	all, err := s.c.Bus.ReadAnnouncementsAt(ctx, r.Epoch, r.Round)
 	if err != nil {
 		return nil, err
 	}

@@ -201,7 +201,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			Announcements: accounts["announcement"], Steps: steps,
 			Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 		}
-		lead, err := s.lead(env, conn, keys, &c)
+		lead, err := s.lead(env, conn.Streams, keys, &c)
 		if err != nil {
 			return err
 		}

@@ -30,9 +30,9 @@ number of workers may be started and ended at any time. The shuffler itself need
 			}
 			return &worker.Member{
 				Seed: keys.Seed, Secrets: keyring.Secrets(keys.HPKE),
-				Work: func(env *role.Env, conn *bus.Conn, lead worker.Asker) (worker.Handlers, func(context.Context) error,
+				Work: func(env *role.Env, streams bus.Streams, lead worker.Asker) (worker.Handlers, func(context.Context) error,
 					error) {
-					w, err := workerOf(env, conn, keys.Bundle.Deployment, keys.HPKE)
+					w, err := workerOf(env, streams, keys.Bundle.Deployment, keys.HPKE)
 					if err != nil {
 						return nil, nil, err
 					}
@@ -43,23 +43,23 @@ number of workers may be started and ended at any time. The shuffler itself need
 	}.Command()
 }
 
-func workerOf(env *role.Env, conn *bus.Conn, deployment string, keys []*seal.HPKEKey) (*Worker, error) {
+func workerOf(env *role.Env, streams bus.Streams, deployment string, keys []*seal.HPKEKey) (*Worker, error) {
 	return NewWorker(WorkerConfig{
-		Deployment: deployment, Keys: keys, Bus: WorkerOver(conn.Streams), Log: env.Log,
+		Deployment: deployment, Keys: keys, Bus: WorkerOver(streams), Log: env.Log,
 		Source: func() protocol.Source { return entropy.New() },
 	})
 }
 
 // lead makes the configuration that of a shuffler with workers, if the settings ask for some. Without, it is nil.
-func (s Settings) lead(env *role.Env, conn *bus.Conn, keys *keyring.ServerKeys, c *Config) (*worker.Lead, error) {
+func (s Settings) lead(env *role.Env, streams bus.Streams, keys *keyring.ServerKeys, c *Config) (*worker.Lead, error) {
 	if !s.Workers.Enabled {
 		return nil, nil
 	}
-	w, err := workerOf(env, conn, keys.Bundle.Deployment, keys.HPKE)
+	w, err := workerOf(env, streams, keys.Bundle.Deployment, keys.HPKE)
 	if err != nil {
 		return nil, err
 	}
-	lead, err := s.Workers.Lead(env, conn, keyring.Secrets(keys.HPKE), w.Handlers())
+	lead, err := s.Workers.Lead(env, streams, keyring.Secrets(keys.HPKE), w.Handlers())
 	if err != nil {
 		return nil, err
 	}

@@ -235,7 +235,7 @@ func fill(h *histogram, mean float64, runs int, rng *rand.Rand) {
 	left, rest := runs, 1.0
 	for i := range h {
 		from := float64(i)/cellsPerDeviation - deviations - mean
-		p := upperTail(from) - upperTail(from+1.0/cellsPerDeviation)
+		p := distuv.UnitNormal.Survival(from) - distuv.UnitNormal.Survival(from+1.0/cellsPerDeviation)
 		if left == 0 || rest < 1e-12 {
 			break
 		}

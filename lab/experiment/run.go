@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/play"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -159,7 +159,7 @@ func (e *Experiment) jobs() (rows []Row, jobs []job) {
 		if v.People != 0 {
 			horizons = []int{v.People}
 		}
-		family := cmp.Or(v.Family, glm.FamilyLogistic)
+		family := cmp.Or(v.Family, family.NameLogistic)
 		for _, horizon := range horizons {
 			for _, a := range e.Algorithms {
 				if a.Horizons != nil && !slices.Contains(a.Horizons, horizon) ||

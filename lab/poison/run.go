@@ -12,7 +12,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/riffle-dp/riffle/internal/play"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -62,7 +63,7 @@ func (s Setting) play(ctx context.Context, of attack, seed uint64, advance func(
 	terms := plan.DefaultTermsFor(of.channel)
 	terms.Epsilon, terms.Delta, terms.DishonestReports = s.Epsilon, s.Delta, s.DishonestReports
 	c := &attacked{terms: terms, proposer: new(plan.Proposer), strategy: of.strategy, liars: w.liars, truth: w.Theta}
-	cfg := glm.Config{Family: glm.FamilyLogistic, Dimension: s.Dimension, Radius: s.Norm, Horizon: s.People,
+	cfg := learner.Config{Family: family.NameLogistic, Dimension: s.Dimension, Radius: s.Norm, Horizon: s.People,
 		Epsilon: s.Epsilon, Delta: s.Delta}
 	algorithm, err := play.NewBatched(cfg, c.trust, stream(seed, 'd'), stream(seed, 'n'))
 	if err != nil {

@@ -7,6 +7,9 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // Estimate is what a deployment knows of the parameter of its reward model. It is public: a function of the
@@ -53,7 +56,7 @@ const (
 // Estimate says what was learnt from the counts that were absorbed: nothing of an epoch whose rounds are not over.
 func (m *Machine) Estimate() (Estimate, error) {
 	p := &m.step.Policy
-	family, err := glm.NewFamily(p.Family, p.MaxReward)
+	family, err := family.New(p.Family, p.MaxReward)
 	if err != nil { // not reached: New made a learner of it
 		return Estimate{}, fmt.Errorf("deployment: %w", err)
 	}
@@ -68,7 +71,7 @@ func (m *Machine) Estimate() (Estimate, error) {
 	if e.Cohorts == 0 {
 		return e, nil
 	}
-	l, ok := m.learner.(*glm.Learner)
+	l, ok := m.learner.(*learner.Learner)
 	switch {
 	case !ok:
 		e.Interval = jointInterval
@@ -83,7 +86,7 @@ func (m *Machine) Estimate() (Estimate, error) {
 }
 
 // diagonal are the square roots of a covariance's diagonal.
-func diagonal(s glm.Symmetric, d int) []float64 {
+func diagonal(s symmetric.Packed, d int) []float64 {
 	out, dense := make([]float64, d), s.Dense(d)
 	for i := range out {
 		out[i] = math.Sqrt(math.Max(0, dense.At(i, i)))

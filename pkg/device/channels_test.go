@@ -195,7 +195,8 @@ func TestTheChannelNeverChanges(t *testing.T) {
 				if from == to && (!fresh || err != nil) {
 					t.Errorf("%s stays, %s: %v", from, how, err)
 				}
-				if from != to && (fresh || !errors.Is(err, ErrRewound) || !strings.Contains(err.Error(), "takes the channel")) {
+				if from != to && (fresh || !errors.Is(err, ErrRewound) ||
+					!strings.Contains(err.Error(), "takes the channel")) {
 					t.Errorf("%s to %s, %s: %v", from, to, how, err)
 				}
 			}
@@ -222,7 +223,8 @@ func TestTheChannelNeverChanges(t *testing.T) {
 		}
 	}
 	fresh := f.opened(f.config())
-	if _, err := fresh.Follow(f.announce(after(through(honest, plan.Shares), honest)), start); !errors.Is(err, ErrRewound) {
+	if _, err := fresh.Follow(f.announce(after(through(honest, plan.Shares), honest)), start); !errors.Is(err,
+		ErrRewound) {
 		t.Errorf("a later announcement as the first one: %v", err)
 	}
 }
@@ -394,7 +396,8 @@ func TestEveryRecordIsTheSameWorkInEveryChannel(t *testing.T) {
 			t.Fatal(c, a.Weak)
 		}
 		by := channel.Sender{
-			Identity: f.identity, Credential: f.config().Credential, Number: 3, Commitment: f.committed(announced).Commitment,
+			Identity: f.identity, Credential: f.config().Credential, Number: 3,
+			Commitment: f.committed(announced).Commitment,
 		}
 		words := -1
 		for _, name := range slices.Sorted(maps.Keys(records)) {

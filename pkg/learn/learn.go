@@ -42,7 +42,8 @@ func (r Record) Count() int { return max(1, r.Times) }
 type Choice struct {
 	Arm        int     // index into the arms
 	Propensity float64 // probability of this choice, in (0, 1]
-	// Tag is what else the device must remember for its record; its meaning is the learner's. It may depend on all arms.
+	// Tag is what else the device must remember for its record; its meaning is the learner's. It may depend on all
+	// arms.
 	Tag int
 }
 
@@ -86,8 +87,8 @@ type Statistic struct {
 	Lower, Upper []float64
 	Diameter     float64 // largest l2 distance between the vectors of two records
 	Diameter1    float64 // largest l1 distance; 0: not known, and there is no pure epsilon for this statistic
-	// Share is the part of the budget that the statistic gets, in proportion to those of its question: of mu squared, or
-	// of a pure epsilon. 0 stands for 1.
+	// Share is the part of the budget that the statistic gets, in proportion to those of its question: of mu squared,
+	// or of a pure epsilon. 0 stands for 1.
 	Share float64
 	// Noise, if not nil, replaces the noise that the budget gives. It is for a paper's literal calibration, whose
 	// guarantee is what Noise.Guarantee says and not the budget's.

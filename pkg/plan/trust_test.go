@@ -26,10 +26,12 @@ func TestChannelsSayWhatTheyRestOn(t *testing.T) {
 		{1, 2, "The channel is shares. At most epsilon 1.0000 at delta 1e-06 is revealed about one person while no more devices of a " +
 			"cohort are dishonest than the plan counts; if no other device is honest, at most epsilon 2.0000. The guarantee rests on the shuffler and the analyzer not both " +
 			"being dishonest."},
-		{1, math.Inf(1), "At most epsilon 1.0000 at delta 1e-06 is revealed about one person while no more devices of a " +
-			"cohort are dishonest than the plan counts; if no other device is honest, nothing bounds it."},
-		{math.NaN(), math.NaN(), "Nothing bounds what is revealed about one person at delta 1e-06; if no other device " +
-			"is honest, nothing bounds it."},
+		{1, math.Inf(1),
+			"At most epsilon 1.0000 at delta 1e-06 is revealed about one person while no more devices of a " +
+				"cohort are dishonest than the plan counts; if no other device is honest, nothing bounds it."},
+		{math.NaN(), math.NaN(),
+			"Nothing bounds what is revealed about one person at delta 1e-06; if no other device " +
+				"is honest, nothing bounds it."},
 	} {
 		if got := Shares.Promise(c.epsilon, c.alone, 1e-6); !strings.Contains(got, c.want) {
 			t.Errorf("%s\nwant %s", got, c.want)

@@ -1,12 +1,25 @@
 package privacy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
+
+// DefaultTailShare is the share of delta that all tails of all coordinates and releases of a record may take together.
+// A few per cent are a good balance: a larger share leaves less mu, a smaller one a worse certificate.
+const DefaultTailShare = 0.02
+
+// MaxLevels bounds the levels of a coordinate that is certified: up to here the arithmetic of encoding a value (2^-32 +
+// 2^-51*levels per coordinate, see protocol's Encoding.ShiftSlack) stays within the 2^-31 levels that the certificate
+// adds to every coordinate.
+const MaxLevels = 1 << 18
+
+// ErrRequest says that what is asked of the accountant is out of range. It is wrapped with the field and its value.
+var ErrRequest = errors.New("privacy: invalid request")
 
 // Vector is what the accountant must know of a vector that devices release.
 type Vector struct {
@@ -18,8 +31,8 @@ type Vector struct {
 	Diameter float64
 }
 
-// blocks groups the coordinates by their range; Levels are in data units, as LargestScale takes them.
-func (s Vector) blocks() []Block {
+// Blocks groups the coordinates by their range; Levels are in data units, as LargestScale takes them.
+func (s Vector) Blocks() []Block {
 	var blocks []Block
 	index := map[float64]int{}
 	for j := range s.Lower {
@@ -111,6 +124,9 @@ const muMargin = 1e-6
 // scaleSlack is the relative amount by which products of a data unit and a scale are raised, against their rounding.
 const scaleSlack = 1e-12
 
+// Shift is the most by which one record moves the vector at a scale (levels per data unit), in levels.
+func (s Vector) Shift(scale float64) float64 { return s.Diameter * scale * (1 + scaleSlack) }
+
 // ReleaseOf describes, for the certificate, one release of a vector encoded as given when the noise of honest devices
 // counts: the shift is the vector's diameter times the encoding's scale, and each coordinate moves at most its levels.
 // It trusts no claim about the plan; the vector's bounds must be the caller's own. It refuses (ErrRequest) an encoding
@@ -129,7 +145,7 @@ func ReleaseOf(s Vector, e protocol.Encoding, honest int, tailDelta float64) (Re
 		return Release{}, fmt.Errorf("%w: statistic %q has %d coordinates, its encoding %d",
 			ErrRequest, s.Name, len(s.Lower), len(e.Coordinates))
 	}
-	r := Release{Name: s.Name, Shift: s.Diameter * e.Scale * (1 + scaleSlack),
+	r := Release{Name: s.Name, Shift: s.Shift(e.Scale),
 		Noise: uint64(honest) * uint64(e.NoiseBits), Bias: e.Bias.Float(), TailDelta: tailDelta}
 	for j, c := range e.Coordinates {
 		if c.Levels > MaxLevels {

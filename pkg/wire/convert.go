@@ -6,6 +6,7 @@ import (
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -364,12 +365,12 @@ func drawOf(m *rifflev1.Draw) *Draw {
 
 // The names that messages have numbers for. UNSPECIFIED, 0, stands for none of them; channels have none such.
 var (
-	statistics = map[rifflev1.Statistic]glm.StatisticKind{
-		rifflev1.Statistic_STATISTIC_HESSIAN:    glm.Hessian,
-		rifflev1.Statistic_STATISTIC_GRADIENT:   glm.Gradient,
-		rifflev1.Statistic_STATISTIC_COVARIANCE: glm.Covariance,
-		rifflev1.Statistic_STATISTIC_RECORD:     glm.Row,
-		rifflev1.Statistic_STATISTIC_REWARDS:    glm.Rewards,
+	statistics = map[rifflev1.Statistic]statistic.Kind{
+		rifflev1.Statistic_STATISTIC_HESSIAN:    statistic.Hessian,
+		rifflev1.Statistic_STATISTIC_GRADIENT:   statistic.Gradient,
+		rifflev1.Statistic_STATISTIC_COVARIANCE: statistic.Covariance,
+		rifflev1.Statistic_STATISTIC_RECORD:     statistic.Row,
+		rifflev1.Statistic_STATISTIC_REWARDS:    statistic.Rewards,
 	}
 	channels = map[rifflev1.Channel]plan.Channel{
 		rifflev1.Channel_CHANNEL_SHUFFLE: plan.Shuffle,
@@ -392,11 +393,11 @@ var (
 )
 
 // statisticOf keeps a number that is not known as its digits, so that the refusal can name it.
-func statisticOf(s rifflev1.Statistic) glm.StatisticKind {
+func statisticOf(s rifflev1.Statistic) statistic.Kind {
 	if kind, known := statistics[s]; known {
 		return kind
 	}
-	return glm.StatisticKind(strconv.Itoa(int(s)))
+	return statistic.Kind(strconv.Itoa(int(s)))
 }
 
 // channelOf keeps a number that is not known as its digits, so that the refusal can name it.

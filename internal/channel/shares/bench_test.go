@@ -20,6 +20,7 @@ import (
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -40,7 +41,7 @@ func BenchmarkRelease(b *testing.B) {
 	}
 	config := testbed.Learner(glm.Practical, size)
 	config.Dimension = 5
-	learner, err := glm.NewLearner(config)
+	learner, err := learner.New(config)
 	must(err)
 	step := learner.Next()
 	step.Cohort = reports
@@ -113,7 +114,7 @@ func BenchmarkRelease(b *testing.B) {
 		})
 		taking, stop := context.WithCancel(ctx)
 		both.Go(func() {
-			_ = analyzer.Mixed.Mixed(taking, func(m *bus.Mixed) {
+			_ = analyzer.Mixed.ReceiveMixed(taking, func(m *bus.Mixed) {
 				c.Take(channel.Part{Epoch: m.Epoch, Round: m.Round, Payload: m.Payload})
 				_ = m.Ack()
 			})

@@ -22,6 +22,7 @@ import (
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -88,7 +89,7 @@ type scene struct {
 func (d *deployment) newScene(members int, change ...func(*plan.Announcement)) *scene {
 	d.Helper()
 	d.epoch++
-	learner, err := glm.NewLearner(testbed.Learner(glm.Practical, size))
+	learner, err := learner.New(testbed.Learner(glm.Practical, size))
 	d.must(err)
 	step := learner.Next()
 	step.Cohort = max(size, members)
@@ -265,7 +266,7 @@ func (s *scene) runOn(md channel.Disk, mb MixingBroker, cd channel.Disk, cb Coun
 			ctx, stop := context.WithCancel(ctx)
 			var take sync.WaitGroup
 			take.Go(func() {
-				_ = s.analyzer.Mixed.Mixed(ctx, func(m *bus.Mixed) {
+				_ = s.analyzer.Mixed.ReceiveMixed(ctx, func(m *bus.Mixed) {
 					if !m.Manifest {
 						c.Take(channel.Part{Epoch: m.Epoch, Round: m.Round, Payload: m.Payload})
 					}

@@ -67,7 +67,7 @@ type released struct {
 // releases reads the whole run back from the public log.
 func (w *watcher) releases(ctx context.Context) (*released, error) {
 	r := &released{announced: map[[2]uint64]*plan.Announcement{}}
-	all, err := w.conn.Announcements.Announcements(ctx)
+	all, err := w.conn.Announcements.ReadAnnouncements(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func TestTasksThatAreReplayed(t *testing.T) {
 	conn := b.Connect(bus.Shuffler)
 	seen := make(chan []byte, 1)
 	halt := run(t, func(ctx context.Context) error { // it looks at the task and puts it back
-		return conn.Tasks.Tasks(ctx, 1, func(task *bus.Task) { seen <- task.Payload; _ = task.Return(time.Second) })
+		return conn.Tasks.ReceiveTasks(ctx, 1, func(task *bus.Task) { seen <- task.Payload; _ = task.Return(time.Second) })
 	})
 	done := make(chan struct{})
 	go func() { defer close(done); expect(t, first, "a", "did a") }()

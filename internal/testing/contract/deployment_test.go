@@ -23,6 +23,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -42,7 +43,7 @@ type deployment struct {
 	stop    func()
 }
 
-func start(t *testing.T, learner glm.Config, timing plan.Timing, terms plan.Terms) *deployment {
+func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.Terms) *deployment {
 	t.Helper()
 	d := &deployment{Bed: testbed.New(t), t: t, state: t.TempDir(), learned: t.TempDir(), clock: new(testbed.Clock)}
 	d.auditor = d.Connect(bus.Auditor)
@@ -129,7 +130,7 @@ func (d *deployment) announcement(epoch uint64, round uint32) (*plan.Announcemen
 		}
 		return s.Epoch > epoch || s.Epoch == epoch && (s.Round > round || s.Round == round && (s.Enrolling || round > 0 || s.Final))
 	})
-	all, err := d.auditor.Announcements.Announcements(d.Context())
+	all, err := d.auditor.Announcements.ReadAnnouncements(d.Context())
 	d.must(err)
 	for _, stored := range all {
 		if stored.Epoch == epoch && stored.Round == round {

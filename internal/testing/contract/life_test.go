@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -30,14 +31,14 @@ func TestPanelsThroughAllRoles(t *testing.T) {
 	for _, c := range []plan.Channel{plan.Shuffle, plan.Shares} {
 		t.Run(string(c), func(t *testing.T) {
 			t.Parallel()
-			learner := testbed.Learner(glm.Practical, lifeSize)
-			learner.Horizon = lifeEpochs * lifeSize
-			learner.Practical = glm.PracticalConfig{Panel: lifeSize, Decisions: lifeDecisions, Control: 0.25}
+			config := testbed.Learner(glm.Practical, lifeSize)
+			config.Horizon = lifeEpochs * lifeSize
+			config.Practical = learner.PracticalConfig{Panel: lifeSize, Decisions: lifeDecisions, Control: 0.25}
 			terms := testbed.Terms()
 			terms.Channel, terms.Registered, terms.Decisions, terms.Records = c, lifePool, lifeDecisions, 2
 			timing := testbed.Timing()
 			timing.RewardWindow, timing.Grace = testbed.Long, 10*time.Second
-			d := start(t, learner, timing, terms)
+			d := start(t, config, timing, terms)
 			for i := range lifeDevices {
 				d.register(i)
 			}

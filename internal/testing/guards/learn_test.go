@@ -315,7 +315,7 @@ var curatorGuards = []guard{
 	}, {
 		what: "arm scaled into the unit ball",
 		file: "pkg/learn/joint/curator.go",
-		old:  "arm, _ := glm.ToUnitBall(slices.Clone(r.Arm))",
+		old:  "arm, _ := convex.ToUnitBall(slices.Clone(r.Arm))",
 		new:  "arm := slices.Clone(r.Arm)",
 		at:   "pkg/learn/joint", test: "TestACuratorsRecordsAreClipped",
 	}, {

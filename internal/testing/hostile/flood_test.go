@@ -203,7 +203,7 @@ func floodConnections(d *world, _ *round, n int) []string {
 	var said outcomes
 	d.must(parallel(n, func(int) error {
 		conn := d.ConnectHost()
-		_, err := conn.Announcements.Announcements(d.Context())
+		_, err := conn.Announcements.ReadAnnouncements(d.Context())
 		if err == nil {
 			said.add("served")
 		}

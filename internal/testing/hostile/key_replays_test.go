@@ -218,7 +218,7 @@ func keyReplays() []trick {
 // keySet is the shuffler's own at the broker.
 func (d *world) keySet() []byte {
 	d.t.Helper()
-	set, err := d.auditor.Keys.Keys(d.Context(), bus.Shuffler)
+	set, err := d.auditor.Keys.ReadKeys(d.Context(), bus.Shuffler)
 	d.must(err)
 	return set
 }

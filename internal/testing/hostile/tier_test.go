@@ -188,7 +188,7 @@ func (m *tier) announced(epoch uint64, number uint32) *round {
 			m.t.Fatalf("the analyzer ended: %v", m.failed)
 		default:
 		}
-		all, err := m.auditor.Announcements.AnnouncementsAt(m.Context(), epoch, number)
+		all, err := m.auditor.Announcements.ReadAnnouncementsAt(m.Context(), epoch, number)
 		m.must(err)
 		for _, stored := range all {
 			if a, digest, err := wire.OpenAnnouncement(stored.Payload, epoch, number, m.AnalyzerParty()); err == nil {

@@ -258,7 +258,7 @@ func (d *world) in(epoch uint64) *round {
 // announced reads what the analyzer announced.
 func (d *world) announced(epoch uint64) *round {
 	d.t.Helper()
-	all, err := d.auditor.Announcements.AnnouncementsAt(d.Context(), epoch, 0)
+	all, err := d.auditor.Announcements.ReadAnnouncementsAt(d.Context(), epoch, 0)
 	d.must(err)
 	for _, stored := range all {
 		if a, digest, err := wire.OpenAnnouncement(stored.Payload, epoch, 0, d.AnalyzerParty()); err == nil {

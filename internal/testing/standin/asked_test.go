@@ -181,14 +181,14 @@ func TestAnnouncements(t *testing.T) {
 			}
 			return s
 		}
-		all, err := h.Announcements(r.ctx())
+		all, err := h.ReadAnnouncements(r.ctx())
 		r.must(err)
 		want := []string{"2.1 b", "1.0 a", "1.0 a2"}
 		r.equal("all", show(all), want)
-		at, err := a.AnnouncementsAt(r.ctx(), 1, 0)
+		at, err := a.ReadAnnouncementsAt(r.ctx(), 1, 0)
 		r.must(err)
 		r.equal("of a round", show(at), []string{"1.0 a", "1.0 a2"})
-		none, err := a.AnnouncementsAt(r.ctx(), 1, 7)
+		none, err := a.ReadAnnouncementsAt(r.ctx(), 1, 7)
 		r.must(err)
 		r.equal("of none", len(none), 0)
 
@@ -217,13 +217,13 @@ func TestAnnouncements(t *testing.T) {
 func TestKeys(t *testing.T) {
 	conforms(t, func(r *rig) {
 		s, h := r.connect(bus.Shuffler), r.connect(bus.Randomizer)
-		_, err := h.Keys(r.ctx(), bus.Shuffler)
+		_, err := h.ReadKeys(r.ctx(), bus.Shuffler)
 		r.want("no keys", err, bus.ErrGone)
 		const kept, put = 16, 20
 		for i := range put {
 			r.must(s.PutKeys(r.ctx(), []byte(fmt.Sprint("keys ", i))))
 		}
-		newest, err := h.Keys(r.ctx(), bus.Shuffler)
+		newest, err := h.ReadKeys(r.ctx(), bus.Shuffler)
 		r.must(err)
 		r.equal("newest", string(newest), "keys 19")
 		watching := run(r, func(ctx ctx, came func(string)) error {

@@ -163,12 +163,12 @@ func (p *player) playOn(s step, epoch uint64, round uint32, text []byte) string 
 	case "announce":
 		return verdict(p.ana.PutAnnouncement(p.ctx, epoch, round, text))
 	case "announced":
-		all, err := p.host.Announcements(p.ctx)
+		all, err := p.host.ReadAnnouncements(p.ctx)
 		return fmt.Sprint(all, verdict(err))
 	case "keys":
 		return verdict(p.shuf.PutKeys(p.ctx, text))
 	case "newest":
-		payload, err := p.host.Keys(p.ctx, bus.Shuffler)
+		payload, err := p.host.ReadKeys(p.ctx, bus.Shuffler)
 		return fmt.Sprintf("%s %s", payload, verdict(err))
 	case "answer":
 		return verdict(p.ana.PublishPrepared(p.ctx, epoch, round, uint32(s.c), fmt.Append(text, s.a/2)))
@@ -233,7 +233,7 @@ func (p *player) read() {
 	p.stop, p.reader = cancel, done
 	go func() {
 		defer close(done)
-		_ = p.shuf.Reports(c, func(d *bus.Delivery) {
+		_ = p.shuf.ReceiveReports(c, func(d *bus.Delivery) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.held[d.Sequence] = d

@@ -328,7 +328,7 @@ func TestCallsOfAnEndedCallerAndOfAClosedConnection(t *testing.T) {
 		r.want("publish", err, bus.ErrUnknown)
 		r.want("publish", err, context.Canceled)
 		r.want("read", func() error { _, err := s.GetReport(over, 1); return err }(), bus.ErrUnknown)
-		r.want("reports", s.Reports(over, func(*bus.Delivery) {}), context.Canceled)
+		r.want("reports", s.ReceiveReports(over, func(*bus.Delivery) {}), context.Canceled)
 		r.equal("stored", r.stored(s), []string(nil))
 		reading := r.reading(s)
 		r.report(h, "one")

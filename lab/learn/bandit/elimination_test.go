@@ -9,7 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/lab/learn/bandit"
 	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
@@ -129,7 +129,7 @@ func answer(t *testing.T, q learn.Question, records []learn.Record, rho float64,
 }
 
 func eliminationSetting(horizon int, epsilon float64) learn.Setting {
-	return learn.Setting{Family: glm.Linear{}, Dimension: 2, Arms: 5, Horizon: horizon, Radius: 1, Epsilon: epsilon,
+	return learn.Setting{Family: family.Linear{}, Dimension: 2, Arms: 5, Horizon: horizon, Radius: 1, Epsilon: epsilon,
 		Delta: 1e-5, Failure: 0.05}
 }
 

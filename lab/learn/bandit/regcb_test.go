@@ -10,7 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/lab/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -100,7 +100,7 @@ func regCBRun(t *testing.T, l learn.Learner, c *play.Channel, horizon int, seed 
 }
 
 func regCBSetting(epsilon float64, horizon int) learn.Setting {
-	return learn.Setting{Family: glm.Linear{}, Dimension: 2, Arms: 2, Horizon: horizon, Radius: 1, Epsilon: epsilon,
+	return learn.Setting{Family: family.Linear{}, Dimension: 2, Arms: 2, Horizon: horizon, Radius: 1, Epsilon: epsilon,
 		Delta: 1e-6, Failure: .05}
 }
 
@@ -177,7 +177,7 @@ func TestRegCBRefuses(t *testing.T) {
 		func(s *learn.Setting) { s.Horizon = 100 },
 		func(s *learn.Setting) { s.Options = map[string]float64{"first": 2} },
 		func(s *learn.Setting) { s.Options = map[string]float64{"last": 2} },
-		func(s *learn.Setting) { s.Family = glm.Logistic{} },
+		func(s *learn.Setting) { s.Family = family.Logistic{} },
 		func(s *learn.Setting) { s.Variant = "fast" },
 	} {
 		s := regCBSetting(1, 1<<16)

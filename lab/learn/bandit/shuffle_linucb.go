@@ -86,7 +86,7 @@ func (v vectorSumNoise) Add(x []float64, src protocol.Source) {
 	for i := range x {
 		steps := x[i] * g
 		whole := math.Floor(steps)
-		if coin := float64(src.Uint64()>>11) * 0x1p-53; coin < steps-whole {
+		if coin := protocol.Uniform(src); coin < steps-whole {
 			whole++
 		}
 		if trials <= mostCoins {

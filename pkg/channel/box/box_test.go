@@ -329,7 +329,8 @@ func TestStoredBoxesOpen(t *testing.T) {
 		box, err := hex.DecodeString(f[5])
 		b.must(err)
 		entries, by, err := b.opener().Open(nil, box)
-		if got := fmt.Sprintf("%d %v", by.Number, entries); err != nil || got != f[1]+" ["+strings.Join(f[2:5], " ")+"]" {
+		if got := fmt.Sprintf("%d %v", by.Number, entries); err != nil ||
+			got != f[1]+" ["+strings.Join(f[2:5], " ")+"]" {
 			t.Errorf("%s: %s, %v", strings.Join(f[:5], " "), got, err)
 		}
 		lines++

@@ -232,8 +232,9 @@ func TestTheAnalyzerRefusesWhatIsNotOneHonestReport(t *testing.T) {
 		}
 	}
 	for what, h := range map[string]*Helper{
-		"a share of another round's announcement": must(f.another([32]byte{4}, 0).NewHelper(f.secret, f.analyzer, f.verifier)),
-		"a row under another secret":              must(f.round.NewHelper(Secret{}, f.analyzer, f.verifier)),
+		"a share of another round's announcement": must(f.another([32]byte{4}, 0).NewHelper(f.secret, f.analyzer,
+			f.verifier)),
+		"a row under another secret": must(f.round.NewHelper(Secret{}, f.analyzer, f.verifier)),
 		"a row to another analyzer": must(f.round.NewHelper(f.secret,
 			must(seal.NewHPKEKey(bytes.Repeat([]byte{50}, 32))), f.verifier)),
 	} {
@@ -372,15 +373,16 @@ func TestTheShufflerRefusesWhatIsNoShare(t *testing.T) {
 		payload []byte
 		want    wire.Refusal
 	}{
-		"another nonce":                       {slices.Concat(b[:NonceSize], a[NonceSize:]), wire.RefusalBadShare},
-		"another public share":                {slices.Concat(a[:16], b[16:share], a[share:]), wire.RefusalBadShare},
-		"another share":                       {slices.Concat(a[:share], b[share:]), wire.RefusalBadShare},
-		"another blind":                       {changed(a, share+f.round.shape.leader-1), wire.RefusalBadShare},
-		"a changed element":                   {changed(a, share), wire.RefusalBadShare},
-		"an element that is not in the field": {slices.Concat(a[:share], bytes.Repeat([]byte{255}, 16), a[share+16:]), wire.RefusalBadShare},
-		"one byte less":                       {a[:len(a)-1], wire.RefusalWrongSize},
-		"one byte more":                       {append(slices.Clone(a), 0), wire.RefusalWrongSize},
-		"nothing":                             {nil, wire.RefusalWrongSize},
+		"another nonce":        {slices.Concat(b[:NonceSize], a[NonceSize:]), wire.RefusalBadShare},
+		"another public share": {slices.Concat(a[:16], b[16:share], a[share:]), wire.RefusalBadShare},
+		"another share":        {slices.Concat(a[:share], b[share:]), wire.RefusalBadShare},
+		"another blind":        {changed(a, share+f.round.shape.leader-1), wire.RefusalBadShare},
+		"a changed element":    {changed(a, share), wire.RefusalBadShare},
+		"an element that is not in the field": {slices.Concat(a[:share], bytes.Repeat([]byte{255}, 16), a[share+16:]),
+			wire.RefusalBadShare},
+		"one byte less": {a[:len(a)-1], wire.RefusalWrongSize},
+		"one byte more": {append(slices.Clone(a), 0), wire.RefusalWrongSize},
+		"nothing":       {nil, wire.RefusalWrongSize},
 	} {
 		row, pending, err := f.leader.Prepare(nil, c.payload)
 		f.refused(what, err, c.want)
@@ -409,8 +411,8 @@ func changed(b []byte, at int) []byte {
 	return c
 }
 
-// The hash that the analyzer is told of the leader's share covers the blind. Were it over the measurement's share alone,
-// the analyzer, which can compute its own share, could try entries until the hash fits; this runs that search.
+// The hash that the analyzer is told of the leader's share covers the blind. Were it over the measurement's share
+// alone, the analyzer, which can compute its own share, could try entries until the hash fits; this runs that search.
 func TestTheHashOfTheLeadersShareCannotBeSearched(t *testing.T) {
 	encodings, releases := two()
 	f := newFixture(t, encodings, releases)
@@ -423,7 +425,8 @@ func TestTheHashOfTheLeadersShareCannotBeSearched(t *testing.T) {
 		bound(nil, row[:NonceSize], row[NonceSize:NonceSize+publicSize], hash, f.secret.Commitment())))
 	length := f.round.entries * f.round.bits
 	guess := elementsOf(f.round, entries) // the right one: the analyzer would come to it among others
-	guess.SubAssign(deriveElements(f.round.context(f.secret.Commitment()), useMeasurement, plain[:32], []byte{1}, length))
+	guess.SubAssign(deriveElements(f.round.context(f.secret.Commitment()), useMeasurement, plain[:32], []byte{1},
+		length))
 	share := must(guess.MarshalBinary())
 	rest := payload[NonceSize+publicSize:]
 	if !bytes.Equal(rest[:len(share)], share) {

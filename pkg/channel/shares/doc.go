@@ -1,8 +1,8 @@
 // Package shares is the channel in which two servers add secret shares: a device splits the entries of all its vectors
 // into one share for the shuffler and one for the analyzer, with a proof that each entry is in its range (Prio3SumVec).
 // Each server adds its shares over the same set of reports, and the two sums together are the sums of the entries. This
-// package holds what each of the three parties computes. It is pure but for the randomness of sharing and sealing, which
-// comes from crypto/rand through pkg/seal.
+// package holds what each of the three parties computes. It is pure but for the randomness of sharing and sealing,
+// which comes from crypto/rand through pkg/seal.
 //
 // # The way of a report
 //
@@ -48,6 +48,6 @@
 //
 // # Concurrency
 //
-// Round, Device and Secret are safe for concurrent use. Leader, Helper and the sums are used by one goroutine at a time:
-// a vector sum of circl keeps the state of its hash. Give each goroutine its own and merge the sums.
+// Round, Device and Secret are safe for concurrent use. Leader, Helper and the sums are used by one goroutine at a
+// time: a vector sum of circl keeps the state of its hash. Give each goroutine its own and merge the sums.
 package shares

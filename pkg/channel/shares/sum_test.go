@@ -45,7 +45,8 @@ func TestTheCountsAreEncodedEntriesAndBothServersNoise(t *testing.T) {
 	encodings, releases := two()
 	f := newFixture(t, encodings, releases)
 	want := [][]uint64{make([]uint64, 3), make([]uint64, 2)}
-	vectors := [][][]float64{{{0, 0, 0}, {0, 0}}, {{0.6, 0.2, 3}, {-1.5, 2}}, {{1, 0.75, 1}, {2, -2}}, {{-1, 0, 9}, {0.1, 1}}}
+	vectors := [][][]float64{{{0, 0, 0}, {0, 0}}, {{0.6, 0.2, 3}, {-1.5, 2}}, {{1, 0.75, 1}, {2, -2}},
+		{{-1, 0, 9}, {0.1, 1}}}
 	for i, v := range vectors {
 		p, err := f.device.Append([]byte("before"), f.by, v, source(byte(i)))
 		if err != nil || string(p[:6]) != "before" || len(p) != 6+f.device.Size() {
@@ -206,7 +207,8 @@ func TestOnlyTheAnswerToAReportFinishesIt(t *testing.T) {
 		t.Error("something was added")
 	}
 	// What belongs together is added, and no second time.
-	if err := errors.Join(f.leader.Finish(f.leaderSum, pending, v.Answer[:]), f.helper.Add(f.helperSum, v)); err != nil {
+	if err := errors.Join(f.leader.Finish(f.leaderSum, pending, v.Answer[:]),
+		f.helper.Add(f.helperSum, v)); err != nil {
 		t.Error(err)
 	}
 	f.refused("a report that was finished", f.leader.Finish(f.leaderSum, pending, v.Answer[:]), wire.RefusalBadShare)
@@ -286,14 +288,16 @@ func negative16() []byte {
 	return []byte{1, 0, 0, 0, 0, 0, 0, 0, 0xe4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 }
 
-// A shuffler's share can leave with its noise only: neither the sum nor what is behind it has a method that gives bytes.
+// A shuffler's share can leave with its noise only: neither the sum nor what is behind it has a method that gives
+// bytes.
 func TestAnUnnoisedShareHasNoBytes(t *testing.T) {
 	for _, v := range []any{&LeaderSum{}, &HelperSum{}, &Pending{}, Pending{}} {
 		kind := reflect.TypeOf(v)
 		for i := range kind.NumMethod() {
 			m := kind.Method(i).Type
 			for j := range m.NumOut() {
-				if out := m.Out(j); out.Kind() == reflect.Slice || out.Kind() == reflect.Array || out.Kind() == reflect.String {
+				if out := m.Out(j); out.Kind() == reflect.Slice || out.Kind() == reflect.Array ||
+					out.Kind() == reflect.String {
 					if name := kind.Method(i).Name; name != "Counts" {
 						t.Errorf("%v.%s returns %v", kind, name, out)
 					}
@@ -318,7 +322,8 @@ func TestTheSizesFollowFromTheAnnouncement(t *testing.T) {
 		chunk                 uint
 		payload, row, allowed int
 	}{
-		{20, 4, 12, 2296, 840, 4015}, {20, 6, 8, 3064, 712, 4015}, {20, 9, 12, 4152, 840, 0}, {20, 12, 16, 5240, 968, 0},
+		{20, 4, 12, 2296, 840, 4015}, {20, 6, 8, 3064, 712, 4015}, {20, 9, 12, 4152, 840, 0},
+		{20, 12, 16, 5240, 968, 0},
 		{230, 6, 45, 24920, 1896, 30000},
 	} {
 		encodings, releases := wide(c.coordinates, c.bits)
@@ -332,7 +337,8 @@ func TestTheSizesFollowFromTheAnnouncement(t *testing.T) {
 				len(payload), len(row))
 		}
 		if c.allowed > 0 && len(payload) > c.allowed {
-			t.Errorf("%d entries of %d bits take %d bytes, more than %d", c.coordinates, c.bits, len(payload), c.allowed)
+			t.Errorf("%d entries of %d bits take %d bytes, more than %d", c.coordinates, c.bits, len(payload),
+				c.allowed)
 		}
 	}
 	encodings, releases := two()
@@ -361,7 +367,8 @@ func TestADeviceRefusesWhatItCannotReport(t *testing.T) {
 	encodings, releases := two()
 	f := newFixture(t, encodings, releases)
 	good := [][]float64{{0, 0, 0}, {0, 0}}
-	for _, vectors := range [][][]float64{nil, good[:1], {{0, 0, 0}, {0, 0}, {0}}, {{0, 0}, {0, 0}}, {{0, 0, math.NaN()}, {0, 0}}} {
+	for _, vectors := range [][][]float64{nil, good[:1], {{0, 0, 0}, {0, 0}, {0}}, {{0, 0}, {0, 0}},
+		{{0, 0, math.NaN()}, {0, 0}}} {
 		if b, err := f.device.Append([]byte{1}, f.by, vectors, source(1)); err == nil || len(b) != 1 {
 			t.Errorf("vectors %v are taken", vectors)
 		}

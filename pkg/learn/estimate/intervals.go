@@ -195,8 +195,9 @@ func (f Fit) checkSetting(rows int) error {
 	}
 	for i, r := range append([]Range{f.Target}, f.Features...) {
 		if !r.Fits() {
-			return fmt.Errorf("%w: the bounds of column %d (0 is the target) are %v and %v, want increasing ones that can be "+
-				"told apart, of at most %g", ErrFit, i, r.Low, r.High, LargestBound)
+			return fmt.Errorf(
+				"%w: the bounds of column %d (0 is the target) are %v and %v, want increasing ones that can be "+
+					"told apart, of at most %g", ErrFit, i, r.Low, r.High, LargestBound)
 		}
 	}
 	return nil
