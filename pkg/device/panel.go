@@ -131,11 +131,9 @@ func (a *Announced) Panels() bool { return !a.Final && a.Plan.Panel != nil }
 // Registration is the signed request with which a device registers, so that later panels can be drawn of it. It may
 // leave, sealed, once the state, which State.Register returned, is durable.
 func (c *Core) Registration(s State) ([]byte, error) {
-	r := &wire.EnrolRequest{Deployment: c.c.Deployment, Device: s.Number, Credential: c.c.Credential}
-	if nonce := s.nonce(0); nonce != 0 {
-		r.Nonces = []uint32{nonce}
-	}
-	request, _, err := wire.Sign(r, c.c.Identity)
+	request, _, err := wire.Sign(&wire.EnrolRequest{
+		Deployment: c.c.Deployment, Device: s.Number, Credential: c.c.Credential, Nonces: []uint32{s.nonce(0)},
+	}, c.c.Identity)
 	return request, err
 }
 
