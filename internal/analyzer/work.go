@@ -28,7 +28,8 @@ number of workers may be started and ended at any time. The analyzer itself need
 			}
 			return &worker.Member{
 				Seed: keys.Seed, Secrets: keyring.Secrets(keys.HPKE),
-				Work: func(_ *role.Env, streams bus.Streams, _ worker.Asker) (worker.Handlers, func(context.Context) error,
+				Work: func(_ *role.Env, streams bus.Streams, _ worker.Asker) (worker.Handlers,
+					func(context.Context) error,
 					error) {
 					return handlersOf(streams.Mixed, keys.Bundle, keys.HPKE), nil, nil
 				},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
@@ -12,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Streams is what a live audit reads at the broker. Over makes one of an auditor's connection; the handles of package bus
-// document the methods.
+// Streams is what a live audit reads at the broker. Over makes one of an auditor's connection; the handles of package
+// bus document the methods.
 type Streams interface {
 	ReadAudit(ctx context.Context, filter bus.AuditFilter, handler func(bus.Statement) error) error
 	ReadRetained(ctx context.Context, epoch uint64, round uint32, handler func(bus.Retained) error) error
@@ -37,8 +36,6 @@ type Live struct {
 	bundle  keyring.Bundle
 	last    uint64 // sequence of the last statement that the moment shows
 	logs    map[bus.Role]*moment
-
-	probed, none bool // whether the broker has no stream of retained chunks
 }
 
 // moment is one log at the moment.
@@ -48,7 +45,8 @@ type moment struct {
 	size       uint64 // that it states
 }
 
-// NewLive reads the audit stream once, for the moment that it shows from then on. Errors: those of bus.AuditStream.ReadAudit.
+// NewLive reads the audit stream once, for the moment that it shows from then on. Errors: those of
+// bus.AuditStream.ReadAudit.
 func NewLive(ctx context.Context, streams Streams, bundle keyring.Bundle) (*Live, error) {
 	l := &Live{streams: streams, bundle: bundle, logs: map[bus.Role]*moment{}}
 	for _, role := range logged() {
@@ -125,29 +123,9 @@ func (l *Live) Checkpoint(_ context.Context, role bus.Role) ([]byte, error) {
 	return nil, nil
 }
 
-// probe bounds the wait for a broker that says that it has no stream of retained chunks. Asking it is repeated, because
-// a broker says so for a moment when it starts.
-const probe = 5 * time.Second
-
-// Retained implements Source. Nothing is retained where the broker has no stream for it.
+// Retained implements Source.
 func (l *Live) Retained(
 	ctx context.Context, epoch uint64, round uint32, f func(index uint32, sealed []byte) error,
 ) error {
-	if !l.probed {
-		short, cancel := context.WithTimeout(ctx, probe)
-		defer cancel()
-		err := l.streams.ReadRetained(short, epoch, round, func(bus.Retained) error { return errEnough })
-		if errors.Is(err, bus.ErrForbidden) {
-			return fmt.Errorf("audit: this broker was set up for a version in which nothing is retained for an auditor: have "+
-				"its operator write its configuration again (riffle broker config) and load it: %w", err)
-		}
-		if err != nil && !errors.Is(err, errEnough) && !errors.Is(err, bus.ErrUnprovisioned) {
-			return err
-		}
-		l.probed, l.none = true, errors.Is(err, bus.ErrUnprovisioned)
-	}
-	if l.none {
-		return nil
-	}
 	return l.streams.ReadRetained(ctx, epoch, round, func(r bus.Retained) error { return f(r.Index, r.Sealed) })
 }

@@ -41,7 +41,8 @@ func (s *AnnouncementStream) ReadAnnouncements(ctx context.Context) ([]Announcem
 // missed.
 //
 // Errors: those of ReadAnnouncements.
-func (s *AnnouncementStream) ReadAnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]Announcement, error) {
+func (s *AnnouncementStream) ReadAnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]Announcement,
+	error) {
 	return s.announcements(ctx, subjectRound(SubjectAnnouncements, epoch, round)+".*")
 }
 

@@ -144,7 +144,8 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 		if err != nil {
 			t.Fatalf("entry %d of the audit log: %v", i, err)
 		}
-		if _, err := shuf.Audit.AppendAuditAfter(ctx, "other", fmt.Append(nil, i), last); !errors.Is(err, bus.ErrMoved) {
+		if _, err := shuf.Audit.AppendAuditAfter(ctx, "other", fmt.Append(nil, i), last); !errors.Is(err,
+			bus.ErrMoved) {
 			t.Fatalf("another entry %d of the audit log: %v", i, err)
 		}
 		last = sequence

@@ -23,12 +23,12 @@ var (
 	// ErrExists: something else is stored under this name, and stays. See ExistsError for what.
 	ErrExists = errors.New("bus: a different payload is stored under this name")
 
-	// ErrTaken: the subject holds as many messages as it may, or its newest one is not the one that was expected. Nothing
-	// was stored now. Only a Transport returns it.
+	// ErrTaken: the subject holds as many messages as it may, or its newest one is not the one that was expected.
+	// Nothing was stored now. Only a Transport returns it.
 	ErrTaken = errors.New("bus: subject taken")
 
-	// ErrMoved: the role's newest entry of the audit log is another one than the caller knows, or what it appends stands
-	// there already. Nothing was stored now. Read what came since.
+	// ErrMoved: the role's newest entry of the audit log is another one than the caller knows, or what it appends
+	// stands there already. Nothing was stored now. Read what came since.
 	ErrMoved = errors.New("bus: the audit log has moved on")
 
 	// ErrFull: the stream or the disk is full. Nothing was stored. Retry once there is room.

@@ -70,7 +70,8 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 			}
 			for i := range 20 {
 				p := fmt.Sprintf("victim %d", i)
-				if reply, err := victim.Enrolment.Enrol(b.ctx(), []byte(p)); err != nil || string(reply) != "slot of "+p {
+				if reply, err := victim.Enrolment.Enrol(b.ctx(),
+					[]byte(p)); err != nil || string(reply) != "slot of "+p {
 					t.Errorf("the victim's request: %q, %v", reply, err)
 				}
 			}

@@ -93,7 +93,8 @@ func TestNoHostUsesUpAnothersID(t *testing.T) {
 		}
 	}
 	var who []bus.Role
-	err := ana.Audit.ReadAudit(ctx, bus.AuditFilter{}, func(s bus.Statement) error { who = append(who, s.Role); return nil })
+	err := ana.Audit.ReadAudit(ctx, bus.AuditFilter{},
+		func(s bus.Statement) error { who = append(who, s.Role); return nil })
 	if err != nil || len(who) != 2 || who[1] != bus.Shuffler {
 		t.Errorf("the log has statements of %v, %v", who, err)
 	}

@@ -13,8 +13,8 @@ import (
 // reportsAhead is how many reports are asked for ahead.
 const reportsAhead = 1024
 
-// ReportStream is the handle of the sealed reports. Randomizers write them, each host so many as it may have waiting; the
-// shuffler reads them, and purges them when they are released or refused. A report that was acknowledged to its
+// ReportStream is the handle of the sealed reports. Randomizers write them, each host so many as it may have waiting;
+// the shuffler reads them, and purges them when they are released or refused. A report that was acknowledged to its
 // randomizer survives the broker's restart.
 type ReportStream struct{ stream }
 
@@ -26,7 +26,8 @@ type ReportStream struct{ stream }
 // Errors: ErrBadName, ErrForbidden, ErrTooLarge: not stored; ErrFull: not stored, because this host has as many
 // reports waiting as one host may, or because all hosts together have: repeat once there is room; ErrUnknown: maybe
 // stored, repeat with the same id and payload.
-func (s *ReportStream) PublishReport(ctx context.Context, epoch uint64, round uint32, msgID string, payload []byte) error {
+func (s *ReportStream) PublishReport(ctx context.Context, epoch uint64, round uint32, msgID string,
+	payload []byte) error {
 	if err := checkToken("message id", msgID, maxMsgID); err != nil {
 		return err
 	}
@@ -45,10 +46,10 @@ func (s *ReportStream) PublishReport(ctx context.Context, epoch uint64, round ui
 	return err
 }
 
-// ReceiveReports hands arriving reports to the handler, one after another on the caller's goroutine, until the context ends.
-// The handler, or the code that it passes the Delivery to, calls Ack once the admission (or refusal) is durable.
-// Several shuffler workers share the reports. A report that names no round (PublishReport makes none) arrives as one
-// of epoch 0, which no announcement has.
+// ReceiveReports hands arriving reports to the handler, one after another on the caller's goroutine, until the context
+// ends. The handler, or the code that it passes the Delivery to, calls Ack once the admission (or refusal) is durable.
+// Several shuffler workers share the reports. A report that names no round (PublishReport makes none) arrives as one of
+// epoch 0, which no announcement has.
 //
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed. What was not acknowledged is delivered
 // again.
@@ -146,16 +147,13 @@ type ReportRoom struct {
 
 // ReportRoom asks the broker for the limits of the stream of reports. It answers for the shuffler.
 //
-// Errors: ErrUnprovisioned where there is no such stream; ErrForbidden where the broker's configuration gives the
-// shuffler no right to ask; ErrUnknown where the context ended first. Each says what to do.
+// Errors: ErrUnprovisioned where there is no such stream; ErrForbidden for another role; ErrUnknown where the context
+// ended first.
 func (s *ReportStream) ReportRoom(ctx context.Context) (ReportRoom, error) {
 	is, err := s.t.Stream(ctx, s.name, true)
-	if errors.Is(err, ErrForbidden) {
-		err = fmt.Errorf("the broker's configuration is of an earlier version: write it again (riffle broker config), and "+
-			"have the broker read it: %w", err)
-	}
 	if err != nil {
 		return ReportRoom{}, fmt.Errorf("bus: limits of %s: %w", StreamReports, err)
 	}
-	return ReportRoom{PerHost: is.MaxMsgsPerSubject, Size: int64(is.MaxMsgSize) - ReportHeaders, Bytes: is.MaxBytes}, nil
+	return ReportRoom{PerHost: is.MaxMsgsPerSubject, Size: int64(is.MaxMsgSize) - ReportHeaders, Bytes: is.MaxBytes},
+		nil
 }

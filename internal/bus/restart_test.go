@@ -55,44 +55,6 @@ func publishReports(t *testing.T, c *bus.Conn, from, to int) {
 	}
 }
 
-func TestUnacknowledgedComesAgain(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.AckWait = 3 * time.Second })
-	dev, first := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
-	publishReports(t, dev, 0, 3)
-	collect(t, first, 3, false)
-	first.Close()
-	second := b.connect(bus.Shuffler)
-	ctx, cancel := context.WithCancelCause(b.ctx())
-	sent := map[uint64]int{}
-	err := second.Reports.ReceiveReports(ctx, func(d *bus.Delivery) {
-		sent[d.Sequence]++
-		if !d.Redelivered {
-			t.Errorf("report %d is not marked as redelivered", d.Sequence)
-		}
-		if sent[2] == 1 && d.Sequence == 2 {
-			if err := d.Retry(10 * time.Millisecond); err != nil { // sent back once, comes once more
-				t.Error(err)
-			}
-		} else if err := d.Ack(); err != nil {
-			t.Error(err)
-		}
-		if len(sent) == 3 && sent[2] == 2 {
-			cancel(errStop)
-		}
-	})
-	if !errors.Is(err, errStop) {
-		t.Fatal(err)
-	}
-	// What is acknowledged does not.
-	quiet, stop := context.WithTimeout(b.ctx(), 4*time.Second)
-	defer stop()
-	if err := second.Reports.ReceiveReports(quiet, func(d *bus.Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err,
-		context.DeadlineExceeded) {
-		t.Error(err)
-	}
-}
-
 // A worker that dies without a word must not hold up what comes after it: the request for messages that it left
 // behind must not swallow them until AckWait.
 func TestKilledWorkerSwallowsNothing(t *testing.T) {

@@ -13,12 +13,13 @@ import (
 
 // How long a chunk may be retained.
 const (
-	MinRetain = time.Second          // the broker's shortest time to live
-	MaxRetain = 366 * 24 * time.Hour // for an audit once a year; the stream drops what is older, whatever it says itself
+	MinRetain = time.Second // the broker's shortest time to live
+	// MaxRetain is for an audit once a year. The stream drops what is older, whatever it says itself.
+	MaxRetain = 366 * 24 * time.Hour
 )
 
-// RetainedStream is the handle of forwarded chunks that are kept for an audit, sealed to the auditor. The shuffler writes
-// them; the auditor reads them. The broker drops each when its window is over; no role removes one before.
+// RetainedStream is the handle of forwarded chunks that are kept for an audit, sealed to the auditor. The shuffler
+// writes them; the auditor reads them. The broker drops each when its window is over; no role removes one before.
 type RetainedStream struct{ stream }
 
 // Retained is one chunk that the shuffler forwarded and retained, sealed to the auditor.
@@ -57,7 +58,8 @@ func (s *RetainedStream) PublishRetained(ctx context.Context, epoch uint64, roun
 //
 // Errors: the handler's own; ErrForbidden; ErrUnknown where the context ended first, with ErrUnprovisioned where the
 // broker has no such stream. Reading changes nothing.
-func (s *RetainedStream) ReadRetained(ctx context.Context, epoch uint64, round uint32, handler func(Retained) error) error {
+func (s *RetainedStream) ReadRetained(ctx context.Context, epoch uint64, round uint32,
+	handler func(Retained) error) error {
 	_, err := s.scan(ctx, subjectRound(SubjectRetained, epoch, round)+".*", 1, func(r Record) error {
 		_, _, index, err := parseRound(r.Subject, SubjectRetained, true)
 		if err != nil {
@@ -76,17 +78,13 @@ func (s *RetainedStream) ReadRetained(ctx context.Context, epoch uint64, round u
 // CanRetain says whether the broker keeps retained chunks and drops them when their window is over. It answers for the
 // shuffler, and before the shuffler retains anything.
 //
-// Errors: ErrUnprovisioned where there is no stream for them, or one that drops nothing; ErrForbidden where the
-// broker's configuration gives the shuffler no right to ask; ErrUnknown where the context ended first. Each says what
-// to do.
+// Errors: ErrUnprovisioned where there is no stream for them, or one that drops nothing; ErrForbidden for another
+// role; ErrUnknown where the context ended first.
 func (s *RetainedStream) CanRetain(ctx context.Context) error {
 	const again = "run riffle broker provision again"
 	// Elsewhere a missing stream is waited for. Here a role is starting that was told to use it.
 	is, err := s.t.Stream(ctx, s.name, false)
 	switch {
-	case errors.Is(err, ErrForbidden):
-		return fmt.Errorf("bus: the broker's configuration is older than the stream %s: write it again (riffle broker "+
-			"config), have the broker read it, and %s: %w", StreamRetained, again, err)
 	case err != nil:
 		return fmt.Errorf("bus: look into %s: %w", StreamRetained, err)
 	case is == nil:

@@ -34,7 +34,7 @@ func (s *TaskStream) PublishTask(ctx context.Context, payload []byte) error {
 
 // PurgeTasks drops every task that waits for workers, begun or not: a new lead knows none of them.
 //
-// Errors: ErrForbidden, ErrUnprovisioned: the broker is from before there were workers; ErrUnknown: repeat.
+// Errors: ErrForbidden, ErrUnprovisioned; ErrUnknown: repeat.
 func (s *TaskStream) PurgeTasks(ctx context.Context) error {
 	return s.t.Purge(ctx, s.name, "", 0)
 }
@@ -57,8 +57,9 @@ func (t *Task) Return(after time.Duration) error { return acked(t.msg.NakWithDel
 // InHand says that the task is being done.
 func (t *Task) InHand() error { return acked(t.msg.InProgress()) }
 
-// ReceiveTasks hands tasks to the handler, on this number of goroutines at a time, until the context ends. A goroutine asks
-// for the next task when its handler has returned, so no task waits at a busy worker. The handler settles its task.
+// ReceiveTasks hands tasks to the handler, on this number of goroutines at a time, until the context ends. A goroutine
+// asks for the next task when its handler has returned, so no task waits at a busy worker. The handler settles its
+// task.
 //
 // It always returns an error: the context's cause, ErrForbidden, ErrUnprovisioned or ErrClosed. Handlers that run are
 // waited for.

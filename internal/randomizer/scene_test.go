@@ -104,7 +104,8 @@ func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
 	s.unserve = func() {
 		end()
 		<-served
-		_, err := s.shuffler.Keys.ReadKeys(s.Context(), bus.Shuffler) // answered after the end of the subscription was heard
+		// answered after the end of the subscription was heard
+		_, err := s.shuffler.Keys.ReadKeys(s.Context(), bus.Shuffler)
 		s.must(err)
 	}
 	wg.Go(func() {

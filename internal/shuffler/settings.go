@@ -132,9 +132,6 @@ func loadKeys(s Settings) (*keyring.ServerKeys, error) {
 	if err != nil {
 		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err)
 	}
-	if s.Audit.Retain != 0 && len(keys.Bundle.Auditor) == 0 {
-		return nil, role.Wrong("audit.retain", s.Audit.Retain, "cannot be used").Because(noAuditor)
-	}
 	return keys, nil
 }
 
@@ -196,7 +193,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			Hosts: keys.Bundle.RegistrarParty().Hosts, Identity: keys.Identity, Keys: keys.HPKE,
 			MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
 			Devices: s.Admission.Devices, Channels: s.served(), Retain: s.Audit.Retain, Auditor: keys.Bundle.Auditor,
-			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: Over(conn.Streams), Log: env.Log,
+			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: Over(conn.Streams),
+			Log:     env.Log,
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
 			Announcements: accounts["announcement"], Steps: steps,
 			Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },

@@ -30,7 +30,8 @@ number of workers may be started and ended at any time. The shuffler itself need
 			}
 			return &worker.Member{
 				Seed: keys.Seed, Secrets: keyring.Secrets(keys.HPKE),
-				Work: func(env *role.Env, streams bus.Streams, lead worker.Asker) (worker.Handlers, func(context.Context) error,
+				Work: func(env *role.Env, streams bus.Streams, lead worker.Asker) (worker.Handlers,
+					func(context.Context) error,
 					error) {
 					w, err := workerOf(env, streams, keys.Bundle.Deployment, keys.HPKE)
 					if err != nil {

@@ -91,14 +91,16 @@ func BenchmarkRelease(b *testing.B) {
 		participants, err := channel.OpenParticipants(countDisk, testbed.Deployment, nil)
 		must(err)
 		m := &Mixing{
-			Deployment: testbed.Deployment, Broker: mixingOver(shuffler.Streams), Disk: mixDisk, Source: entropy.New(), Identity: bed.Shuffler,
+			Deployment: testbed.Deployment, Broker: mixingOver(shuffler.Streams), Disk: mixDisk,
+			Source: entropy.New(), Identity: bed.Shuffler,
 			Analyzer: bed.Analyzer.Public(),
 			Reports: func(_ context.Context, _ *channel.Release, m channel.Member) (*wire.Report, error) {
 				return &wire.Report{Payload: payloads[m.Slot]}, nil
 			},
 		}
 		c := &Counting{
-			Deployment: testbed.Deployment, Identity: bed.Analyzer, Participants: participants, Broker: countingOver(analyzer.Streams),
+			Deployment: testbed.Deployment, Identity: bed.Analyzer, Participants: participants,
+			Broker:   countingOver(analyzer.Streams),
 			Verifier: devices.NewVerifier(wire.Party{Deployment: testbed.Deployment, Key: bed.Registrar.Public()}),
 			Disk:     countDisk, Source: entropy.New(), Clock: role.SystemClock(),
 		}

@@ -58,7 +58,8 @@ type Mixing struct {
 	Pool       worker.Pool     // prepares reports (PrepareHandler); nil: this process does
 	Log        zerolog.Logger
 	// Silent hears that the analyzer has left the shuffler without the answer that it waits for longer than Patience,
-	// and hears nil when the answer came or is waited for no longer. It is called by one goroutine at a time. May be nil.
+	// and hears nil when the answer came or is waited for no longer. It is called by one goroutine at a time. May be
+	// nil.
 	Silent func(error)
 
 	perChunk int           // rows of one chunk, the same on both sides; 0: maxRows

@@ -18,8 +18,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// team is the lead of a role over the broker, which does nothing itself, with this many workers, of which the first dies
-// in its first task.
+// team is the lead of a role over the broker, which does nothing itself, with this many workers, of which the first
+// dies in its first task.
 func (d *deployment) team(role bus.Role, key *seal.HPKEKey, workers int, kind string, do worker.Handler) (
 	lead *worker.Lead, did *atomic.Int64,
 ) {

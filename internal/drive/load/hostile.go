@@ -329,7 +329,8 @@ func (c *craft) send(ctx context.Context, reason string, make func() ([]byte, er
 	if err != nil {
 		return fmt.Errorf("load: hostile host: %w", err)
 	}
-	if err := c.h.conn.Reports.PublishReport(ctx, c.a.Epoch, c.a.Round, hex.EncodeToString(junk(16)), payload); err != nil {
+	if err := c.h.conn.Reports.PublishReport(ctx, c.a.Epoch, c.a.Round, hex.EncodeToString(junk(16)),
+		payload); err != nil {
 		return fmt.Errorf("load: hostile host: %w", err)
 	}
 	if reason != "" {

@@ -39,7 +39,9 @@ func box(t *testing.T, role bus.Role, secrets ...string) *worker.Box {
 }
 
 // config is a process of the shuffler.
-func config(t *testing.T, b *testbed.Bed) worker.Config { return configOver(t, b.Connect(bus.Shuffler)) }
+func config(t *testing.T, b *testbed.Bed) worker.Config {
+	return configOver(t, b.Connect(bus.Shuffler))
+}
 
 func configOver(t *testing.T, conn *bus.Conn) worker.Config {
 	return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: box(t, bus.Shuffler, "the shuffler's HPKE key"),

@@ -59,8 +59,8 @@ type Asker interface {
 	// broker can have an earlier question of the same lead answered again: what a question does must be harmless if it
 	// is done twice. A lead that was started anew is asked too.
 	//
-	// Errors: ErrFailed with the words of whoever answers; ErrKind where the lead answers no such questions; ErrTooLarge;
-	// the context's cause; bus.ErrForbidden.
+	// Errors: ErrFailed with the words of whoever answers; ErrKind where the lead answers no such questions;
+	// ErrTooLarge; the context's cause; bus.ErrForbidden.
 	Ask(ctx context.Context, kind string, body []byte) ([]byte, error)
 }
 
@@ -142,7 +142,7 @@ func (l *Lead) Ask(ctx context.Context, kind string, body []byte) ([]byte, error
 // Run takes results and answers workers until the context ends, with its cause. Tasks that an earlier lead left at the
 // broker are dropped first.
 //
-// Errors: bus.ErrForbidden where the broker's configuration is from before there were workers; bus.ErrClosed.
+// Errors: bus.ErrForbidden; bus.ErrClosed.
 func (l *Lead) Run(ctx context.Context) error {
 	if err := l.counts.register(l.c.Metrics); err != nil {
 		return err
@@ -187,8 +187,8 @@ func (l *Lead) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Beside runs a role's work with its lead beside it, who gives these answers, until one of them ends. A nil lead is a role
-// without workers.
+// Beside runs a role's work with its lead beside it, who gives these answers, until one of them ends. A nil lead is a
+// role without workers.
 func (l *Lead) Beside(ctx context.Context, answers Handlers, work func(context.Context) error) error {
 	if l == nil {
 		return work(ctx)

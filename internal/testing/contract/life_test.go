@@ -24,9 +24,9 @@ const (
 	lifeEpochs    = 3
 )
 
-// Three epochs of panels through all roles, with several decisions in a report and a control group: every panel is drawn
-// by both servers and is full, a device keeps as many decisions as the plan says and no more, and reports in two epochs
-// at most; what was learned has the lift.
+// Three epochs of panels through all roles, with several decisions in a report and a control group: every panel is
+// drawn by both servers and is full, a device keeps as many decisions as the plan says and no more, and reports in two
+// epochs at most; what was learned has the lift.
 func TestPanelsThroughAllRoles(t *testing.T) {
 	for _, c := range []plan.Channel{plan.Shuffle, plan.Shares} {
 		t.Run(string(c), func(t *testing.T) {
@@ -86,8 +86,8 @@ func (d *deployment) register(device int) {
 	}
 }
 
-// lived has every device decide in the epoch, and returns how many decisions each device of the panel kept. Those of the
-// panel get a reward for each.
+// lived has every device decide in the epoch, and returns how many decisions each device of the panel kept. Those of
+// the panel get a reward for each.
 func (d *deployment) lived(epoch uint64) (kept map[int]int) {
 	d.t.Helper()
 	kept = map[int]int{}
@@ -122,8 +122,8 @@ func (d *deployment) lived(epoch uint64) (kept map[int]int) {
 	return kept
 }
 
-// drawnByBoth checks that both servers drew the epoch's panel: the shuffler's pool comes first in the log, once, and the
-// analyzer's contribution opens what was announced, once.
+// drawnByBoth checks that both servers drew the epoch's panel: the shuffler's pool comes first in the log, once, and
+// the analyzer's contribution opens what was announced, once.
 func (d *deployment) drawnByBoth(epoch uint64) {
 	d.t.Helper()
 	var order string

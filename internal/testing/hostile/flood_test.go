@@ -28,8 +28,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// flood is what a stranger, or somebody with a credential, sends while an honest cohort is in progress. All roles and the
-// broker run in this process, so that what it takes is what they take together.
+// flood is what a stranger, or somebody with a credential, sends while an honest cohort is in progress. All roles and
+// the broker run in this process, so that what it takes is what they take together.
 type flood struct {
 	what   string // sent, with how many
 	few    int    // in the ordinary run; 0: it is not in it

@@ -175,12 +175,13 @@ func ofCap() []attack {
 	return all
 }
 
-// The same shuffler where panels are drawn, where an epoch has several rounds, where servers add noise, and where it has
-// devices of its own.
+// The same shuffler where panels are drawn, where an epoch has several rounds, where servers add noise, and where it
+// has devices of its own.
 func TestAMaliciousShufflerInOtherDeployments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one epoch after the other: nothing in it runs at the same time as anything else")
 	}
+	t.Parallel()
 	long := os.Getenv("RIFFLE_LONG") != ""
 	var found hostile.Table
 	for _, group := range []struct {

@@ -67,6 +67,27 @@ func TestEnrolmentWithoutAReply(t *testing.T) {
 		defer cancel()
 		_, err := h.EnrolOnce(short, []byte("silent"))
 		r.want("no reply", err, bus.ErrUnknown)
+		_, err = h.Enrol(short, []byte("silent"))
+		r.want("no reply, however often", err, bus.ErrUnknown)
+		r.want("the caller's time is over", err, context.DeadlineExceeded)
+	})
+}
+
+func TestEnrolmentIsAskedForAgain(t *testing.T) {
+	conforms(t, func(r *rig) {
+		h, s := r.connect(bus.Randomizer), r.connect(bus.Shuffler)
+		heard := 0
+		run(r, func(ctx ctx, _ func(string)) error {
+			return s.ServeEnrol(ctx, 1, func(_ context.Context, payload []byte) ([]byte, error) {
+				if heard++; heard == 1 {
+					return nil, errors.New("the first is dropped")
+				}
+				return append([]byte("yes, "), payload...), nil
+			})
+		})
+		reply, err := h.Enrol(r.ctx(), []byte("device"))
+		r.must(err)
+		r.equal("reply", string(reply), "yes, device")
 	})
 }
 
@@ -210,7 +231,8 @@ func TestAnnouncements(t *testing.T) {
 		r.equal("after a restart, each once", next(1), []string{"4.0 d"})
 		r.want("the end", watching.end(), errCanceled)
 		stop := errors.New("enough")
-		r.want("a handler that stops", h.WatchAnnouncements(r.ctx(), func(bus.Announcement) error { return stop }), stop)
+		r.want("a handler that stops", h.WatchAnnouncements(r.ctx(), func(bus.Announcement) error { return stop }),
+			stop)
 	})
 }
 

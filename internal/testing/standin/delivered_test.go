@@ -241,7 +241,8 @@ func TestChunksAndManifestsAreDelivered(t *testing.T) {
 		var all []string
 		for range 4 {
 			m := reading.next()
-			all = append(all, fmt.Sprintf("%d %d.%d %t %d %x", m.Sequence, m.Epoch, m.Round, m.Manifest, m.Index, m.Payload))
+			all = append(all, fmt.Sprintf("%d %d.%d %t %d %x", m.Sequence, m.Epoch, m.Round, m.Manifest, m.Index,
+				m.Payload))
 			r.must(m.Ack())
 		}
 		r.equal("mixed", all, []string{"1 4.1 false 1 01", "2 4.1 false 0 00", "3 4.1 false 2 02", "4 4.1 true 0 6d"})

@@ -95,7 +95,10 @@ func (p *player) play(s step) string {
 		return fmt.Sprintf("%x %s", payload, verdict(err))
 	case "stored":
 		return collect(func(add func(...any)) error {
-			return p.shuf.StoredReports(p.ctx, 1, round, uint64(s.a), func(n uint64, b []byte) error { add(n, b); return nil })
+			return p.shuf.StoredReports(p.ctx, 1, round, uint64(s.a), func(n uint64, b []byte) error {
+				add(n, b)
+				return nil
+			})
 		})
 	case "last":
 		n, err := p.shuf.LastReport(p.ctx)
@@ -299,6 +302,7 @@ func (p *player) contents() string {
 // TestRandomOperations plays random lists of operations on both brokers. After each operation both must have given the
 // same, and must come to the same state of the consumer.
 func TestRandomOperations(t *testing.T) {
+	t.Parallel()
 	limits := bus.ProvisionOptions{Workers: true, AckWait: 10 * time.Minute, HostReports: 6, ReportSize: 1000,
 		MaxReportBytes: 24_000}
 	ran := 0
@@ -322,11 +326,13 @@ func differ(t *testing.T, limits bus.ProvisionOptions, list []step) string {
 	name := func(s string) string { return s + strings.Repeat("x", 56-len(s)) }
 	ctx := bed.Context()
 	server := &player{ctx: ctx, host: server(bed.Connect(bus.Randomizer)), other: server(bed.ConnectHost()),
-		shuf: server(bed.Connect(bus.Shuffler)), ana: server(bed.Connect(bus.Analyzer)), aud: server(bed.Connect(bus.Auditor)),
+		shuf: server(bed.Connect(bus.Shuffler)), ana: server(bed.Connect(bus.Analyzer)),
+		aud:     server(bed.Connect(bus.Auditor)),
 		restart: func() { bed.Backup() }}
 	memory := &player{ctx: ctx, host: memory(b.Connect(bus.Randomizer, name("one"))),
 		other: memory(b.Connect(bus.Randomizer, name("two"))), shuf: memory(b.Connect(bus.Shuffler, "shuffler")),
-		ana: memory(b.Connect(bus.Analyzer, "analyzer")), aud: memory(b.Connect(bus.Auditor, "auditor")), restart: b.Crash}
+		ana: memory(b.Connect(bus.Analyzer, "analyzer")), aud: memory(b.Connect(bus.Auditor, "auditor")),
+		restart: b.Crash}
 	for _, p := range []*player{server, memory} {
 		p.held, p.seen = map[uint64]*bus.Delivery{}, map[uint64]int{}
 		p.due = map[uint64]int{}

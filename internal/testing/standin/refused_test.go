@@ -143,6 +143,8 @@ func TestReportsOfAHostAreLimited(t *testing.T) {
 			r.report(h, fmt.Sprint(i))
 		}
 		r.want("one too many", h.PublishReport(r.ctx(), 1, 0, "3", []byte("x")), bus.ErrFull)
+		// epochs of one's own invention give no further room
+		r.want("of another round", h.PublishReport(r.ctx(), 9, 7, "4", []byte("x")), bus.ErrFull)
 		r.report(h, "2") // a repetition takes no room
 		r.report(other, "other")
 		reading := r.reading(s)
@@ -193,8 +195,9 @@ func TestBytesOfStreamsAreLimited(t *testing.T) {
 			return hosts[i%2].PublishReport(r.ctx(), 1, 0, fmt.Sprint(i), bytesOf(900, i))
 		}
 		got["reports"] = fills(r, reports)
-		r.equal("taken", got, map[string]int{"announcements": 38, "answers": 39, "chunks": 19, "reports": 37, "retained": 38,
-			"segments": 39, "statements": 40, "tasks": 39})
+		r.equal("taken", got,
+			map[string]int{"announcements": 38, "answers": 39, "chunks": 19, "reports": 37, "retained": 38,
+				"segments": 39, "statements": 40, "tasks": 39})
 		r.must(s.PublishChunk(r.ctx(), 1, 0, 0, bytesOf(1970, 0))) // a repetition takes no room
 		r.must(s.PurgeReports(r.ctx(), 1))
 		r.must(reports(got["reports"]))
