@@ -28,8 +28,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// Whoever follows the tutorial in a git work tree, and then commits all files, commits no key, no seed and no state: git
-// would take the public files alone. The same holds of what other commands write beside them.
+// Whoever follows the tutorial in a git work tree, and then commits all files, commits no key, no seed and no state:
+// git would take the public files alone. The same holds of what other commands write beside them.
 func TestGitTakesNoSecretOfTheTutorialsCommands(t *testing.T) {
 	tree := t.TempDir()
 	git := func(args ...string) string {

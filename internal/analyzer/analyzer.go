@@ -4,11 +4,10 @@
 // # What it guarantees
 //
 // All its state is a function of its configuration and of counts that it signed and appended to the audit log before it
-// went on. After a crash it replays them and stands where it stood; its announcements are the same byte for byte, and
-// it stops if they would not be. The audit log holds everything from which that follows, in this order: the
-// configuration, and of each round the announcement, the counts and what was learned from them. Each stands there
-// before anything acts on it: before a device sees an announcement, and before the next one is made of the counts. It
-// acts on no manifest that is not in the audit log. It announces no plan whose guarantee is weaker than configured.
+// went on. After a crash it replays them; its announcements are the same byte for byte, and it stops if they would not
+// be. The audit log holds everything from which that follows, in this order: the configuration, and of each round the
+// announcement, the counts and what was learned from them. Nothing acts on what is not in the audit log yet: no device
+// sees an announcement, and no manifest counts. No plan is announced whose guarantee is weaker than configured.
 //
 // Where cohorts are panels, it commits to its contribution to the seed in the announcement, and reveals it once, in the
 // audit log, after the shuffler's pool stands there. The contribution follows from its identity and from what was

@@ -61,7 +61,7 @@ func (s *scene) boxed(a *plan.Announcement, digest [32]byte, payload []byte) *re
 	return &release{chunks: [][]byte{chunk}, manifest: &wire.Manifest{
 		Deployment: testbed.Deployment, Epoch: a.Epoch, Announcement: digest[:], Outcome: wire.Released,
 		Enrolled: a.Cohort.Size, Reports: cohort, Messages: cohort, Chunks: 1, ChunksDigest: all[:],
-		ReportsDigest: make([]byte, 32),
+		ReportsDigest: make([]byte, 32), MessagesRoot: rootOf(payload, len(payload)/cohort),
 	}}
 }
 

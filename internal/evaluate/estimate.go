@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -138,8 +139,8 @@ func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
 	}
 	n, z, in := float64(len(log)), o.z(), o.rewards()
 	r := &Estimates{Decisions: len(log), Overlap: *over}
-	ips, ipsSE := mean(weighted)
-	doubly, doublySE := mean(robust)
+	ips, ipsSE := play.MeanAndError(weighted)
+	doubly, doublySE := play.MeanAndError(robust)
 	r.IPS, r.DoublyRobust = over.interval(ips, ipsSE, z, in), over.interval(doubly, doublySE, z, in)
 	r.SNIPS = over.interval(value, math.Sqrt(variance*n/(n-1)), z, in)
 	for _, e := range []Estimate{r.IPS, r.SNIPS, r.DoublyRobust} {
@@ -240,16 +241,4 @@ func checkProbabilities(p []float64, arms int) error {
 		return fmt.Errorf("the target has %d probabilities of sum %v for %d arms", len(p), sum, arms)
 	}
 	return nil
-}
-
-// mean is the mean of values with its standard error.
-func mean(values []float64) (value, se float64) {
-	n, square := float64(len(values)), 0.0
-	for _, v := range values {
-		value += v / n
-	}
-	for _, v := range values {
-		square += (v - value) * (v - value) / n
-	}
-	return value, math.Sqrt(square / (n - 1))
 }

@@ -261,6 +261,7 @@ func (o Options) generic(n int) calibrate.Request {
 	if len(r.Biases) == 0 {
 		r.Biases = plan.DefaultBiases()
 	}
+	r.Shares = privacy.Even(o.Releases)
 	return r
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
-	"github.com/riffle-dp/riffle/pkg/glm/design"
 )
 
 // twoNumbers is a schema for the test bed's policies, which have two dimensions, in its canonical form.
@@ -325,7 +324,7 @@ func TestLimitsOfArms(t *testing.T) {
 		t.Errorf("%d of 3 decisions stand", stand)
 	}
 	only := Arms{Vectors: set.Vectors[1:], IDs: set.IDs[1:]}
-	if _, err := p.decide(first, &later, only, rand.New(rand.NewPCG(1, 2))); !errors.Is(err, design.ErrNoArms) {
+	if _, err := p.decide(first, &later, only, rand.New(rand.NewPCG(1, 2))); !errors.Is(err, glm.ErrNoArms) {
 		t.Errorf("an arm is played beyond its limit, or the error is %v", err)
 	}
 	// An app may make up names. Where no more are counted, those that are keep their counts, and others play no limited arm.

@@ -17,7 +17,7 @@ import (
 // kind is an algorithm of a paper that runs as a learner of package learn.
 type kind struct {
 	trusts []plan.Channel // that it can run over, the default first; none: it has no privacy
-	start  func(learn.Setting) (learn.Learner, error)
+	start  func(learn.Setting) (*learn.Learner, error)
 	// oracleKappa says that the published experiments tell the algorithm the true kappa.
 	oracleKappa bool
 	// spread plays the algorithm in many trials and counts the rounds in which they reach all directions; see spread.go.

@@ -206,7 +206,7 @@ func (r *Row) summarise(results []*result) {
 		for i, x := range results {
 			values[i] = f(x)
 		}
-		return meanAndError(values)
+		return play.MeanAndError(values)
 	}
 	r.Regret, r.RegretSE = of(func(x *result) float64 { return x.Regret })
 	r.Value, r.ValueSE = of(func(x *result) float64 { return x.Value })
@@ -258,19 +258,4 @@ func (r *Row) returns() {
 	}
 	learned, returned := play.Return(rates, int(math.Ceil(r.change*changePeriods)))
 	r.Learned, r.Returned = in(learned), in(returned)
-}
-
-// meanAndError is the mean and its standard error; 0 for one value.
-func meanAndError(values []float64) (mean, se float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v / n
-	}
-	if len(values) < 2 {
-		return mean, 0
-	}
-	for _, v := range values {
-		se += (v - mean) * (v - mean)
-	}
-	return mean, math.Sqrt(se / (n - 1) / n)
 }

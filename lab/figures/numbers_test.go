@@ -54,7 +54,8 @@ func TestNumbersAreOfThisProgram(t *testing.T) {
 				}
 			}
 			t.Errorf("other results than when its numbers were measured (%s, then %q): run\n"+
-				"\tgo run ./lab/figures %s\nand mend what is said of them:\n\t%s", now, then.Canaries[name], name, strings.Join(shown, "\n\t"))
+				"\tgo run ./lab/figures %s\nand mend what is said of them:\n\t%s", now, then.Canaries[name], name,
+				strings.Join(shown, "\n\t"))
 		})
 	}
 	for name := range then.Canaries {
@@ -98,8 +99,8 @@ func TestEveryTableOfRegretsSaysWhatMakesIt(t *testing.T) {
 	}
 }
 
-// Every table says what made it, is written as the command writes it, and is linked from a page of the laboratory; every
-// link to a table leads to one.
+// Every table says what made it, is written as the command writes it, and is linked from a page of the laboratory.
+// Every link to a table leads to one.
 func TestTablesAreLinked(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(repository, "lab", "docs", "*.md"))
 	if err != nil {
@@ -153,9 +154,11 @@ func TestTablesAreLinked(t *testing.T) {
 func TestFilesOfTablesAreRenewed(t *testing.T) {
 	const old = "Made by: riffle-lab simulate mine; regret by people\n\n" +
 		"trust | environment | few | many\n------+-------------+-----+-----\nme    | fixed       |   8 |    8\n"
-	const printed = "\n| environment | people | regret |\n| --- | ---:| ---:|\n| fixed | 10 | 3 ± 1 |\n| fixed | 20 | 14 ± 1 |\n"
+	const printed = "\n| environment | people | regret |\n| --- | ---:| ---:|\n" +
+		"| fixed | 10 | 3 ± 1 |\n| fixed | 20 | 14 ± 1 |\n"
 	const want = "Made by: riffle-lab simulate mine; regret by people\n\n" +
-		"trust | environment |   few |   many\n------+-------------+-------+-------\nme    | fixed       | 3 ± 1 | 14 ± 1\n"
+		"trust | environment |   few |   many\n------+-------------+-------+-------\n" +
+		"me    | fixed       | 3 ± 1 | 14 ± 1\n"
 	m := madeBy.FindStringSubmatch(old)
 	if m == nil || m[1] != "simulate mine" {
 		t.Fatalf("%q", m)

@@ -262,7 +262,7 @@ func frontier(w io.Writer) (chart.Chart, error) {
 	}
 	for _, n := range []int{50000, 10000, 2000, 500} {
 		plans, err := calibrate.Frontier(calibrate.Request{
-			Epsilon: epsilon, Delta: delta, Cohort: n, MinCohort: n, Releases: []privacy.Vector{s},
+			Epsilon: epsilon, Delta: delta, Cohort: n, MinCohort: n, Releases: []privacy.Vector{s}, Shares: privacy.Even(1),
 			Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter},
 		}, ratios)
 		if err != nil {

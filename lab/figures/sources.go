@@ -135,7 +135,8 @@ func pageSources(page, text string) (all []source) {
 	for i, line := range strings.Split(text, "\n") {
 		if m := marker.FindStringSubmatch(line); m != nil && m[1] != earlier {
 			where := fmt.Sprintf("line %d", i+1)
-			all = append(all, source{command: m[1], page: page, where: where, comment: m[0] + "\n", table: true, cell: m[2], by: m[3]})
+			all = append(all, source{command: m[1], page: page, where: where, comment: m[0] + "\n", table: true,
+				cell: m[2], by: m[3]})
 		}
 	}
 	for _, m := range quoted.FindAllStringSubmatchIndex(text, -1) {

@@ -148,9 +148,9 @@ func (g grid) values(column int) (all []string) {
 	return all
 }
 
-// layOut is the printed table as the old one is laid out: of its columns those that the old one has, in their order. If
-// the source says "CELL by COLUMN", the values of COLUMN are the last columns, under the old headings. What the old table
-// has in further columns stays as it is.
+// layOut is the printed table as the old one is laid out: of its columns those that the old one has, in their order.
+// If the source says "CELL by COLUMN", the values of COLUMN are the last columns, under the old headings. What the old
+// table has in further columns stays as it is.
 func (s source) layOut(old, made grid) (out grid, err error) {
 	out.header = old.header
 	if s.cell == "" {

@@ -18,7 +18,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/lab/uniform"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -112,7 +111,7 @@ func Open(ctx context.Context, d Deployment, o Options) (*Run, error) {
 		return nil, fmt.Errorf("marked: %d people, there must be at least %d", o.People, MinCohort)
 	}
 	learner, err := learner.New(learner.Config{
-		Profile: glm.Practical, Dimension: dimension, Radius: 2, Horizon: 3 * o.People, Epsilon: terms().Epsilon,
+		Dimension: dimension, Radius: 2, Horizon: 3 * o.People, Epsilon: terms().Epsilon,
 		Delta: terms().Delta, MinCohort: MinCohort, Practical: learner.PracticalConfig{FirstCohort: o.People, Growth: 1},
 	})
 	if err != nil {

@@ -83,10 +83,10 @@ const head = `# Papers
 
 <!-- Written by go test ./lab/papers -update, from lab/papers/*.yaml. -->
 
-What Riffle implements of each paper: every numbered algorithm, variant of a theorem, table and figure, linked to the file
-that implements it, with the command that repeats it. The paper's file says of each what it is, and has the measured numbers
-beside the published ones. A test fails when a file, a symbol, an experiment, a flag or a test named here does not exist, and
-when a learner is of no row.
+What Riffle implements of each paper: every numbered algorithm, variant of a theorem, table and figure, linked to
+the file that implements it, with the command that repeats it. The paper's file says of each what it is, and has the
+measured numbers beside the published ones. A test fails when a file, a symbol, an experiment, a flag or a test
+named here does not exist, and when a learner is missing.
 `
 
 // Page is the content of lab/docs/papers.md.

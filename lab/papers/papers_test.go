@@ -136,7 +136,7 @@ func TestRowsThatPointToNothingAreFound(t *testing.T) {
 // With no rows at all every learner, every file that makes one and every paper of an experiment is missed.
 func TestLearnersWithoutARowAreFound(t *testing.T) {
 	root := fstest.MapFS{"lab/learn/bandit/new.go": {Data: []byte(
-		"package bandit\n\nfunc New(s learn.Setting) (learn.Learner, error) { return nil, nil }\n")},
+		"package bandit\n\nfunc New(s learn.Setting) (*learn.Learner, error) { return nil, nil }\n")},
 		"lab/learn/bandit/part.go": {Data: []byte("package bandit\n\nfunc Part(people int) int { return people }\n")}}
 	text := strings.Join(papers.Check(root, nil), "\n")
 	want := []string{"new.go makes a learner, New"}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -152,12 +151,12 @@ func row(of attack, scores, honest []score) Row {
 		regret, added = append(regret, x.regret), append(added, x.regret-honest[k].regret)
 		worst = append(worst, x.worst)
 	}
-	r.Regret, r.RegretSE = meanAndError(regret)
+	r.Regret, r.RegretSE = play.MeanAndError(regret)
 	r.Bound = stat.Mean(worst, nil)
 	if of.strategy == "" {
 		return r
 	}
-	mean, se := meanAndError(added)
+	mean, se := play.MeanAndError(added)
 	r.Added = &mean
 	if n := float64(len(scores)); n > 1 {
 		half := se * distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975)
@@ -165,13 +164,4 @@ func row(of attack, scores, honest []score) Row {
 		r.Low, r.High = &low, &high
 	}
 	return r
-}
-
-// meanAndError is the mean and its standard error, which is 0 of one number.
-func meanAndError(x []float64) (mean, se float64) {
-	if len(x) == 1 {
-		return x[0], 0
-	}
-	mean, deviation := stat.MeanStdDev(x, nil)
-	return mean, deviation / math.Sqrt(float64(len(x)))
 }

@@ -42,12 +42,12 @@ const NormalQuantile = 1.959963984540054
 
 // What an interval is, by profile.
 const (
-	practicalInterval = "95 % for each coefficient by itself, if the model is right: from the variance of sampling, of " +
-		"all noise and of the prior. Not in it: a wrong model, what dishonest parties do to the sums, and the bias of " +
-		"one Newton step from afar."
-	paperInterval = "The last batch's confidence set along each coefficient: the sets of all batches together are made " +
-		"to hold the parameter in nine runs of ten, if the model is right. Not in it: a wrong model, and what dishonest " +
-		"parties do to the sums."
+	practicalInterval = "95 % for each coefficient by itself, if the model is right: from the variance of sampling, " +
+		"of all noise and of the prior. Not in it: a wrong model, what dishonest parties do to the sums, and the " +
+		"bias of one Newton step from afar."
+	paperInterval = "The last batch's confidence set along each coefficient: the sets of all batches together are " +
+		"made to hold the parameter in nine runs of ten, if the model is right. Not in it: a wrong model, and what " +
+		"dishonest parties do to the sums."
 	jointInterval = "There are no intervals: the curator's noise enters every step of its descent, and how far that " +
 		"moves a coefficient does not follow from what it gives out."
 	noInterval = "Nothing was learnt yet."

@@ -43,9 +43,8 @@ const (
 // NewCurated resolves the configuration. batch is the number of people of a cohort; 0: the horizon over jointCohorts.
 func NewCurated(c learner.Config, batch int, terms plan.Terms) (*Curated, error) {
 	if terms.Channel != plan.Central {
-		return nil, fmt.Errorf(
-			"deployment: the profile %s reads records, which needs the channel %s, in which people trust "+
-				"the analyzer; this is %s", glm.Joint, plan.Central, terms.Channel)
+		return nil, fmt.Errorf("deployment: the profile %s reads records, which needs the channel %s, in which "+
+			"people trust the analyzer; this is %s", glm.Joint, plan.Central, terms.Channel)
 	}
 	c.Profile = glm.Practical // whose rules for what they have in common are the same
 	c, err := c.Resolve()
@@ -57,8 +56,8 @@ func NewCurated(c learner.Config, batch int, terms plan.Terms) (*Curated, error)
 		return nil, fmt.Errorf("deployment: %w", err)
 	}
 	if batch = cmp.Or(batch, max(c.MinCohort, c.Horizon/jointCohorts)); batch < c.MinCohort || batch > c.Horizon {
-		return nil, fmt.Errorf(
-			"deployment: cohorts of %d people must be at least %d, and at most the %d of the horizon",
+		return nil, fmt.Errorf("deployment: cohorts of %d people must be at least %d, and at most the %d of the "+
+			"horizon",
 			batch, c.MinCohort, c.Horizon)
 	}
 	l := &Curated{terms: terms}

@@ -161,9 +161,8 @@ func (m *Machine) WrongShare() string {
 	if p >= learner.ShareLevel {
 		return ""
 	}
-	return fmt.Sprintf(
-		"The size of the control group cannot be chance: if each decision that a reward came for fell into it "+
-			"with the announced share %g, sums like these had a probability of at most %.1g. Rely on no lift: coins fall "+
-			"otherwise, rewards of one group are lost, or reports are made up. See that apps use the arm that the device gives "+
-			"them, and that rewards of every arm come back.", m.c.Learner.Practical.Control, p)
+	return fmt.Sprintf("The size of the control group cannot be chance: if each decision that a reward came for fell "+
+		"into it with the announced share %g, sums like these had a probability of at most %.1g. Rely on no lift: "+
+		"coins fall otherwise, rewards of one group are lost, or reports are made up. See that apps use the arm that "+
+		"the device gives them, and that rewards of every arm come back.", m.c.Learner.Practical.Control, p)
 }

@@ -63,13 +63,11 @@ func (a *Announced) Follows(last *Announced) error {
 			"epoch: another channel needs a new deployment", ErrRewound, a.Round, a.Epoch, a.Plan.Channel,
 			last.Plan.Channel)
 	case !a.Final && !a.Plan.Curator.Equal(last.Plan.Curator):
-		return fmt.Errorf(
-			"%w: round %d of epoch %d changes what the analyzer may release of the records that it holds, "+
-				"which was promised to those who reported before", ErrRewound, a.Round, a.Epoch)
+		return fmt.Errorf("%w: round %d of epoch %d changes what the analyzer may release of the records that it "+
+			"holds, which was promised to those who reported before", ErrRewound, a.Round, a.Epoch)
 	case lasting != "":
-		return fmt.Errorf(
-			"%w: round %d of epoch %d changes %s, which must be the same in all epochs: another one needs a "+
-				"new deployment", ErrRewound, a.Round, a.Epoch, lasting)
+		return fmt.Errorf("%w: round %d of epoch %d changes %s, which must be the same in all epochs: another one "+
+			"needs a new deployment", ErrRewound, a.Round, a.Epoch, lasting)
 	case next:
 		return nil
 	case !a.Plan.Equal(last.Plan):

@@ -169,9 +169,8 @@ func (c *Core) answer(a *Announced, r *wire.EnrolReply) (*wire.EnrolReply, error
 	}
 	switch committed := len(r.Commitment) > 0; {
 	case a.Plan.Channel == plan.Shares && !committed:
-		return nil, fmt.Errorf(
-			"%w: it gives a slot without a commitment to the epoch's verification keys, so that reports "+
-				"could be opened with other keys later; nothing is promised under it", ErrCommitment)
+		return nil, fmt.Errorf("%w: it gives a slot without a commitment to the epoch's verification keys, so that "+
+			"reports could be opened with other keys later; nothing is promised under it", ErrCommitment)
 	case a.Plan.Channel != plan.Shares && committed:
 		return nil, fmt.Errorf("%w: it holds a commitment to verification keys, and the channel %s has none",
 			ErrCommitment,

@@ -228,10 +228,9 @@ type Answer struct {
 }
 
 // Answer takes the shuffler's reply to the latest request. wire.ErrUnopened is no answer: the shuffler did not open the
-// request, because the device has not seen its later keys, or because it is of an earlier version. ErrRolledBack says
-// that it proves the device's state to be older than what the device has done: the device takes no further part in the
-// deployment. *Evidence says that the shuffler's word on a panel cannot be true: the device takes no part in this
-// epoch.
+// request, because the device has not seen its later keys. ErrRolledBack says that it proves the device's state to be
+// older than what the device has done: the device takes no further part in the deployment. *Evidence says that the
+// shuffler's word on a panel cannot be true: the device takes no part in this epoch.
 func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 	if d.kept.RolledBack != "" {
 		return Answer{}, fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)

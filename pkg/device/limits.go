@@ -207,8 +207,8 @@ func (l Limits) check(a *plan.Announcement) (g, alone privacy.Guarantee, err err
 	}
 	if eps := privacy.Repeat(alone, times).Epsilon(l.Delta); l.EpsilonAlone > 0 && !(eps <= l.EpsilonAlone) {
 		return weak("epsilon_alone",
-			"if no other device of the cohort is honest, what it reveals about one person%s is %s "+
-				"at delta %g, this device's limit is %g: such a limit needs noise that servers add (privacy.server_noise of the "+
+			"if no other device of the cohort is honest, what it reveals about one person%s is %s at delta %g, this "+
+				"device's limit is %g: such a limit needs noise that servers add (privacy.server_noise of the "+
 				"analyzer), or the channel %s", over(a), bounded(eps), l.Delta, l.EpsilonAlone, plan.Local)
 	}
 	return g, alone, nil
@@ -221,8 +221,8 @@ func (l Limits) repeated(a *plan.Announcement) error {
 		return nil
 	}
 	if n := a.Plan.PerPerson(); l.Records > 0 && n > l.Records {
-		return &WeakPlan{"records", fmt.Sprintf(
-			"it uses what one person does in up to %d epochs, this device allows %d", n,
+		return &WeakPlan{"records", fmt.Sprintf("it uses what one person does in up to %d epochs, this device allows "+
+			"%d", n,
 			l.Records)}
 	}
 	return l.begun(a)
@@ -238,22 +238,20 @@ func (l Limits) begun(a *plan.Announcement) error {
 	case p == 0:
 		return nil
 	case l.Period == 0:
-		return &WeakPlan{"period", fmt.Sprintf(
-			"its budget begins anew every %d epochs, so that nothing bounds what the "+
-				"deployment reveals about one person; this device's limit is for the whole deployment", p)}
+		return &WeakPlan{"period", fmt.Sprintf("its budget begins anew every %d epochs, so that nothing bounds what "+
+			"the deployment reveals about one person; this device's limit is for the whole deployment", p)}
 	case int64(p) < int64(l.Period):
-		return &WeakPlan{"period", fmt.Sprintf(
-			"its budget begins anew every %d epochs, this device's no sooner than after "+
-				"%d", p, l.Period)}
+		return &WeakPlan{"period", fmt.Sprintf("its budget begins anew every %d epochs, this device's no sooner than "+
+			"after %d", p, l.Period)}
 	case t.Every < l.minEpoch():
-		return &WeakPlan{"min_epoch", fmt.Sprintf(
-			"its budget begins anew every %d epochs, and they may follow each other "+
-				"after %v (timing.every of the analyzer); this device counts on %v for each", p, t.Every, l.minEpoch())}
+		return &WeakPlan{"min_epoch", fmt.Sprintf("its budget begins anew every %d epochs, and they may follow each "+
+			"other after %v (timing.every of the analyzer); this device counts on %v for "+
+			"each", p, t.Every, l.minEpoch())}
 	case apart < l.span().Milliseconds():
-		return &WeakPlan{"min_epoch", fmt.Sprintf(
-			"its budget begins anew every %d epochs of %v, and reports leave up to %v "+
-				"after an epoch begins, so that less than %v may lie between a report and the budget that begins anew; this "+
-				"device's begins no sooner than so long after: plan a longer timing.every, or one epoch more", p,
+		return &WeakPlan{"min_epoch", fmt.Sprintf("its budget begins anew every %d epochs of %v, and reports leave "+
+			"up to %v after an epoch begins, so that less than %v may lie between a report and the budget that "+
+			"begins anew; this device's begins no sooner than so long after: plan a longer timing.every, or one "+
+			"epoch more", p,
 			t.Every,
 			reports,
 			l.span())}

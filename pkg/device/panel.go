@@ -49,9 +49,8 @@ func (c *Core) Drawn(a *Announced, s State, request, reply []byte, r *wire.Enrol
 		}
 	case r.Refusal == wire.RefusalNotRegistered && s.wasKnown(a.Epoch):
 		proof.Registration, proof.Since = s.Registration.Reply, s.Registration.Since
-		err = fmt.Errorf(
-			"it says that the device was not registered, which the shuffler had confirmed before it answered "+
-				"in epoch %d", s.Registration.Since)
+		err = fmt.Errorf("it says that the device was not registered, which the shuffler had confirmed before it "+
+			"answered in epoch %d", s.Registration.Since)
 	}
 	if err != nil {
 		proof.What = err.Error()
@@ -101,14 +100,12 @@ func (c *Core) plausible(a *Announced, number uint32, seed panel.Seed, registere
 		return nil
 	}
 	if r.Enrolled {
-		return fmt.Errorf(
-			"it says that the device is in the panel, and by its rank it is not: a panel of %d out of %d "+
-				"devices has one with so large a rank with a probability below %g", a.Cohort.Size, registered,
+		return fmt.Errorf("it says that the device is in the panel, and by its rank it is not: a panel of %d out of "+
+			"%d devices has one with so large a rank with a probability below %g", a.Cohort.Size, registered,
 			panel.Doubt)
 	}
-	return fmt.Errorf(
-		"it says that the device is not in the panel, and by its rank it is: as many as %d out of %d devices "+
-			"are before it with a probability below %g", a.Cohort.Size, registered, panel.Doubt)
+	return fmt.Errorf("it says that the device is not in the panel, and by its rank it is: as many as %d out of %d "+
+		"devices are before it with a probability below %g", a.Cohort.Size, registered, panel.Doubt)
 }
 
 // errNoPanels says that there is nothing to register for.
@@ -131,11 +128,9 @@ func (a *Announced) Panels() bool { return !a.Final && a.Plan.Panel != nil }
 // Registration is the signed request with which a device registers, so that later panels can be drawn of it. It may
 // leave, sealed, once the state, which State.Register returned, is durable.
 func (c *Core) Registration(s State) ([]byte, error) {
-	r := &wire.EnrolRequest{Deployment: c.c.Deployment, Device: s.Number, Credential: c.c.Credential}
-	if nonce := s.nonce(0); nonce != 0 {
-		r.Nonces = []uint32{nonce}
-	}
-	request, _, err := wire.Sign(r, c.c.Identity)
+	request, _, err := wire.Sign(&wire.EnrolRequest{
+		Deployment: c.c.Deployment, Device: s.Number, Credential: c.c.Credential, Nonces: []uint32{s.nonce(0)},
+	}, c.c.Identity)
 	return request, err
 }
 

@@ -184,8 +184,7 @@ func TestNoTimetableSpendsABudgetTwice(t *testing.T) {
 		t.Errorf("with an analyzer that keeps its word the device is served in epochs %v, want %v", served, want)
 	}
 	if text := s.Ledger.Explain(); !strings.Contains(text,
-		"in any 5 epochs in a row, and in any 5 days by this device's "+
-			"clock") {
+		"in any 5 epochs in a row, and in any 5 days by this device's clock") {
 		t.Error(text)
 	}
 	back := &Announced{Announcement: a.Clone(), Releases: 2, Guarantee: g, Alone: alone, Span: span}

@@ -34,7 +34,7 @@ type State struct {
 // wish to which it gave something, and says of another wish that it comes too late.
 type Wish struct {
 	Epoch uint64 `json:"epoch,omitempty"` // 0: to be registered
-	Nonce uint32 `json:"nonce,omitempty"` // drawn once for the epoch; 0: none, by an earlier version
+	Nonce uint32 `json:"nonce,omitempty"` // drawn once for the epoch; 0: there is no wish
 	// Unsure says that a wish was taken back because the broker said that no shuffler had heard of it, which it may say
 	// of one that has: what the shuffler says of earlier epochs proves nothing then.
 	Unsure bool `json:"unsure,omitempty"`
@@ -48,7 +48,7 @@ func (s State) wished(epoch uint64) State {
 	return s
 }
 
-// nonce is that of the wish for an epoch; 0 where an earlier version asked.
+// nonce is that of the wish for an epoch; 0, with which nobody can ask, where there is none.
 func (s State) nonce(epoch uint64) uint32 {
 	if s.Wish.Epoch != epoch {
 		return 0

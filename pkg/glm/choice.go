@@ -2,8 +2,6 @@ package glm
 
 import (
 	"fmt"
-
-	"github.com/riffle-dp/riffle/pkg/glm/design"
 )
 
 // Choice is what an app says of one arm set beside the arms. The zero value excludes nothing and has the first arm as
@@ -45,7 +43,7 @@ func (p *Policy) offer(arms [][]float64, c Choice) (offer, error) {
 		return offer{}, err
 	}
 	if c.Default < 0 || c.Default >= len(arms) {
-		return offer{}, fmt.Errorf("%w: the default is arm %d of %d", design.ErrBadArm, c.Default, len(arms))
+		return offer{}, fmt.Errorf("%w: the default is arm %d of %d", ErrBadArm, c.Default, len(arms))
 	}
 	o := offer{arms: admitted, fallback: c.Default, shortened: shortened}
 	if len(c.Excluded) == 0 {
@@ -54,7 +52,7 @@ func (p *Policy) offer(arms [][]float64, c Choice) (offer, error) {
 	out := make([]bool, len(arms))
 	for _, a := range c.Excluded {
 		if a < 0 || a >= len(arms) {
-			return offer{}, fmt.Errorf("%w: arm %d of %d is excluded", design.ErrBadArm, a, len(arms))
+			return offer{}, fmt.Errorf("%w: arm %d of %d is excluded", ErrBadArm, a, len(arms))
 		}
 		out[a] = true
 	}
@@ -69,7 +67,7 @@ func (p *Policy) offer(arms [][]float64, c Choice) (offer, error) {
 		o.arms, o.of = append(o.arms, x), append(o.of, a)
 	}
 	if len(o.arms) == 0 {
-		return offer{}, fmt.Errorf("%w: all %d arms are excluded", design.ErrNoArms, len(arms))
+		return offer{}, fmt.Errorf("%w: all %d arms are excluded", ErrNoArms, len(arms))
 	}
 	return o, nil
 }

@@ -267,11 +267,11 @@ func TestChoicesThatCannotBeMade(t *testing.T) {
 		choice glm.Choice
 		want   error
 	}{
-		"default":           {glm.Choice{Default: 2}, design.ErrBadArm},
-		"negative default":  {glm.Choice{Default: -1}, design.ErrBadArm},
-		"exclusion":         {glm.Choice{Excluded: []int{2}}, design.ErrBadArm},
-		"negative":          {glm.Choice{Excluded: []int{-1}}, design.ErrBadArm},
-		"nothing is left":   {glm.Choice{Excluded: []int{1, 0}}, design.ErrNoArms},
+		"default":           {glm.Choice{Default: 2}, glm.ErrBadArm},
+		"negative default":  {glm.Choice{Default: -1}, glm.ErrBadArm},
+		"exclusion":         {glm.Choice{Excluded: []int{2}}, glm.ErrBadArm},
+		"negative":          {glm.Choice{Excluded: []int{-1}}, glm.ErrBadArm},
+		"nothing is left":   {glm.Choice{Excluded: []int{1, 0}}, glm.ErrNoArms},
 		"the only one left": {glm.Choice{Excluded: []int{0}}, nil},
 	} {
 		d, err := p.DecideFor(arms, c.choice, rand.NewChaCha8([32]byte{}))

@@ -3,8 +3,15 @@ package glm
 import (
 	"fmt"
 
+	"github.com/riffle-dp/riffle/pkg/glm/design"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/protocol"
+)
+
+// Errors of a decision: those of package design.
+var (
+	ErrNoArms = design.ErrNoArms
+	ErrBadArm = design.ErrBadArm
 )
 
 // Decision is the arm that a device plays and what the device must remember of it. It stays on the device.

@@ -299,12 +299,12 @@ func TestDecideRefusesBadArmsAndPolicies(t *testing.T) {
 		arms [][]float64
 		want error
 	}{
-		"none":      {nil, design.ErrNoArms},
-		"short":     {[][]float64{{1}}, design.ErrBadArm},
-		"ragged":    {[][]float64{{1, 0}, {1, 0, 0}}, design.ErrBadArm},
-		"NaN":       {[][]float64{{0, math.NaN()}}, design.ErrBadArm},
-		"infinite":  {[][]float64{{0, math.Inf(1)}}, design.ErrBadArm},
-		"dimension": {[][]float64{{1, 0, 0}}, design.ErrBadArm},
+		"none":      {nil, glm.ErrNoArms},
+		"short":     {[][]float64{{1}}, glm.ErrBadArm},
+		"ragged":    {[][]float64{{1, 0}, {1, 0, 0}}, glm.ErrBadArm},
+		"NaN":       {[][]float64{{0, math.NaN()}}, glm.ErrBadArm},
+		"infinite":  {[][]float64{{0, math.Inf(1)}}, glm.ErrBadArm},
+		"dimension": {[][]float64{{1, 0, 0}}, glm.ErrBadArm},
 	} {
 		if _, err := p.Decide(c.arms, src); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
@@ -332,7 +332,7 @@ func TestDecideRefusesBadArmsAndPolicies(t *testing.T) {
 			Scaling: &glm.Scaling{}},
 	} {
 		if d, err := broken.Decide([][]float64{{.1, .2}, {.3, -.4}}, src); !errors.Is(err, glm.ErrPolicy) &&
-			!errors.Is(err, design.ErrBadArm) {
+			!errors.Is(err, glm.ErrBadArm) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
 	}

@@ -104,7 +104,7 @@ func (p *Policy) admit(arms [][]float64) ([][]float64, int, error) {
 	}
 	if len(arms[0]) != p.Dimension || len(p.Theta) != p.Dimension {
 		return nil, 0, fmt.Errorf("%w: the arms have dimension %d, the policy %d and its theta %d",
-			design.ErrBadArm, len(arms[0]), p.Dimension, len(p.Theta))
+			ErrBadArm, len(arms[0]), p.Dimension, len(p.Theta))
 	}
 	if s := p.Scaling; s != nil && (len(s.Theta) != p.Dimension || len(s.Covariance) != symmetric.Dim(p.Dimension)) {
 		return nil, 0, fmt.Errorf("%w: the scaling has the wrong size", ErrPolicy)

@@ -226,8 +226,8 @@ func (p *Policy) validate() error {
 		}
 		for _, v := range values {
 			if !(v > 0) || math.IsInf(v, 0) {
-				return fmt.Errorf(
-					"scaling: self-concordance %v, largest weight %v and diameter %v must be positive and finite",
+				return fmt.Errorf("scaling: self-concordance %v, largest weight %v and diameter %v must be positive "+
+					"and finite",
 					s.SelfConcordance, s.MaxWeight, s.Diameter)
 			}
 		}

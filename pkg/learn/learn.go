@@ -24,7 +24,8 @@ import (
 // ErrAnswer wraps every reason to refuse an answer. The learner is unchanged.
 var ErrAnswer = errors.New("learn: bad answer")
 
-// Record is what a device remembers of a decision.
+// Record is what a device remembers of a decision: beside arm and reward only a Tag, since what else a statistic wants
+// to know is the program's own (a statistic.Record has the fields of the statistics that announcements name).
 type Record struct {
 	Arm    []float64 // features of the arm that was played, of norm at most 1
 	Reward float64
@@ -47,7 +48,8 @@ type Choice struct {
 	Tag int
 }
 
-// Policy is what devices decide with. It is public, and a function of what was released.
+// Policy is what devices decide with, as a function (a glm.Policy is data). It is public, and follows from what was
+// released.
 type Policy interface {
 	// Decide is a pure function of the policy, the arms and the random words. The arms are at least one, of equal
 	// length, finite and of norm at most 1; Decide must not change or keep them.

@@ -43,9 +43,8 @@ func (s Setting) Option(name string, otherwise float64) float64 {
 // Check refuses a setting that no algorithm can take, and options that are none of those named.
 func (s Setting) Check(variants, options []string) error {
 	if s.Family == nil || s.Dimension < 1 || s.Horizon < 1 || !(s.Radius > 0) || math.IsInf(s.Radius, 0) {
-		return fmt.Errorf(
-			"learn: dimension %d, horizon %d and radius %v must be positive and finite, and there must be "+
-				"a family", s.Dimension, s.Horizon, s.Radius)
+		return fmt.Errorf("learn: dimension %d, horizon %d and radius %v must be positive and finite, and there must "+
+			"be a family", s.Dimension, s.Horizon, s.Radius)
 	}
 	if !(s.Epsilon > 0) || !(s.Delta >= 0 && s.Delta < 1) || !(s.Failure > 0 && s.Failure < 1) {
 		return fmt.Errorf("learn: epsilon %v must be positive, delta %v and failure %v probabilities", s.Epsilon,

@@ -80,8 +80,8 @@ func (a *Announcement) honest(dishonest int) (int, error) {
 	for _, round := range a.Plan.Rounds {
 		for _, r := range round.Releases {
 			if counted(a.Plan.Channel, r, 0) == 0 {
-				return 0, fmt.Errorf(
-					"%w: a minimum cohort of %d with up to %d dishonest reports leaves no noise to count on",
+				return 0, fmt.Errorf("%w: a minimum cohort of %d with up to %d dishonest reports leaves no noise to "+
+					"count on",
 					ErrPlan, a.Cohort.Minimum, m)
 			}
 		}
@@ -272,8 +272,8 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 		}
 		// What a sum of records would reveal does not matter: there is none.
 		if shift := bounds.Diameter * e.Scale; p.Statistic != statistic.Row && !(shift <= p.Shift*(1+shiftSlack)) {
-			return nil, fmt.Errorf(
-				"%w: release %d: at scale %g one record can move the %s by %.6g levels, planned are %.6g",
+			return nil, fmt.Errorf("%w: release %d: at scale %g one record can move the %s by %.6g levels, planned "+
+				"are %.6g",
 				ErrPlan, i, e.Scale, s.Kind, shift, p.Shift)
 		}
 		r.Statistics = append(r.Statistics, s)

@@ -58,7 +58,7 @@ func (p *Proposer) jointly(step learner.Step, r calibrate.Request) (func([]proto
 	if spread == nil || err != nil {
 		return nil, err
 	}
-	budget, err := privacy.Divide(r.Epsilon, r.Delta, r.TailShare, r.Releases, r.Shares)
+	budget, err := privacy.Divide(r.Epsilon, r.Delta, r.Releases, r.Shares)
 	if err != nil {
 		return nil, err
 	}

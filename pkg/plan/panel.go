@@ -106,9 +106,8 @@ func (t Terms) panel(p *Plan) {
 func (t Terms) checkPanel() error {
 	if t.Registered == 0 {
 		if t.Tail != 0 || t.Decisions != 0 || t.Records != 0 || t.Period != 0 {
-			return fmt.Errorf(
-				"%w: tail, decisions, records and period are of panels: say how many devices register at "+
-					"least (registered), or leave them out", ErrPlan)
+			return fmt.Errorf("%w: tail, decisions, records and period are of panels: say how many devices register "+
+				"at least (registered), or leave them out", ErrPlan)
 		}
 		return nil
 	}
@@ -124,14 +123,13 @@ func (t Terms) checkPanel() error {
 		return fmt.Errorf("%w: %d epochs that one device may report in, want 0 to %d", ErrPlan, t.Records,
 			math.MaxUint16)
 	case t.Period < 0 || t.Period > math.MaxUint16 || t.Period != 0 && t.Period < t.records():
-		return fmt.Errorf(
-			"%w: a period of %d epochs with %d in which one device may report: the period must be at least "+
-				"as long, and at most %d, or 0 for the whole deployment", ErrPlan, t.Period, t.records(),
+		return fmt.Errorf("%w: a period of %d epochs with %d in which one device may report: the period must be at "+
+			"least as long, and at most %d, or 0 for the whole deployment", ErrPlan, t.Period, t.records(),
 			math.MaxUint16)
-	case !(t.Tail >= 0 && t.Tail < t.Delta*(1-privacy.DefaultTailShare)):
+	case !(t.Tail >= 0 && t.Tail < t.Delta*(1-privacy.TailShare)):
 		return fmt.Errorf("%w: %v of delta is for panels, want a number from 0 to less than delta, %v", ErrPlan, t.Tail,
 			t.Delta)
-	case t.Dishonest > 0 && t.Tail == 0 && !(DefaultTail < t.Delta*(1-privacy.DefaultTailShare)):
+	case t.Dishonest > 0 && t.Tail == 0 && !(DefaultTail < t.Delta*(1-privacy.TailShare)):
 		return fmt.Errorf("%w: the default part of delta for panels, %v, is not below delta, %v: set a smaller tail",
 			ErrPlan, DefaultTail, t.Delta)
 	}
@@ -165,7 +163,7 @@ func (t Terms) each() (epsilon, delta float64, err error) {
 	if t.Registered == 0 {
 		return t.Epsilon, t.Delta, nil
 	}
-	n, rest := float64(t.records()), 1-privacy.DefaultTailShare
+	n, rest := float64(t.records()), 1-privacy.TailShare
 	mu, err := privacy.MuFor(t.Epsilon, (rest*t.Delta-t.tail()*n)*(1-shiftSlack))
 	if err != nil {
 		return 0, 0, err

@@ -88,7 +88,7 @@ func poison(of limits, e protocol.Encoding, serverNoise uint64, reports uint32) 
 // sumRequest is what the solver is asked for where a step's devices send numbers, or add no noise.
 func (p *Proposer) sumRequest(step learner.Step, t Terms, r calibrate.Request) (calibrate.SumRequest, error) {
 	s := calibrate.SumRequest{Epsilon: r.Epsilon, Delta: r.Delta, Cohort: r.Cohort, Releases: r.Releases,
-		Shares: r.Shares, TailShare: r.TailShare, ShiftOnly: true, MaxEntryBits: MaxEntryBits(t.Channel)}
+		Shares: r.Shares, ShiftOnly: true, MaxEntryBits: MaxEntryBits(t.Channel)}
 	honest := r.MinCohort - r.MaxDishonest
 	switch {
 	case t.Channel == Central:

@@ -61,13 +61,11 @@ func (p Plan) Together() string {
 	case p.Panel == nil:
 		return ""
 	case p.Period == 0:
-		return fmt.Sprintf(
-			" It counts everything that the person does in the whole deployment; their device reports in %d of "+
-				"its epochs at most.", p.PerPerson())
+		return fmt.Sprintf(" It counts everything that the person does in the whole deployment; their device reports "+
+			"in %d of its epochs at most.", p.PerPerson())
 	}
-	return fmt.Sprintf(
-		" It counts everything that the person does in any %d epochs in a row; their device reports in %d of "+
-			"them at most. Nothing bounds what all such periods reveal together.", p.Period, p.PerPerson())
+	return fmt.Sprintf(" It counts everything that the person does in any %d epochs in a row; their device reports "+
+		"in %d of them at most. Nothing bounds what all such periods reveal together.", p.Period, p.PerPerson())
 }
 
 // List is channels in words, for texts: "shuffle, shares and local".

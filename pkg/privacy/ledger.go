@@ -38,8 +38,7 @@ type Entry struct {
 	Releases  int        `json:"releases"` // releases that use the record
 	Guarantee Guarantee  `json:"guarantee"`
 	State     EntryState `json:"state"`
-	// Alone is the guarantee that is left if no other device is honest. Nil: there is none, or the entry is of a
-	// version that did not know of it.
+	// Alone is the guarantee that is left if no other device is honest. Nil: there is none.
 	Alone *Guarantee `json:"alone,omitempty"`
 	// At is the latest time, by the device's own clock, that the entry is about: when its place was asked for, and once
 	// it is promised, when its report is due. Zero in a ledger without a Span.

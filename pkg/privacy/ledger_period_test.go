@@ -205,11 +205,11 @@ func TestLedgerExpires(t *testing.T) {
 	}
 }
 
-// A ledger of a version that knew of no periods means one record over the deployment where it names no number, and is
-// written as it was.
-func TestLedgersOfEarlierVersionsKeepTheirMeaning(t *testing.T) {
+// A ledger without a period means one record over the deployment where it names no number, and is written as it was.
+func TestALedgerWithoutAPeriodKeepsItsMeaning(t *testing.T) {
 	for text, records := range map[string]int{
-		`{"epsilon":1,"delta":0.000001,"entries":[{"epoch":3,"releases":2,"guarantee":{"mu":0.1,"tail_delta":0},"state":"spent"}]}`: 1,
+		`{"epsilon":1,"delta":0.000001,"entries":[{"epoch":3,"releases":2,` +
+			`"guarantee":{"mu":0.1,"tail_delta":0},"state":"spent"}]}`: 1,
 		`{"epsilon":1,"delta":0.000001,"records":3}`: 3,
 	} {
 		var l Ledger

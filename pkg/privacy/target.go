@@ -54,8 +54,8 @@ func WarnDelta(delta float64, people int) string {
 	if people < 1 || !(delta*float64(people) > 1) {
 		return ""
 	}
-	return fmt.Sprintf(
-		"delta %g is more than 1/people, %.2g for %d people: it allows to show one of them outright; take %g",
+	return fmt.Sprintf("delta %g is more than 1/people, %.2g for %d people: it allows to show one of them outright; "+
+		"take %g",
 		delta, 1/float64(people), people, DeltaFor(people))
 }
 

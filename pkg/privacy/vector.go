@@ -9,9 +9,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// DefaultTailShare is the share of delta that all tails of all coordinates and releases of a record may take together.
+// TailShare is the share of delta that all tails of all coordinates and releases of a record may take together.
 // A few per cent are a good balance: a larger share leaves less mu, a smaller one a worse certificate.
-const DefaultTailShare = 0.02
+const TailShare = 0.02
 
 // MaxLevels bounds the levels of a coordinate that is certified: up to here the arithmetic of encoding a value (2^-32 +
 // 2^-51*levels per coordinate, see protocol's Encoding.ShiftSlack) stays within the 2^-31 levels that the certificate
@@ -65,30 +65,24 @@ func (s Vector) validate() error {
 	return nil
 }
 
+// Even are equal shares of a budget for n releases.
+func Even(n int) []float64 { return slices.Repeat([]float64{1}, n) }
+
 // Budget is how a guarantee is divided over releases: it is all that the calibration of a single release needs.
 type Budget struct {
 	Mu        []float64 // of each release, rounded down
 	TailDelta float64   // per coordinate
 }
 
-// Divide splits (epsilon, delta) over the releases: MuFor(epsilon, (1-tailShare) delta)^2 by shares, and tailShare of
-// delta evenly over all coordinates. A nil shares means equal ones, a tailShare of 0 DefaultTailShare. Composing
-// releases that keep to their parts gives at most (epsilon, delta). Errors: ErrRequest, ErrTarget.
-func Divide(epsilon, delta, tailShare float64, releases []Vector, shares []float64) (Budget, error) {
+// Divide splits (epsilon, delta) over the releases: MuFor(epsilon, (1-TailShare) delta)^2 by shares, and TailShare of
+// delta evenly over all coordinates. Composing releases that keep to their parts gives at most (epsilon, delta).
+// Errors: ErrRequest, ErrTarget.
+func Divide(epsilon, delta float64, releases []Vector, shares []float64) (Budget, error) {
 	if len(releases) == 0 {
 		return Budget{}, fmt.Errorf("%w: no Releases", ErrRequest)
 	}
-	if shares == nil {
-		shares = slices.Repeat([]float64{1}, len(releases))
-	}
 	if len(shares) != len(releases) {
 		return Budget{}, fmt.Errorf("%w: %d Shares for %d Releases", ErrRequest, len(shares), len(releases))
-	}
-	if tailShare == 0 {
-		tailShare = DefaultTailShare
-	}
-	if !(tailShare > 0 && tailShare < 1) {
-		return Budget{}, fmt.Errorf("%w: TailShare %v, want a number between 0 and 1", ErrRequest, tailShare)
 	}
 	var sum float64
 	coordinates := 0
@@ -105,11 +99,11 @@ func Divide(epsilon, delta, tailShare float64, releases []Vector, shares []float
 	if math.IsInf(sum, 1) {
 		return Budget{}, fmt.Errorf("%w: the Shares sum to infinity", ErrRequest)
 	}
-	total, err := MuFor(epsilon, (1-tailShare)*delta)
+	total, err := MuFor(epsilon, (1-TailShare)*delta)
 	if err != nil {
 		return Budget{}, err
 	}
-	b := Budget{TailDelta: tailShare * delta / float64(coordinates) * (1 - 1e-12)}
+	b := Budget{TailDelta: TailShare * delta / float64(coordinates) * (1 - 1e-12)}
 	for _, s := range shares {
 		b.Mu = append(b.Mu, total*math.Sqrt(s/sum)*(1-muMargin))
 	}

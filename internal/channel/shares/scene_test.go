@@ -77,10 +77,9 @@ type scene struct {
 	sent     map[uint32][]byte // chunks that left, whatever broker they went to
 	said     map[uint32][]byte // answers that left
 
-	mixing   func(*Mixing)   // changes the shuffler of every attempt
-	counting func(*Counting) // changes the analyzer of every attempt
-
-	ended func(*wire.Manifest) // changes the manifest before the analyzer sees it; nil: nothing
+	mixing   func(*Mixing)        // changes the shuffler of every attempt
+	counting func(*Counting)      // changes the analyzer of every attempt
+	ended    func(*wire.Manifest) // changes the manifest before the analyzer sees it; nil: nothing
 }
 
 // newScene announces the next epoch and makes the reports of as many devices, the first numbers of all hosts in turn,
@@ -88,9 +87,9 @@ type scene struct {
 func (d *deployment) newScene(members int, change ...func(*plan.Announcement)) *scene {
 	d.Helper()
 	d.epoch++
-	learner, err := learner.New(testbed.Learner(glm.Practical, size))
+	l, err := learner.New(testbed.Learner(glm.Practical, size))
 	d.must(err)
-	step := learner.Next()
+	step := l.Next()
 	step.Cohort = max(size, members)
 	terms := testbed.Terms()
 	terms.Channel = plan.Shares

@@ -96,17 +96,23 @@ func (d *world) requests(n int, by *seal.Identity, change func(i int, e *wire.En
 	var said outcomes
 	conn := d.ConnectHost()
 	d.must(parallel(n, func(i int) error {
-		e := &wire.EnrolRequest{Deployment: testbed.Deployment, Epoch: d.epoch, Announcement: r.digest[:]}
+		e := &wire.EnrolRequest{
+			Deployment: testbed.Deployment, Epoch: d.epoch, Announcement: r.digest[:], Nonces: []uint32{1},
+		}
 		change(i, e)
 		signed, _, err := wire.Sign(e, by)
 		if err != nil {
 			return err
 		}
-		b, err := conn.Enrolment.Enrol(d.Context(), signed)
+		sealed, err := wire.SealRequest(signed, d.ShufflerKey.Public(), testbed.Deployment)
 		if err != nil {
 			return err
 		}
-		reply, err := wire.OpenEnrolReply(b, d.Shuffler.Public(), wire.RequestDigest(signed))
+		b, err := conn.Enrolment.Enrol(d.Context(), sealed.Sealed)
+		if err != nil {
+			return err
+		}
+		reply, err := sealed.Answer(b, d.Shuffler.Public())
 		if err != nil {
 			return err
 		}

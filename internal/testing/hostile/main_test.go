@@ -75,8 +75,10 @@ func differ(file, found string) (lines []string) {
 // Channels with one outcome share a line, and an attack's lines are next to each other.
 func TestFilesListEveryRow(t *testing.T) {
 	rows := hostile.Table{
-		{Attack: "a", Channel: "x", Outcome: "one, or two", Test: "T"}, {Attack: "b", Channel: "x", Outcome: "two", Test: "T"},
-		{Attack: "a", Channel: "y", Outcome: "one, or two", Test: "T"}, {Attack: "a", Channel: "z", Outcome: "two", Left: "l", Test: "T"},
+		{Attack: "a", Channel: "x", Outcome: "one, or two", Test: "T"},
+		{Attack: "b", Channel: "x", Outcome: "two", Test: "T"},
+		{Attack: "a", Channel: "y", Outcome: "one, or two", Test: "T"},
+		{Attack: "a", Channel: "z", Outcome: "two", Left: "l", Test: "T"},
 	}
 	const want = "attack,channels,what came of it,what protects a person then,test\n" +
 		"a,x y,\"one, or two\",what the channel assumes,T\na,z,two,l,T\nb,x,two,what the channel assumes,T\n"

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	update    = flag.Bool("update", false, "write what TestPlantedBugsAreFound finds to lab/docs/tables/planted-bugs.txt")
+	update    = flag.Bool("update", false, "write what TestPlantedBugsAreFound finds")
 	onlyPlant = flag.String("bug", "", "the one planted bug that TestPlantedBugsAreFound looks for")
 )
 

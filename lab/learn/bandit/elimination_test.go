@@ -26,7 +26,7 @@ type played struct {
 }
 
 // run plays a learner for people with arms from a fixed table and linear rewards.
-func run(t *testing.T, start func(learn.Setting) (learn.Learner, error), s learn.Setting, local bool, seed uint64) played {
+func run(t *testing.T, start func(learn.Setting) (*learn.Learner, error), s learn.Setting, local bool, seed uint64) played {
 	t.Helper()
 	l, err := start(s)
 	if err != nil {
@@ -142,7 +142,7 @@ func TestEliminationLearns(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		start   func(learn.Setting) (learn.Learner, error)
+		start   func(learn.Setting) (*learn.Learner, error)
 		epsilon float64
 		variant string
 		most    float64 // regret per person of the second half
@@ -180,7 +180,7 @@ func TestEliminationWithThePapersConstants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
-	for _, start := range []func(learn.Setting) (learn.Learner, error){bandit.NewElimination, bandit.NewLinearElimination} {
+	for _, start := range []func(learn.Setting) (*learn.Learner, error){bandit.NewElimination, bandit.NewLinearElimination} {
 		s := eliminationSetting(6000, 1)
 		s.Variant = estimate.Literal
 		if p := run(t, start, s, true, 2); p.lost > 0 || p.asked != s.Horizon || p.epochs < 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
 
-type starter func(learn.Setting) (learn.Learner, error)
+type starter func(learn.Setting) (*learn.Learner, error)
 
 func linearSetting(epsilon, delta float64, options map[string]float64) learn.Setting {
 	return learn.Setting{Family: family.Linear{}, Dimension: 3, Arms: 20, Horizon: 2000, Radius: 1,

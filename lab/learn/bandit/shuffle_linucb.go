@@ -28,7 +28,7 @@ const (
 //   - "script" is P_Vec with the numbers of the public script, which no proof covers: they are 1e5 times less.
 //
 // Options: those of noisyLinUCB; batch is T^(3/5) by default, as in the paper's theorems; the script has 20.
-func ShuffleLinUCB(s learn.Setting) (learn.Learner, error) {
+func ShuffleLinUCB(s learn.Setting) (*learn.Learner, error) {
 	batch := math.Max(1, math.Round(math.Pow(float64(s.Horizon), 0.6)))
 	n, err := newNoisyLinUCB(s, []string{learn.Literal, variantScript, variantAmplified}, int(batch))
 	if err != nil {

@@ -34,8 +34,8 @@
 //   - The box holds a proof of participation, which the analyzer checks itself: the shuffler can leave devices out, but
 //     cannot invent one or count one twice. The caller remembers participants and nonces.
 //   - A sum of the shuffler's leaves with the noise that the plan names, or not at all.
-//   - What one process of a server prepared or verified is handed over only to another process of the same server, sealed
-//     (AppendPending, AppendVerified): it is that server's own share of one report.
+//   - What one process of a server prepared or verified is handed over only to another process of the same server,
+//     sealed (AppendPending, AppendVerified): it is that server's own share of one report.
 //
 // # What it does not guarantee
 //

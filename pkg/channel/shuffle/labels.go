@@ -57,9 +57,8 @@ func CheckLabels(payload []byte, labels string) error {
 		h.Write(seal.Label(payload))
 	}
 	if len(payload) > 0 || hex.EncodeToString(h.Sum(nil)) != labels {
-		return fmt.Errorf(
-			"%w: the report does not have exactly the planned number of messages for each coordinate, in "+
-				"the plan's order", wire.ErrLabels)
+		return fmt.Errorf("%w: the report does not have exactly the planned number of messages for each coordinate, "+
+			"in the plan's order", wire.ErrLabels)
 	}
 	return nil
 }

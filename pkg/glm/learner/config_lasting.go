@@ -19,9 +19,8 @@ func (p PracticalConfig) lasts() bool {
 func (c Config) checkLasting() error {
 	p := c.Practical
 	if p.Panel < 0 || p.Panel > c.Horizon || p.Panel > 0 && c.Horizon/p.Panel > mostPanels {
-		return fmt.Errorf(
-			"%w: practical.panel %d must be in [1, %d], with at most %d panels in the horizon of %d, or 0 for "+
-				"cohorts that grow", ErrConfig, p.Panel, c.Horizon, mostPanels, c.Horizon)
+		return fmt.Errorf("%w: practical.panel %d must be in [1, %d], with at most %d panels in the horizon of %d, "+
+			"or 0 for cohorts that grow", ErrConfig, p.Panel, c.Horizon, mostPanels, c.Horizon)
 	}
 	if p.Decisions < 0 || p.Decisions > MaxDecisions || p.Decisions > 1 && p.Panel == 0 {
 		return fmt.Errorf("%w: practical.decisions %d must be in [1, %d], and above 1 only with panels", ErrConfig,
@@ -61,9 +60,8 @@ func (c Config) checkPrior() error {
 	}
 	values, _, err := convex.Spectrum(precision.Dense(c.Dimension))
 	if err != nil || !(values[0] > 1e-12*values[len(values)-1]) {
-		return fmt.Errorf(
-			"%w: practical.prior_precision is not positive definite: a direction of which nothing is known "+
-				"needs a small positive precision", ErrConfig)
+		return fmt.Errorf("%w: practical.prior_precision is not positive definite: a direction of which nothing is "+
+			"known needs a small positive precision", ErrConfig)
 	}
 	return nil
 }

@@ -34,6 +34,10 @@ import (
 // sums of that step. Its state is a function of the configuration and of the calls made, and of nothing else: replaying
 // the same calls on a new learner gives the same policies. It has no clock, no randomness and no goroutines, and is not
 // safe for concurrent use.
+//
+// Why it is no learn.Program: it is what deployments run. Its policies and statistics are data that an announcement
+// carries, so that a device bounds them itself, and one cohort may answer several rounds of them; those of a program
+// are functions, which run in one process with the people whom it asks, each of them once.
 type Learner struct {
 	cfg     Config
 	run     run

@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // comparison is a cohort with a control group, whose people are rewarded with 0 or 1.
@@ -75,7 +76,8 @@ func (c comparison) channel(t testing.TB, s statistic.Statistic) simulated.Chann
 	rest.Name = "rest"
 	plan, err := calibrate.Bits(calibrate.Request{Epsilon: c.epsilon, Delta: 1e-6, Cohort: c.people,
 		MinCohort:     c.people,
-		VarianceRatio: 2, ShiftOnly: true, Releases: []privacy.Vector{rest, v}, Shares: []float64{0.9, 0.1}})
+		VarianceRatio: 2, ShiftOnly: true, Releases: []privacy.Vector{rest, v}, Shares: []float64{0.9, 0.1},
+		Biases: []protocol.Bias{protocol.BiasHalf}})
 	if err != nil {
 		t.Fatal(err)
 	}

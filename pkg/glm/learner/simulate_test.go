@@ -52,7 +52,7 @@ func (p plans) of(t testing.TB, step learner.Step, b budget) calibrate.Solution 
 	request := calibrate.Request{Epsilon: b.epsilon, Delta: b.delta, Cohort: step.Cohort,
 		MinCohort:     int(math.Ceil(float64(step.Cohort) * (1 - b.dropOut))),
 		VarianceRatio: b.ratio, MaxMessages: b.maxMessages, MaxShift: b.maxShift, NoiseBits: b.noiseBits,
-		ShiftOnly: true}
+		Biases: []protocol.Bias{protocol.BiasHalf}, ShiftOnly: true}
 	if request.VarianceRatio < 0 {
 		request.VarianceRatio = 0
 	} else if request.VarianceRatio == 0 {

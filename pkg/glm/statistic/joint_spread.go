@@ -37,8 +37,8 @@ func JointSpread(outer, gradient Statistic) (func(weights []float64) float64, er
 		return nil, err
 	}
 	if gradient.Kind != Gradient || outer.Kind == Gradient || outer.ArmDim != gradient.ArmDim {
-		return nil, fmt.Errorf(
-			"%w: joint spread of %s (d=%d) and %s (d=%d), want an outer product and a gradient of equal dimension",
+		return nil, fmt.Errorf("%w: joint spread of %s (d=%d) and %s (d=%d), want an outer product and a gradient of "+
+			"equal dimension",
 			ErrInvalid, outer.Kind, outer.ArmDim, gradient.Kind, gradient.ArmDim)
 	}
 	if outer.Kind == Hessian {

@@ -83,7 +83,8 @@ func TestValuesOutsideTheBoundsCountAsTheBounds(t *testing.T) {
 			}
 			if near, other := raw(t, f, class, rows, target), raw(t, f, class, far, farTarget); !reflect.DeepEqual(near,
 				other) {
-				t.Errorf("class %v, local %v: values far outside the bounds count otherwise than values near them: %+v, %+v",
+				t.Errorf("class %v, local %v: values far outside the bounds count otherwise than values near them: "+
+					"%+v, %+v",
 					class, local, near, other)
 			}
 		}

@@ -70,8 +70,8 @@ func ReweightedLinear(s learn.Setting, people int, ask learn.Asker) (learn.Model
 		return nil, err
 	}
 	if math.Abs(l.mean(s.Radius)-s.Radius) > 1e-9 || math.Abs(l.mean(-s.Radius)+s.Radius) > 1e-9 {
-		return nil, fmt.Errorf(
-			"estimate: reweighted linear regression is for rewards of mean <x, theta>, not for family %s",
+		return nil, fmt.Errorf("estimate: reweighted linear regression is for rewards of mean <x, theta>, not for "+
+			"family %s",
 			s.Family.Name())
 	}
 	literal, d := s.Variant == Literal, s.Dimension

@@ -49,8 +49,8 @@ func TestGradientsOfEveryFamilyStayInTheirBound(t *testing.T) {
 				longest = max(longest, convex.Norm(x), convex.Norm(ends[0]), convex.Norm(ends[1]))
 			}
 			if bound.L2 < moved || bound.L2 < math.Sqrt2*longest {
-				t.Errorf("%s at a norm of %v: gradients are up to %v apart and %v long, which is %v for one that leaves; the "+
-					"bound is %v", name, size, moved, longest, math.Sqrt2*longest, bound.L2)
+				t.Errorf("%s at a norm of %v: gradients are up to %v apart and %v long, which is %v for one that "+
+					"leaves; the bound is %v", name, size, moved, longest, math.Sqrt2*longest, bound.L2)
 			}
 			if reached := max(moved, math.Sqrt2*longest); reached < 0.98*bound.L2 && name == "linear" {
 				t.Errorf("%s at a norm of %v: %v of a bound of %v is reached", name, size, reached, bound.L2)

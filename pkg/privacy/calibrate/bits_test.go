@@ -21,6 +21,17 @@ func unitVector(d int) privacy.Vector {
 	return s
 }
 
+// complete divides the budget evenly and searches noise bits of one half, where a test says nothing else.
+func complete(r Request) Request {
+	if r.Shares == nil {
+		r.Shares = privacy.Even(len(r.Releases))
+	}
+	if r.Biases == nil {
+		r.Biases = []protocol.Bias{protocol.BiasHalf}
+	}
+	return r
+}
+
 func repeated(s privacy.Vector, n int) []privacy.Vector {
 	var all []privacy.Vector
 	for range n {
@@ -41,11 +52,11 @@ func TestSolveMessageCounts(t *testing.T) {
 		{5, 32, 2000, 2, 4},
 		{5, 32, 2000, 1.2, 9},
 	} {
-		p, err := Bits(Request{
+		p, err := Bits(complete(Request{
 			Epsilon: 1, Delta: 1e-6, Cohort: c.cohort, MinCohort: c.cohort,
 			Releases:      repeated(unitVector(c.dim), c.releases),
 			VarianceRatio: c.ratio, Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter},
-		})
+		}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +109,7 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 			r.Releases = append(r.Releases, s)
 			r.Shares = append(r.Shares, rapid.Float64Range(0.1, 1).Draw(rt, "share"))
 		}
-		p, err := Bits(r)
+		p, err := Bits(complete(r))
 		var infeasible *Infeasible
 		if errors.As(err, &infeasible) {
 			return
@@ -144,7 +155,7 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 				p.Messages, messages, r.MaxMessages)
 		}
 		// Raising all budgets together never makes a solution worse.
-		if start, err := newSolver(r); err == nil && n%5 == 0 { // a fifth of the cases, for time
+		if start, err := newSolver(complete(r)); err == nil && n%5 == 0 { // a fifth of the cases, for time
 			if first, err := start.solve(r, 0); err != nil {
 				rt.Fatal(err)
 			} else if r.VarianceRatio > 0 && p.Messages > first.Messages {
@@ -191,7 +202,7 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 			rt.Fatalf("mu %v at the planned honest reports, solved for %v, %v", same.Mu, p.Guarantee.Mu, err)
 		}
 		// Either the budget is used, or the solution says how much of it is not.
-		budget, _ := privacy.MuFor(r.Epsilon, (1-privacy.DefaultTailShare)*r.Delta)
+		budget, _ := privacy.MuFor(r.Epsilon, (1-privacy.TailShare)*r.Delta)
 		if math.Abs(1-p.Guarantee.Mu*p.Guarantee.Mu/(budget*budget)-p.Unused) > 1e-5 {
 			rt.Fatalf("mu %v of %v, unused %v", p.Guarantee.Mu, budget, p.Unused)
 		}
@@ -201,8 +212,9 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 // A range far wider than the diameter needs levels rather than noise: they stay within what can be certified.
 func TestLevelsStayInRange(t *testing.T) {
 	s := privacy.Vector{Name: "wide", Lower: []float64{0, 0}, Upper: []float64{1e5, 1}, Diameter: 1}
-	p, err := Bits(Request{Epsilon: 1, Delta: 1e-6, Cohort: 3000, MinCohort: 3000, Releases: []privacy.Vector{s},
-		NoiseBits: 2})
+	p, err := Bits(complete(Request{Epsilon: 1, Delta: 1e-6, Cohort: 3000, MinCohort: 3000,
+		Releases:  []privacy.Vector{s},
+		NoiseBits: 2}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,11 +260,11 @@ func TestFewestMessagesAgainstAllChoices(t *testing.T) {
 		biases := []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}
 		r := Request{Epsilon: 1, Delta: 1e-6, Cohort: c.n, MinCohort: c.n, Releases: []privacy.Vector{s},
 			VarianceRatio: c.ratio, Biases: biases}
-		p, err := Bits(r)
+		p, err := Bits(complete(r))
 		if err != nil {
 			t.Fatal(err)
 		}
-		mu, err := privacy.MuFor(1, (1-privacy.DefaultTailShare)*1e-6)
+		mu, err := privacy.MuFor(1, (1-privacy.TailShare)*1e-6)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,9 +312,10 @@ func TestFewestMessagesAgainstAllChoices(t *testing.T) {
 func TestLargeCohortsHaveASolution(t *testing.T) {
 	last := 0.0
 	for _, n := range []int{2000, 20000, 200000, 2000000} {
-		p, err := Bits(Request{Epsilon: 1, Delta: 1e-6, Cohort: n, MinCohort: n, MaxShift: 16, MaxMessages: 150,
-			ShiftOnly: true, Releases: []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85},
-			Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}})
+		p, err := Bits(complete(Request{Epsilon: 1, Delta: 1e-6, Cohort: n, MinCohort: n, MaxShift: 16,
+			MaxMessages: 150,
+			ShiftOnly:   true, Releases: []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85},
+			Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +352,7 @@ func TestInfeasibleNamesTheConstraint(t *testing.T) {
 	} {
 		r := base
 		c.change(&r)
-		_, err := Bits(r)
+		_, err := Bits(complete(r))
 		var infeasible *Infeasible
 		if !errors.As(err, &infeasible) || infeasible.Constraint != c.constraint ||
 			!strings.Contains(infeasible.Remedy, c.remedy) {
@@ -349,7 +362,8 @@ func TestInfeasibleNamesTheConstraint(t *testing.T) {
 }
 
 func TestRequestsOutOfRange(t *testing.T) {
-	base := Request{Epsilon: 1, Delta: 1e-6, Cohort: 500, MinCohort: 500, Releases: repeated(unitVector(3), 2)}
+	base := complete(Request{Epsilon: 1, Delta: 1e-6, Cohort: 500, MinCohort: 500,
+		Releases: repeated(unitVector(3), 2)})
 	for name, change := range map[string]func(*Request){
 		"epsilon":       func(r *Request) { r.Epsilon = math.NaN() },
 		"delta":         func(r *Request) { r.Delta = 0 },
@@ -358,7 +372,8 @@ func TestRequestsOutOfRange(t *testing.T) {
 		"no releases":   func(r *Request) { r.Releases = nil },
 		"diameter":      func(r *Request) { r.Releases[1].Diameter = math.Inf(1) },
 		"empty range":   func(r *Request) { r.Releases[1].Upper[0] = r.Releases[1].Lower[0] },
-		"tail share":    func(r *Request) { r.TailShare = 1 },
+		"no biases":     func(r *Request) { r.Biases = nil },
+		"no shares":     func(r *Request) { r.Shares = nil },
 		"bounds length": func(r *Request) { r.Releases[0].Upper = r.Releases[0].Upper[:2] },
 	} {
 		r := base
@@ -374,7 +389,7 @@ func BenchmarkSolvePracticalCohort(b *testing.B) {
 	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2700, MinCohort: 2700, MaxShift: 16,
 		Releases: []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85}}
 	for b.Loop() {
-		if _, err := Bits(r); err != nil {
+		if _, err := Bits(complete(r)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // A gradient of three coordinates in [-1, 1], of length at most 1, is summed over 2000 devices, of which 1800 must
@@ -17,6 +18,7 @@ func ExampleBits() {
 	request := calibrate.Request{
 		Epsilon: 1, Delta: 1e-6, Cohort: 2000, MinCohort: 1800, MaxDishonest: 100,
 		Releases: []privacy.Vector{gradient}, VarianceRatio: 2,
+		Shares: privacy.Even(1), Biases: []protocol.Bias{protocol.BiasHalf},
 	}
 	s, err := calibrate.Bits(request)
 	if err != nil {

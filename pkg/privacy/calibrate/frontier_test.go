@@ -13,7 +13,7 @@ func TestFrontierHasSolutionsAtItsRatios(t *testing.T) {
 	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 1000, MinCohort: 900,
 		Releases: []privacy.Vector{unitVector(6), unitVector(3)}}
 	ratios := []float64{1.0001, 1.2, 1.5, 2, 4}
-	solutions, err := Frontier(r, ratios)
+	solutions, err := Frontier(complete(r), ratios)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestFrontierHasSolutionsAtItsRatios(t *testing.T) {
 	for i, p := range solutions {
 		one := r
 		one.VarianceRatio = ratios[i+1]
-		alone, err := Bits(one)
+		alone, err := Bits(complete(one))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,8 +47,9 @@ func TestFrontierHasSolutionsAtItsRatios(t *testing.T) {
 func TestLeastVarianceUnderAMessageLimit(t *testing.T) {
 	last := math.Inf(1)
 	for _, limit := range []int{45, 80, 150, 300} {
-		p, err := Bits(Request{Epsilon: 1, Delta: 1e-6, Cohort: 300, MinCohort: 300, MaxShift: 16, MaxMessages: limit,
-			Releases: []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85}})
+		p, err := Bits(complete(Request{Epsilon: 1, Delta: 1e-6, Cohort: 300, MinCohort: 300, MaxShift: 16,
+			MaxMessages: limit,
+			Releases:    []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,14 +69,14 @@ func TestUnusedBudgetIsHandedOn(t *testing.T) {
 	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2000, MinCohort: 2000,
 		Releases: []privacy.Vector{unitVector(5), unitVector(15)}, Shares: []float64{0.7, 0.3}, MaxShift: 4,
 		NoiseBits: 4}
-	with, err := Bits(r)
+	with, err := Bits(complete(r))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if with.Releases[0].Limit != LimitShift {
 		t.Fatalf("the first release is not capped: %+v", with.Releases[0])
 	}
-	share, err := privacy.MuFor(1, (1-privacy.DefaultTailShare)*1e-6)
+	share, err := privacy.MuFor(1, (1-privacy.TailShare)*1e-6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func TestUnusedBudgetIsHandedOn(t *testing.T) {
 		t.Errorf("%v of the budget is unused", with.Unused)
 	}
 	r.MaxShift = 1 // both capped: what is left is left, and said
-	both, err := Bits(r)
+	both, err := Bits(complete(r))
 	if err != nil {
 		t.Fatal(err)
 	}

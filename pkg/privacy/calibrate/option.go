@@ -65,15 +65,12 @@ func newSolver(r Request) (*solver, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	budget, err := privacy.Divide(r.Epsilon, r.Delta, r.TailShare, r.Releases, r.Shares)
+	budget, err := privacy.Divide(r.Epsilon, r.Delta, r.Releases, r.Shares)
 	if err != nil {
 		return nil, err
 	}
 	s := &solver{request: r, budget: budget, honest: r.MinCohort - r.MaxDishonest, biases: r.Biases,
 		noises: map[noise]*privacy.Certifier{}, ceilings: map[ceilingKey]ceiling{}}
-	if len(s.biases) == 0 {
-		s.biases = []protocol.Bias{protocol.BiasHalf}
-	}
 	for _, v := range r.Releases {
 		s.shapeOf = append(s.shapeOf, s.shape(v))
 	}

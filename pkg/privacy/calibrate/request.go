@@ -24,19 +24,17 @@ type Request struct {
 	// released and MaxDishonest the most of them that may withhold their noise: only the noise of MinCohort -
 	// MaxDishonest devices counts.
 	Cohort, MinCohort, MaxDishonest int
-	// Releases are the vectors of all rounds in order, Shares their parts of the budget mu^2; a nil Shares divides it
-	// evenly. Shares are scaled to sum to 1.
+	// Releases are the vectors of all rounds in order, Shares their parts of the budget mu^2, scaled to sum to 1.
 	Releases []privacy.Vector
 	Shares   []float64
 
-	TailShare float64 // 0: privacy.DefaultTailShare
 	// VarianceRatio is the largest noise variance of a release, over that of a trusted curator's Gaussian mechanism
 	// that divides the same budget by Shares. 0: the least that MaxMessages allows, or DefaultVarianceRatio without it.
 	VarianceRatio float64
 	// MaxShift caps diameter times scale, in levels: a release at the cap may miss VarianceRatio. 0: no cap.
 	MaxShift  float64
 	NoiseBits uint32 // fixes the noise bits; 0: searched
-	// Biases are the biases to search; nil: one half only. If there are several, their halves serve too where budget is
+	// Biases are the biases to search. If there are several, their halves serve too where budget is
 	// left over.
 	Biases      []protocol.Bias
 	MaxMessages int // bit messages of one device over all releases; 0: no limit
@@ -71,6 +69,9 @@ func (r Request) validate() error {
 		r.MaxMessages < 0 {
 		return fmt.Errorf("%w: VarianceRatio %v, MaxShift %v, MaxMessages %d: want numbers >= 0",
 			privacy.ErrRequest, r.VarianceRatio, r.MaxShift, r.MaxMessages)
+	}
+	if len(r.Biases) == 0 {
+		return fmt.Errorf("%w: no Biases", privacy.ErrRequest)
 	}
 	return nil
 }

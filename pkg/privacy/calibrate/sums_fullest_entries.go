@@ -76,7 +76,7 @@ func (s *sums) passable(width int, noise []uint64) bool {
 func (s *sums) poison(width int, noise []uint64) float64 {
 	worst := 0.0
 	for _, n := range noise {
-		most := float64(int(1)<<width-1) - float64(n)*s.bias.Float()
+		most := float64(int(1)<<width-1) - float64(n)*bias.Float()
 		worst = math.Max(worst, most/math.Sqrt(s.variance(n, 1)))
 	}
 	return worst

@@ -15,7 +15,6 @@ type sums struct {
 	request SumRequest
 	budget  privacy.Budget
 	mu      float64 // of all releases together
-	bias    protocol.Bias
 	counted float64 // bits that an observer does not know, per unit of noise
 	added   float64 // bits that are added to a coordinate, per unit of noise
 	// ideal is the factor by which joint certification raises every release's mu, for Gaussian noise.
@@ -27,17 +26,14 @@ func newSums(r SumRequest) (*sums, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	budget, err := privacy.Divide(r.Epsilon, r.Delta, r.TailShare, r.Releases, r.Shares)
+	budget, err := privacy.Divide(r.Epsilon, r.Delta, r.Releases, r.Shares)
 	if err != nil {
 		return nil, err
 	}
-	s := &sums{request: r, budget: budget, bias: r.Bias, ideal: 1, certifiers: map[uint64]*privacy.Certifier{},
+	s := &sums{request: r, budget: budget, ideal: 1, certifiers: map[uint64]*privacy.Certifier{},
 		counted: float64(r.Counted), added: float64(r.Cohort)}
 	if r.Counted == 0 {
 		s.counted, s.added = 1, float64(r.Servers)
-	}
-	if s.bias == 0 {
-		s.bias = protocol.BiasHalf
 	}
 	var squares float64
 	weights := make([]float64, len(r.Releases))
@@ -59,7 +55,7 @@ func (s *sums) bits(noise uint64) uint64 { return uint64(max(1, s.request.Counte
 
 // unitVariance is that of one noise bit.
 func (s *sums) unitVariance() float64 {
-	p := s.bias.Float()
+	p := bias.Float()
 	return p * (1 - p)
 }
 
@@ -132,7 +128,7 @@ func (s *sums) certify(encodings []protocol.Encoding, bits []uint64) (privacy.Gu
 		if certifiers[i] = s.certifiers[bits[i]]; certifiers[i] != nil {
 			continue
 		}
-		if certifiers[i], err = privacy.NewCertifier(bits[i], s.bias.Float(), s.budget.TailDelta); err != nil {
+		if certifiers[i], err = privacy.NewCertifier(bits[i], bias.Float(), s.budget.TailDelta); err != nil {
 			return privacy.NoGuarantee(), fmt.Errorf("release %q: %w", r.Name, err)
 		}
 		s.certifiers[bits[i]] = certifiers[i]
@@ -159,6 +155,9 @@ const (
 	sumSteps  = 14
 	sumEnough = 0.999 // of the budget
 )
+
+// bias is that of all noise bits.
+const bias = protocol.BiasHalf
 
 // sumPoint is one choice of noise with the largest scales that the budget allows it.
 type sumPoint struct {
@@ -227,7 +226,7 @@ func (s *sums) encodings(p *sumPoint) ([]protocol.Encoding, error) {
 		}
 		p.scales[i] = s.scale(i, n, p.factor)
 		var err error
-		if out[i], err = privacy.EncodingAt(s.request.Releases[i], p.scales[i], deviceBits, s.bias); err != nil {
+		if out[i], err = privacy.EncodingAt(s.request.Releases[i], p.scales[i], deviceBits, bias); err != nil {
 			return nil, err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/privacy"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // SumRequest describes the releases that will use one record where a device sends numbers and not bit messages: its
@@ -13,12 +12,10 @@ import (
 type SumRequest struct {
 	Epsilon, Delta float64 // the guarantee for one record over all its releases
 	Cohort         int     // reports expected; errors are predicted for it
-	// Releases, Shares and TailShare are those of Request.
-	Releases  []privacy.Vector
-	Shares    []float64
-	TailShare float64
+	// Releases and Shares are those of Request.
+	Releases []privacy.Vector
+	Shares   []float64
 
-	Bias protocol.Bias // of noise bits; 0: one half
 	// Counted is the number of devices whose noise an observer does not know: the fewest reports less the most
 	// dishonest ones. 0: devices add no noise, and the servers' protects.
 	Counted int
@@ -71,8 +68,8 @@ func (r SumRequest) validate() error {
 	case !(r.Ratio > 1) || math.IsInf(r.Ratio, 1):
 		return fmt.Errorf("%w: Ratio %v, want a finite number above 1", privacy.ErrRequest, r.Ratio)
 	case !(r.Finer >= 0 && r.Finer <= r.Ratio) || r.FineBits < 0 || !(r.MaxPoison >= 0):
-		return fmt.Errorf(
-			"%w: Finer %v, FineBits %d, MaxPoison %v: want a number from 0 to Ratio, %v, and numbers >= 0",
+		return fmt.Errorf("%w: Finer %v, FineBits %d, MaxPoison %v: want a number from 0 to Ratio, %v, and numbers "+
+			">= 0",
 			privacy.ErrRequest, r.Finer, r.FineBits, r.MaxPoison, r.Ratio)
 	case r.MaxEntryBits < 1 || r.MaxEntryBits > MaxSumEntryBits:
 		return fmt.Errorf("%w: MaxEntryBits %d, want 1 to %d", privacy.ErrRequest, r.MaxEntryBits, MaxSumEntryBits)

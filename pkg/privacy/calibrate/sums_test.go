@@ -12,7 +12,7 @@ import (
 // sumRequests is one request for each way in which sums are protected.
 func sumRequests() map[string]SumRequest {
 	base := SumRequest{Epsilon: 1, Delta: 1e-6, Cohort: 500, Releases: []privacy.Vector{unitVector(3), unitVector(2)},
-		Shares: []float64{0.4, 0.6}, TailShare: 0.02, ShiftOnly: true, MaxEntryBits: 16, Ratio: 1.2}
+		Shares: []float64{0.4, 0.6}, ShiftOnly: true, MaxEntryBits: 16, Ratio: 1.2}
 	filled, central, servers, local := base, base, base, base
 	filled.Counted, filled.Fill = 470, true
 	central.Servers = 1
@@ -77,7 +77,7 @@ func TestRatiosOfSumsAreThoseOfTheEncodings(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		budget, err := privacy.Divide(r.Epsilon, r.Delta, r.TailShare, r.Releases, r.Shares)
+		budget, err := privacy.Divide(r.Epsilon, r.Delta, r.Releases, r.Shares)
 		if err != nil {
 			t.Fatal(err)
 		}
