@@ -60,7 +60,7 @@ var excess = map[string]int{
 
 // A reader sees a file on a few screens, and a package and a type at a glance.
 func TestNothingIsTooLarge(t *testing.T) {
-	found := map[string]int{"wide lines of production": 741, "wide lines of tests": 0}
+	found := map[string]int{"wide lines of production": 0, "wide lines of tests": 0}
 	every(t, func(p Package) {
 		files, err := filepath.Glob(filepath.Join(p.Dir, "*.go"))
 		if err != nil {
