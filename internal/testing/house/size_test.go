@@ -22,14 +22,14 @@ const (
 
 // excess is what is larger, and how large. A number here may become smaller, or go; none may come.
 var excess = map[string]int{
-	"wide lines of production": 741,
-	"wide lines of tests":      787,
+	"wide lines of production": 740,
+	"wide lines of tests":      755,
 
 	"files of cmd/riffle":          27,
 	"files of internal/randomizer": 26,
 	"files of internal/shuffler":   37,
 
-	"methods of internal/audit.checker":     57,
+	"methods of internal/audit.checker":     53,
 	"methods of internal/randomizer.Host":   100,
 	"methods of internal/shuffler.Shuffler": 99,
 	"methods of internal/shuffler.State":    49,
@@ -38,14 +38,13 @@ var excess = map[string]int{
 	"lines of internal/audit/fraud_table_test.go":            546,
 	"lines of internal/bus/pulse_test.go":                    410,
 	"lines of internal/channel/box/count_test.go":            480,
-	"lines of internal/channel/shuffle/count_test.go":        420,
+	"lines of internal/channel/shuffle/count_test.go":        419,
 	"lines of internal/channel/shuffle/mix_exchange_test.go": 470,
 	"lines of internal/channel/shuffle/mix_order_test.go":    436,
 	"lines of internal/keyring/keyring_test.go":              455,
 	"lines of internal/planner/planner_test.go":              475,
 	"lines of internal/randomizer/arms_test.go":              441,
 	"lines of internal/randomizer/host.go":                   426,
-	"lines of internal/randomizer/panel.go":                  401,
 	"lines of internal/role/config_test.go":                  517,
 	"lines of internal/shuffler/history.go":                  408,
 	"lines of internal/shuffler/panels_test.go":              428,

@@ -3,7 +3,6 @@ package house
 import (
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -47,34 +46,5 @@ func TestChangelogIsBrief(t *testing.T) {
 	}
 	if strings.Contains(text, "/compare/") || strings.Contains(text, "/releases/") {
 		t.Error("a link leads to a tag: none exists")
-	}
-}
-
-// Each module that the code imports by itself has its reason in one line of docs/development.md, and no other has.
-func TestEachModuleHasAReason(t *testing.T) {
-	mod, err := os.ReadFile(root + "/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var direct []string
-	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(mod), -1) {
-		direct = append(direct, m[1])
-	}
-	slices.Sort(direct)
-	page, err := os.ReadFile(root + "/docs/development.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(page), "\n## Modules\n")
-	table, _, _ = strings.Cut(table, "\n## ")
-	var told []string
-	for _, row := range regexp.MustCompile(`(?m)^\|( `+"`.*`"+`) \| .+ \|$`).FindAllStringSubmatch(table, -1) {
-		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
-			told = append(told, m[1])
-		}
-	}
-	slices.Sort(told)
-	if !slices.Equal(direct, told) {
-		t.Errorf("docs/development.md has reasons for\n%v\nand go.mod requires\n%v", told, direct)
 	}
 }
