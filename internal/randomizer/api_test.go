@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -47,7 +48,7 @@ func TestRewards(t *testing.T) {
 		{`{"token": "` + token + `", "reward": 1, "extra": 1}`, 400, "bad_request"},
 		{`{"token": "` + token + `", "reward": 1} {}`, 400, "bad_request"},
 		{`{"token": "` + token + `", "reward": 1}]`, 400, "bad_request"},
-		{`{"token": "` + token + `", "reward": 1}` + strings.Repeat(" ", maxReward), 413, "body_too_large"},
+		{`{"token": "` + token + `", "reward": 1}` + strings.Repeat(" ", 4<<10), 413, "body_too_large"},
 		{`{"token`, 400, "bad_request"},
 		{``, 400, "bad_request"},
 	} {
@@ -62,7 +63,7 @@ func TestRewards(t *testing.T) {
 	}
 	// At the deadline it is too late, although the report was not made yet; pkg/device has the exact moment.
 	clock.by.Store(int64(time.Minute))
-	if _, err := s.host.Reward(token, 0.25); !errors.Is(err, ErrToken) || s.host.Pending() != 1 {
+	if _, err := s.host.Reward(token, 0.25); !errors.Is(err, api.ErrToken) || s.host.Pending() != 1 {
 		t.Errorf("after the deadline: %v, %d reports are pending", err, s.host.Pending())
 	}
 }

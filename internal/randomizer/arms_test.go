@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"reflect"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/client"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -83,8 +82,8 @@ func TestDecisionsAboutFeatures(t *testing.T) {
 		"exclude no list":   {also(`"exclude": "sms"`), `"exclude" must be a list`},
 		"exclude all":       {also(`"exclude": [0, 1, 2]`), "excluded"},
 		"unknown":           {also(`"contexts": {}`), "unknown field"},
-		"too many arms":     {`{"arms": [` + strings.Repeat(`{"id": "a"},`, maxArms) + `{}]}`, "more than 1024 arms"},
-		"too long":          {threeArms + strings.Repeat(" ", maxFeatures), "too large"},
+		"too many arms":     {`{"arms": [` + strings.Repeat(`{"id": "a"},`, 1024) + `{}]}`, "more than 1024 arms"},
+		"too long":          {threeArms + strings.Repeat(" ", 512<<10), "too large"},
 	} {
 		status, answer := s.post("/v1/devices/"+strings.ReplaceAll(name, " ", "-")+"/decisions", c.body)
 		detail, _ := answer["detail"].(string)
@@ -184,84 +183,6 @@ func TestClientAsksAboutFeatures(t *testing.T) {
 	s.reports(2)
 }
 
-// What is read of a body is what it says, in any order of its keys: the vectors of the schema, ids, and the choice.
-func TestReadDecision(t *testing.T) {
-	schema, err := feature.Open([]byte(twoNumbers))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := schema.Encode(feature.Values{"age": 31.}, []feature.Arm{
-		{ID: "none", Features: feature.Values{"cost": 0.}}, {ID: "sms", Features: feature.Values{"cost": 1.}},
-		{ID: "call"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const list = `"arms": [{"cost": 0, "id": "none"}, {"id": "sms", "cost": 1}, {"id": "call", "cost": null}]`
-	for body, choice := range map[string]glm.Choice{
-		`{"context": {"age": 31}, ` + list + `}`: {},
-		`{"exclude": ["call", 0], ` + list + `, "default": "sms", "context": {"age": 31}}`: {
-			Default: 1, Excluded: []int{2, 0},
-		},
-		`{"default": null, "exclude": null, "context": {"age": 31}, ` + list + `}`: {},
-		`{"default": 2, "exclude": [], ` + list + `, "context": {"age": 31}}`:      {Default: 2},
-	} {
-		got, err := readDecision(strings.NewReader(body), 2, schema)
-		if err != nil || !reflect.DeepEqual(got, Arms{want, []string{"none", "sms", "call"}, choice}) {
-			t.Errorf("%s: %+v, %v", body, got, err)
-		}
-	}
-}
-
-// As many bodies about features as may be in flight take less than 128 MB together, in the largest dimension.
-func TestFeaturesTakeBoundedMemory(t *testing.T) { // not parallel: it looks at the memory of the whole process
-	var fields, terms, values []string
-	for i := range 256 {
-		name := fmt.Sprintf("f%d", i)
-		fields = append(fields, fmt.Sprintf(`{"name":%q,"kind":"hashed","buckets":2}`, name))
-		terms = append(terms, `["`+name+`"]`)
-		values = append(values, fmt.Sprintf(`"%s":""`, name))
-	}
-	schema, err := feature.Parse([]byte(`{"version":1,"arms":[` + strings.Join(fields, ",") + `],"terms":[` +
-		strings.Join(terms, ",") + `]}`))
-	if err != nil || schema.Dimension() != glm.MaxDimension {
-		t.Fatal(err)
-	}
-	limit, weight := decisionRoom(glm.MaxDimension, schema)
-	var short, long []string
-	for i := range maxArms {
-		short = append(short, fmt.Sprintf(`{"id":"%d"}`, i))
-	}
-	for i := 0; (len(values)*10+10)*(i+1) < int(limit); i++ {
-		long = append(long, fmt.Sprintf(`{"id":"%d",%s}`, i, strings.Join(values, ",")))
-	}
-	for name, body := range map[string]string{
-		"short arms": `{"arms":[` + strings.Join(short, ",") + `]}`,
-		"long arms":  `{"arms":[` + strings.Join(long, ",") + `]}`,
-	} {
-		size := int64(len(body))
-		if size > limit {
-			t.Fatalf("%s: %d bytes", name, size)
-		}
-		room := min(maxDecision, size*weight)
-		runtime.GC()
-		grown := peak(func() {
-			var wg sync.WaitGroup
-			for range bytesInFlight / room {
-				wg.Go(func() {
-					if _, err := readDecision(strings.NewReader(body), glm.MaxDimension, schema); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			wg.Wait()
-		})
-		if t.Logf("%s: %d bodies of %d bytes take %d MB", name, bytesInFlight/room, size, grown>>20); grown > 128<<20 {
-			t.Errorf("%s: %d MB", name, grown>>20)
-		}
-	}
-}
-
 // A device plays a limited arm as often as the schema says in an epoch, also if many ask at once; another device and
 // another epoch begin anew, and an epoch that is over is not counted.
 func TestLimitsOfArms(t *testing.T) {
@@ -271,7 +192,7 @@ func TestLimitsOfArms(t *testing.T) {
 	}
 	bed := testbed.New(t)
 	a := &device.Announced{Announcement: bed.Announcement(glm.Practical, 12), Features: schema}
-	set := Arms{Vectors: [][]float64{{0, 0.1}, {1, 0}}, IDs: []string{"none", "call"}, Choice: glm.Choice{}}
+	set := api.Arms{Vectors: [][]float64{{0, 0.1}, {1, 0}}, IDs: []string{"none", "call"}, Choice: glm.Choice{}}
 	p := newPlayed()
 	p.begin(a.Epoch)
 	calls := func(s string, a *device.Announced) (n int) {
@@ -323,7 +244,7 @@ func TestLimitsOfArms(t *testing.T) {
 	if stand != 2 {
 		t.Errorf("%d of 3 decisions stand", stand)
 	}
-	only := Arms{Vectors: set.Vectors[1:], IDs: set.IDs[1:]}
+	only := api.Arms{Vectors: set.Vectors[1:], IDs: set.IDs[1:]}
 	if _, err := p.decide(first, &later, only, rand.New(rand.NewPCG(1, 2))); !errors.Is(err, glm.ErrNoArms) {
 		t.Errorf("an arm is played beyond its limit, or the error is %v", err)
 	}
@@ -406,36 +327,4 @@ func TestFeaturesWherePanelsAreDrawn(t *testing.T) {
 	}
 	s.due(a)
 	s.reports(1)
-}
-
-func FuzzReadDecision(f *testing.F) {
-	schema, err := feature.Open([]byte(twoNumbers))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add([]byte(threeArms), true)
-	f.Add([]byte(oftenCall), true)
-	f.Add([]byte(twoArms), false)
-	f.Add([]byte(`{"default": 1, "exclude": [0], "arms": [[0.6, 0.2], [-0.3, 0.5]]}`), false)
-	f.Fuzz(func(t *testing.T, body []byte, features bool) {
-		s := schema
-		if !features {
-			s = nil
-		}
-		out, err := readDecision(bytes.NewReader(body), 2, s)
-		switch {
-		case err != nil:
-			if out.Vectors != nil || apiReason(fmt.Errorf("%w: %w", ErrArms, err)) == Internal {
-				t.Errorf("%+v, %v", out, err)
-			}
-		case features && (len(out.IDs) != len(out.Vectors) || len(out.IDs) == 0) || !features && out.IDs != nil:
-			t.Errorf("%+v", out)
-		default:
-			for _, i := range append(out.Choice.Excluded, out.Choice.Default) {
-				if i < 0 || i > 0 && i >= len(out.Vectors) {
-					t.Errorf("arm %d of %d", i, len(out.Vectors))
-				}
-			}
-		}
-	})
 }

@@ -46,7 +46,7 @@ func TestOneDeviceAsksForAll(t *testing.T) {
 	p.settled(0)
 	for i := range devices {
 		p.mu.Lock()
-		n := p.asks[[2]uint64{uint64(s.host.stateOf(fmt.Sprint("d", i)).Number), 1}]
+		n := p.asks[[2]uint64{uint64(s.host.State(fmt.Sprint("d", i)).Number), 1}]
 		p.mu.Unlock()
 		if n == 0 {
 			t.Errorf("d%d never asked", i)

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -39,8 +40,8 @@ func (s *scene) begin(device, header, body string) net.Conn {
 func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
+	s.bounds.Time = 3 * time.Second
 	s.start()
-	s.host.bodies.time = 3 * time.Second
 	a := s.unhurried(12)
 	s.open(a)
 	headers := []string{"Content-Length: 40\r\n", "Content-Length: 40\r\nExpect: 100-continue\r\n",
@@ -163,43 +164,15 @@ func TestBodiesTakeBoundedMemory(t *testing.T) { // not parallel: it looks at th
 	s.reports(72)
 }
 
-// In the largest dimension a body may have 4 MB. As many such bodies as may be in flight take less than 128 MB
-// together.
-func TestLargeDimensionsTakeBoundedMemory(t *testing.T) { // not parallel: it looks at the memory of the whole process
-	bodies := hostileBodies()
-	if n := decisionBytes(glm.MaxDimension); n != maxDecision {
-		t.Fatalf("a decision may have %d bytes", n)
-	}
-	row := "[" + strings.Repeat("1,", glm.MaxDimension-1) + "1],"
-	bodies = append(bodies, []byte(`{"arms": [`+strings.TrimSuffix(strings.Repeat(row, maxArms), ",")+`]}`))
-	runtime.GC()
-	for i, body := range bodies {
-		grown := peak(func() {
-			var wg sync.WaitGroup
-			for range bytesInFlight / maxDecision {
-				wg.Go(func() {
-					arms, err := readDecision(bytes.NewReader(body), glm.MaxDimension, nil)
-					if len(arms.Vectors) > maxArms || (err == nil) != (i == len(bodies)-1 || i == 7) {
-						t.Errorf("body %d: %d arms, %v", i, len(arms.Vectors), err)
-					}
-				})
-			}
-			wg.Wait()
-		})
-		if grown > 128<<20 {
-			t.Errorf("body %d: %d MB", i, grown>>20)
-		}
-	}
-}
-
 // Bodies that stall take the room of bodies, never that of enrolment: those who come while it is all taken are enrolled
 // in time, and their bodies are refused.
 func TestStalledBodiesHoldUpNobodysEnrolment(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
+	const oneDecision = 123904 // the most bytes of a decision in two dimensions
+	s.bounds = api.Bounds{Time: 2 * patience, Bytes: oneDecision, Requests: 1}
 	s.start()
-	s.host.bodies = &bodies{time: 2 * patience, bytes: semaphore.NewWeighted(decisionBytes(2)),
-		requests: semaphore.NewWeighted(1), enrolling: semaphore.NewWeighted(2)}
+	s.host.waiting = semaphore.NewWeighted(2)
 	a := s.unhurried(12) // else the first device reports, and its body ends, before the second one comes
 	s.open(a)
 	s.begin("a", "Transfer-Encoding: chunked\r\n", "")

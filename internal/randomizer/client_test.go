@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/client"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -23,8 +24,8 @@ import (
 // The client's types have the JSON of the API's: the same names and kinds, and the same fields left out when empty.
 func TestClientTypesHaveTheJSONOfTheAPI(t *testing.T) {
 	for _, pair := range [][2]any{
-		{Decision{}, client.Decision{}}, {Acceptance{}, client.Acceptance{}}, {Status{}, client.Status{}},
-		{Check{}, client.Check{}},
+		{api.Decision{}, client.Decision{}}, {api.Acceptance{}, client.Acceptance{}}, {api.Status{}, client.Status{}},
+		{api.Check{}, client.Check{}},
 		{privacy.Ledger{}, client.Ledger{}},
 	} {
 		api, own := shape(reflect.TypeOf(pair[0])), shape(reflect.TypeOf(pair[1]))
@@ -65,10 +66,10 @@ func shape(t reflect.Type) (out []string) {
 
 // The client names every reason that the API gives, and no other.
 func TestClientNamesTheReasonsOfTheAPI(t *testing.T) {
-	api := map[string]bool{string(Sampled): true}
+	given := map[string]bool{string(Sampled): true}
 	for _, r := range slices.Concat([]outcome.Reason{FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable,
-		NotAdmitted, HostFull, DryRun, StateRolledBack, NotDrawn, WindowOver, ReportFull}, slices.Collect(maps.Keys(apiStatus))) {
-		api[string(r)] = true
+		NotAdmitted, HostFull, DryRun, StateRolledBack, NotDrawn, WindowOver, ReportFull}, api.Reasons()) {
+		given[string(r)] = true
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), "../../pkg/client/answer.go", nil, 0)
 	if err != nil {
@@ -89,8 +90,8 @@ func TestClientNamesTheReasonsOfTheAPI(t *testing.T) {
 		}
 		return true
 	})
-	if !maps.Equal(api, own) {
-		t.Errorf("the API gives %v,\nthe client knows %v", slices.Sorted(maps.Keys(api)), slices.Sorted(maps.Keys(own)))
+	if !maps.Equal(given, own) {
+		t.Errorf("the API gives %v,\nthe client knows %v", slices.Sorted(maps.Keys(given)), slices.Sorted(maps.Keys(own)))
 	}
 }
 

@@ -44,11 +44,11 @@ var records = map[string]struct {
 	"empty body":          {arms: ``, reward: "1"},
 	"wrong dimension":     {arms: `{"arms": [[0.1, 0.2, 0.3]]}`, reward: "1"},
 	"uneven":              {arms: `{"arms": [[0.1, 0.2], [0.3]]}`, reward: "1"},
-	"larger than accepted": {arms: `{"arms": [[0.1, 0.2]], "` + strings.Repeat("x", maxDecision) + `": 1}`,
+	"larger than accepted": {arms: `{"arms": [[0.1, 0.2]], "` + strings.Repeat("x", 4<<20) + `": 1}`,
 		reward: "1"},
 	"connection cut":              {arms: twoArms, reward: "1", cut: true},
 	"connection stalls":           {arms: twoArms, reward: "1", stall: true},
-	"more arms than one may have": {arms: `{"arms": [` + strings.Repeat(`[1, 0],`, maxArms) + `[1, 0]]}`, reward: "1"},
+	"more arms than one may have": {arms: `{"arms": [` + strings.Repeat(`[1, 0],`, 1024) + `[1, 0]]}`, reward: "1"},
 }
 
 const (

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -71,7 +73,7 @@ func BenchmarkDecisions(b *testing.B) {
 			}
 			perSecond(b, used)
 		})
-		api := h.API()
+		served := api.New(h, role.Callers{}, false, api.DefaultBounds()).Handler()
 		b.Run(name+", by HTTP", func(b *testing.B) {
 			b.ReportAllocs()
 			used := cpuTime()
@@ -79,7 +81,7 @@ func BenchmarkDecisions(b *testing.B) {
 				r := httptest.NewRequest("POST", "http://localhost/v1/devices/x/decisions", strings.NewReader(string(body)))
 				r.Header.Set("Content-Type", "application/json")
 				w := answered{httptest.NewRecorder()}
-				if api.ServeHTTP(w, r); w.Code != http.StatusOK {
+				if served.ServeHTTP(w, r); w.Code != http.StatusOK {
 					b.Fatal(w.Body)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
@@ -165,14 +166,14 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %d %v", body, status, answer)
 		}
 	}
-	if _, err := normal.host.Check(func(*device.Announced) (Arms, error) {
+	if _, _, err := normal.host.Check(func(*device.Announced) (api.Arms, error) {
 		t.Error("a host that is not in dry run looks at the arms")
-		return Arms{}, nil
-	}); !errors.Is(err, ErrNotDryRun) {
+		return api.Arms{}, nil
+	}); !errors.Is(err, api.ErrNotDryRun) {
 		t.Errorf("%v", err)
 	}
-	if normal.count() != 0 || normal.host.Status().Devices != 0 || normal.host.Status().Malformed != (Malformed{}) {
-		t.Errorf("%d devices are asked for, %+v", normal.count(), normal.host.Status().Malformed)
+	if normal.count() != 0 || normal.host.Status().Devices != 0 || normal.shown().Malformed != (api.Malformed{}) {
+		t.Errorf("%d devices are asked for, %+v", normal.count(), normal.shown().Malformed)
 	}
 }
 
@@ -192,7 +193,7 @@ func keysOf(m map[string]string) func(func(string) bool) {
 func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 	t.Parallel()
 	bodies := slices.Sorted(keysOf(unusable))
-	shown := func(spoilt bool) (outside string, now Status) {
+	shown := func(spoilt bool) (outside string, now api.Status) {
 		s := newScene(t)
 		env, err := role.NewEnv("randomizer", role.DefaultSettings("127.0.0.1:0"), io.Discard)
 		s.must(err)
@@ -220,14 +221,14 @@ func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 		}
 		s.due(a)
 		s.reports(len(bodies))
-		return outsideOf(t, s, env), s.host.Status()
+		return outsideOf(t, s, env), s.shown()
 	}
 	good, well := shown(false)
 	bad, ill := shown(true)
 	if good != bad {
 		t.Errorf("with good bodies a host shows\n%s\nand with unusable ones\n%s", good, bad)
 	}
-	if want := (Malformed{2 * len(bodies), len(bodies)}); ill.Malformed != want || well.Malformed != (Malformed{}) {
+	if want := (api.Malformed{Decisions: 2 * len(bodies), Rewards: len(bodies)}); ill.Malformed != want || well.Malformed != (api.Malformed{}) {
 		t.Errorf("malformed: %+v, want %+v, and %+v", ill.Malformed, want, well.Malformed)
 	}
 }
@@ -255,4 +256,14 @@ func outsideOf(t *testing.T, s *scene, env *role.Env) string {
 		}
 	}
 	return strings.Join(append(lines, string(page)), "\n")
+}
+
+// shown is the status that the API shows.
+func (s *scene) shown() (now api.Status) {
+	s.t.Helper()
+	r, err := http.Get(s.api.URL + "/v1/status")
+	s.must(err)
+	defer r.Body.Close()
+	s.must(json.NewDecoder(r.Body).Decode(&now))
+	return now
 }

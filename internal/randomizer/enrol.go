@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -16,9 +17,6 @@ import (
 // device then reports the null record.
 
 const (
-	// enrolTime bounds how long a decision waits for the shuffler. Past it the person is not sampled, which says
-	// nothing about the record: nothing of it was looked at yet.
-	enrolTime = 5 * time.Second
 	// tryTime is how long one try waits for its answer while a decision waits for it; otherwise the broker connection's
 	// own limit holds.
 	tryTime = 2 * time.Second
@@ -54,8 +52,8 @@ var (
 // enrol tries to take part in the current epoch. s is nil where the device is not sampled, and why says for what
 // reason; err means that there is no policy to decide with. A device of which the shuffler is not asked takes no place.
 func (h *Host) enrol(ctx context.Context, name string) (a *device.Announced, s *session, why error, err error) {
-	until := h.c.Clock.Now().Add(enrolTime)
-	ctx, cancel := h.c.Clock.WithTimeout(ctx, enrolTime)
+	until := h.c.Clock.Now().Add(api.EnrolTime)
+	ctx, cancel := h.c.Clock.WithTimeout(ctx, api.EnrolTime)
 	defer cancel()
 	for {
 		if a, why, err = h.enrolling(); err != nil || why != nil {
@@ -102,9 +100,9 @@ func (h *Host) enrolling() (a *device.Announced, why, err error) {
 	h.mu.Unlock()
 	switch {
 	case a == nil && refusal != nil:
-		return nil, nil, fmt.Errorf("%w that this host accepts: %w", ErrNoPolicy, refusal)
+		return nil, nil, fmt.Errorf("%w that this host accepts: %w", api.ErrNoPolicy, refusal)
 	case a == nil:
-		return nil, nil, ErrNoPolicy
+		return nil, nil, api.ErrNoPolicy
 	case h.rewound(a) != nil:
 		return nil, nil, h.rewound(a)
 	case a.Final:
@@ -180,7 +178,7 @@ func (h *Host) settled(q *question) {
 	h.mu.Unlock()
 	switch {
 	case q.err != nil:
-		h.c.Enrolments.Refused(Internal, 1)
+		h.c.Enrolments.Refused(api.Internal, 1)
 	case q.s != nil:
 		h.c.Enrolments.Released(1)
 	case errors.Is(q.why, errEpochOver):

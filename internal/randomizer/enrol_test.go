@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -28,7 +29,7 @@ func (s *scene) losing() (found func()) {
 }
 
 // impatient is a decision for a device that waits until the shuffler was asked for the device, and not for the answer.
-func (s *scene) impatient(name string) Decision {
+func (s *scene) impatient(name string) api.Decision {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -54,7 +55,7 @@ func (s *scene) heardOf(number uint32) bool {
 }
 
 // decideWithin is a decision for a device that waits no longer than ctx.
-func (s *scene) decideWithin(ctx context.Context, name string) Decision {
+func (s *scene) decideWithin(ctx context.Context, name string) api.Decision {
 	s.t.Helper()
 	d, err := s.host.Decide(ctx, name, func(int) ([][]float64, error) {
 		return [][]float64{{0.6, 0.2}, {-0.3, 0.5}}, nil
@@ -82,7 +83,7 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 				t.Fatalf("%+v", d)
 			}
 		}
-		if l := s.host.Ledger(name); l.State(1) != privacy.Asked ||
+		if l := s.host.State(name).Ledger; l.State(1) != privacy.Asked ||
 			strings.Contains(l.Explain(), "Nothing was spent") || !strings.Contains(l.Explain(), "no answer has come") {
 			t.Errorf("while no answer has come the ledger says %s", l.Explain())
 		}
@@ -111,7 +112,7 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 		t.Errorf("a later decision: %v", d)
 	}
 	s.reports(7)
-	if l := s.host.Ledger("p0"); l.State(1) != privacy.Spent {
+	if l := s.host.State("p0").Ledger; l.State(1) != privacy.Spent {
 		t.Errorf("ledger %+v", l)
 	}
 	if len(s.enrolments()) != 7 {
@@ -144,7 +145,7 @@ func TestARestartFillsThePlace(t *testing.T) {
 	s.mu.Unlock()
 	s.start() // nobody decides for x again
 	s.reports(1)
-	if l := s.host.Ledger("x"); l.State(1) != privacy.Spent {
+	if l := s.host.State("x").Ledger; l.State(1) != privacy.Spent {
 		t.Errorf("ledger %+v", l)
 	}
 	if n := len(s.enrolments()); n != 1 {
@@ -181,7 +182,7 @@ func TestARefusalCostsNothing(t *testing.T) {
 	s.impatient("late")
 	found()
 	time.Sleep(300 * time.Millisecond)
-	if l := s.host.Ledger("late"); l.State(1) != privacy.Asked { // an answer got lost, and "another epoch" is none
+	if l := s.host.State("late").Ledger; l.State(1) != privacy.Asked { // an answer got lost, and "another epoch" is none
 		t.Errorf("ledger %+v", l)
 	}
 	s.mu.Lock()
@@ -190,7 +191,7 @@ func TestARefusalCostsNothing(t *testing.T) {
 	nothing := func(name string) {
 		t.Helper()
 		testbed.Eventually(t, "settled", func() bool {
-			return strings.Contains(s.host.Ledger(name).Explain(),
+			return strings.Contains(s.host.State(name).Ledger.Explain(),
 				"Nothing was spent or promised")
 		})
 		if d := kept(t, s.host, name); len(d.Ledger.Entries) != 0 {
@@ -236,7 +237,7 @@ func TestAnEpochOverWithoutAnAnswer(t *testing.T) {
 	next.Epoch, next.Previous = 2, digest[:]
 	s.open(next)
 	for range 2 {
-		l := s.host.Ledger("x")
+		l := s.host.State("x").Ledger
 		if l.State(1) != privacy.Asked || !strings.Contains(l.Explain(), "Epoch 1: epsilon") ||
 			!strings.Contains(l.Explain(), "may not be kept") {
 			t.Errorf("ledger: %s", l.Explain())
@@ -254,7 +255,7 @@ func TestAnEpochOverWithoutAnAnswer(t *testing.T) {
 	if d := s.decide("x", twoArms); d["reason"] != "not_admitted" {
 		t.Errorf("%v", d)
 	}
-	if l := s.host.Ledger("x"); l.State(1) != privacy.Asked || l.State(2) != "" || s.host.Status().Refused != "" {
+	if l := s.host.State("x").Ledger; l.State(1) != privacy.Asked || l.State(2) != "" || s.host.Status().Refused != "" {
 		t.Errorf("ledger %+v, status %+v", l, s.host.Status())
 	}
 	s.reports(0)

@@ -17,7 +17,7 @@ import (
 func TestPagesAreNotServed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.config.Callers = role.Callers{Key: "api", Hosts: []string{"gateway.clinic.example", "10.1.2.3"},
+	s.callers = role.Callers{Key: "api", Hosts: []string{"gateway.clinic.example", "10.1.2.3"},
 		Origins: []string{"https://app.clinic.example"}}
 	s.start()
 	s.open(s.Announcement(glm.Practical, 12))
@@ -84,7 +84,7 @@ func TestPagesAreNotServed(t *testing.T) {
 			}
 		}
 	}
-	if n := len(s.enrolments()); n != 0 || len(s.host.Ledger("x").Entries) != 0 {
+	if n := len(s.enrolments()); n != 0 || len(s.host.State("x").Ledger.Entries) != 0 {
 		t.Fatalf("%d devices were enrolled", n)
 	}
 	for i, h := range []header{

@@ -21,14 +21,15 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -45,7 +46,6 @@ type Config struct {
 	Order      *[32]byte      // keyring.OrderOf the host's first key; nil: Identity is the first
 	Limits     device.Limits
 	DryRun     bool                   // it decides, enrols nobody and sends nothing
-	Callers    role.Callers           // of the API
 	StateDir   string                 // belongs to one process; not used where there is a Store
 	Store      Store                  // the host closes it; nil: a file in StateDir
 	Source     func() protocol.Source // makes a CSPRNG for one goroutine
@@ -77,8 +77,8 @@ type Host struct {
 	promptly, patiently *asks       // for slots: while a decision waits, and while none does
 	attendance          *attendance // in panels
 
-	bodies    *bodies
-	played    played // how often, where arms have limits
+	waiting   *semaphore.Weighted // requests that wait for enrolment
+	played    played              // how often, where arms have limits
 	timetable *timetable
 	outbox    chan Outgoing // sealed reports
 
@@ -104,7 +104,6 @@ type Host struct {
 	sessions   map[string]told     // by token
 	open       map[uint32]*session // by device number
 	pending    int                 // promised reports that have not left
-	malformed  Malformed           // requests so far
 	questions  int                 // for slots, that are not settled
 
 	registeredHere int              // devices
@@ -173,7 +172,7 @@ func New(c Config) (*Host, error) {
 		return nil, errors.Join(fmt.Errorf("randomizer: %w", err), st.Close())
 	}
 	h := &Host{
-		c: c, core: core, store: st, bodies: newBodies(),
+		c: c, core: core, store: st, waiting: semaphore.NewWeighted(api.MaxEnrolling),
 		timetable: newTimetable(c.Clock), played: newPlayed(), outbox: make(chan Outgoing), changed: make(chan struct{}),
 		devices: map[string]*seat{}, sessions: map[string]told{}, open: map[uint32]*session{},
 		numbers: newNumbers(c.Identity, covered...),
@@ -313,47 +312,11 @@ func (h *Host) Asking() int64 {
 	return int64(h.questions)
 }
 
-// Status is what an app may want to know of the host. Nothing in it but Malformed depends on what an app sent.
-type Status struct {
-	Deployment string  `json:"deployment"`
-	Epoch      uint64  `json:"epoch"` // 0: nothing was announced yet
-	Round      uint32  `json:"round"`
-	Cohort     uint32  `json:"cohort"`          // slots of the epoch
-	Enrolling  bool    `json:"enrolling"`       // whether a decision made now may be sampled
-	Final      bool    `json:"final"`           // the last policy: learning is over
-	Delta      float64 `json:"delta,omitempty"` // of the guarantee
-	device.Promise
-	// why this host takes no part in the epoch, or does not follow the latest announcement
-	Refused  string `json:"refused,omitempty"`
-	Devices  int    `json:"devices"`  // that have a place: they were sampled, may have been, or take part in panels
-	Capacity int    `json:"capacity"` // places, by the credential
-	Pending  int    `json:"pending"`  // promised reports that have not left
-	// messages of one report in the current round: bit messages in the channel shuffle, 1 in others
-	Messages int `json:"messages,omitempty"`
-	// Panel is there where cohorts are drawn from registered devices.
-	Panel *PanelStatus `json:"panel,omitempty"`
-	// Evidence is what the shuffler signed to this host that cannot be true, the first time.
-	Evidence *device.Evidence `json:"evidence,omitempty"`
-	// Malformed is for the app alone: no metric, log or page has it.
-	Malformed Malformed `json:"malformed"`
-	DryRun    bool      `json:"dry_run,omitempty"` // the host decides, enrols nobody and sends nothing
-}
-
-// PanelStatus is how the host's devices take part in panels.
-type PanelStatus struct {
-	Registered int    `json:"registered"`       // devices of this host
-	Drawn      bool   `json:"drawn"`            // whether it is known who is in the epoch's panel
-	Members    int    `json:"members"`          // devices of this host in it
-	Decisions  uint32 `json:"decisions"`        // of one report, at most
-	Records    uint32 `json:"records"`          // epochs that one device may report in
-	Period     uint32 `json:"period,omitempty"` // of so many in a row; absent: of all
-}
-
-// Status describes the host now.
-func (h *Host) Status() Status {
+// Status describes the host now, but for what the API counts.
+func (h *Host) Status() api.Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := Status{
+	s := api.Status{
 		Deployment: h.c.Deployment, Devices: len(h.devices) - h.vacancies, Capacity: h.c.Devices, Pending: h.pending,
 	}
 	if h.refusal != nil {
@@ -362,13 +325,13 @@ func (h *Host) Status() Status {
 	if h.rolledBack != nil {
 		s.Refused = h.rolledBack.Error()
 	}
-	s.Evidence, s.Malformed, s.DryRun = h.evidence, h.malformed, h.c.DryRun
+	s.Evidence, s.DryRun = h.evidence, h.c.DryRun
 	a := h.current
 	if a == nil {
 		return s
 	}
 	if h.panels {
-		s.Panel = &PanelStatus{Registered: h.registeredHere, Decisions: a.Plan.Decisions, Records: a.Plan.Records,
+		s.Panel = &api.PanelStatus{Registered: h.registeredHere, Decisions: a.Plan.Decisions, Records: a.Plan.Records,
 			Period: a.Plan.Period}
 		s.Panel.Drawn, s.Panel.Members = h.news.seed != panel.Seed{}, h.news.members
 	}
@@ -395,20 +358,22 @@ func (h *Host) Status() Status {
 	return s
 }
 
-// channel is the deployment's, empty before it is known.
-func (h *Host) channel() plan.Channel {
+// Channel is the deployment's, empty before it is known.
+func (h *Host) Channel() plan.Channel {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.pinned
 }
 
-// Ledger returns what a device has promised and spent; a device that is not known has spent nothing.
-func (h *Host) Ledger(name string) privacy.Ledger {
-	return h.stateOf(name).Ledger
+// Announced is the announcement in force, nil before the first one.
+func (h *Host) Announced() *device.Announced {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.current
 }
 
-// stateOf is a device's state; that of one that has done nothing, where the device is not known.
-func (h *Host) stateOf(name string) device.State {
+// State is a device's state; that of one that has done nothing, where the device is not known.
+func (h *Host) State(name string) device.State {
 	h.mu.Lock()
 	s := h.devices[name]
 	h.mu.Unlock()

@@ -120,7 +120,7 @@ func TestWhyAPersonIsNotSampled(t *testing.T) {
 		fmt.Sprintf(`{"token": %q, "reward": 1}`, unsampled["token"])); status != http.StatusOK {
 		t.Errorf("the reward of a person who is not sampled: %v", answer)
 	}
-	if l := s.host.Ledger("second"); len(l.Entries) != 0 {
+	if l := s.host.State("second").Ledger; len(l.Entries) != 0 {
 		t.Errorf("a refusal is in the ledger: %+v", l)
 	}
 	refuse(wire.RefusalCohortFull)
@@ -179,7 +179,7 @@ func TestShufflerAway(t *testing.T) {
 	if d := s.decide("x", twoArms); d["reason"] != "shuffler_unreachable" {
 		t.Fatalf("%v", d)
 	}
-	if l := s.host.Ledger("x"); l.State(1) != privacy.Asked {
+	if l := s.host.State("x").Ledger; l.State(1) != privacy.Asked {
 		t.Errorf("the ledger says %+v", l)
 	}
 }
@@ -214,7 +214,7 @@ func TestRounds(t *testing.T) {
 		return len(s.host.open) == 0 && len(s.host.sessions) == 0
 	})
 	for i := range 3 {
-		if l := s.host.Ledger(fmt.Sprint("p", i)); len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent ||
+		if l := s.host.State(fmt.Sprint("p", i)).Ledger; len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent ||
 			l.Entries[0].Releases != 3 {
 			t.Errorf("ledger %+v", l)
 		}

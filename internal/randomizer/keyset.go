@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -45,7 +46,7 @@ func (h *Host) rekeyed(ctx context.Context, role bus.Role, payload []byte) error
 		}
 	}
 	if err != nil {
-		return h.keysRefused(Rewound, err)
+		return h.keysRefused(api.Rewound, err)
 	}
 	h.c.KeySets.Released(1)
 	return nil

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -34,8 +35,8 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 	}
 	refused := func(n int) {
 		t.Helper()
-		testbed.Eventually(t, "refused", func() bool { return testbed.Refused(s.config.KeySets, Rewound) >= n })
-		if got := testbed.Refused(s.config.KeySets, Rewound); got != n || !bytes.Equal(sealsTo(), current) {
+		testbed.Eventually(t, "refused", func() bool { return testbed.Refused(s.config.KeySets, api.Rewound) >= n })
+		if got := testbed.Refused(s.config.KeySets, api.Rewound); got != n || !bytes.Equal(sealsTo(), current) {
 			t.Errorf("%d key sets were refused, want %d; sealing to the retired key: %v", got, n,
 				bytes.Equal(sealsTo(), retired))
 		}
@@ -44,7 +45,7 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 	newer := set(2, current, retired)
 	s.must(s.shuffler.Keys.PutKeys(s.Context(), newer))
 	testbed.Eventually(t, "in the newer set", func() bool { return bytes.Equal(sealsTo(), current) })
-	if testbed.Refused(s.config.KeySets, Rewound) != 0 {
+	if testbed.Refused(s.config.KeySets, api.Rewound) != 0 {
 		t.Error("the keys' history is refused")
 	}
 	s.must(s.shuffler.Keys.PutKeys(s.Context(), set(2, retired))) // the same number, other keys
@@ -58,7 +59,7 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 	if !bytes.Equal(sealsTo(), current) {
 		t.Error("after a restart the host does not know the keys that it has seen")
 	}
-	testbed.Eventually(t, "refused", func() bool { return testbed.Refused(s.config.KeySets, Rewound) >= 2 })
+	testbed.Eventually(t, "refused", func() bool { return testbed.Refused(s.config.KeySets, api.Rewound) >= 2 })
 	if !bytes.Equal(sealsTo(), current) {
 		t.Error("after a restart the host seals to a retired key")
 	}
@@ -76,7 +77,7 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 	s.start() // what is older than the newest is history now; only the fork is none
 	testbed.Eventually(t, "caught up", func() bool { return s.config.KeySets.Balance().Received >= 3 })
 	time.Sleep(100 * time.Millisecond)
-	if n := testbed.Refused(s.config.KeySets, Rewound); n != 0 || !bytes.Equal(sealsTo(), retired) {
+	if n := testbed.Refused(s.config.KeySets, api.Rewound); n != 0 || !bytes.Equal(sealsTo(), retired) {
 		t.Errorf("%d sets of the history are refused", n)
 	}
 }

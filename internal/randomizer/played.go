@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -52,7 +53,7 @@ func (p played) begin(epoch uint64) {
 }
 
 // decide is a decision of the announced policy. Arms that the device played as often as it may are excluded.
-func (p played) decide(name string, a *device.Announced, set Arms, src protocol.Source) (glm.Decision, error) {
+func (p played) decide(name string, a *device.Announced, set api.Arms, src protocol.Source) (glm.Decision, error) {
 	if a.Features == nil || len(a.Features.Limits()) == 0 || set.IDs == nil {
 		return a.Policy.DecideFor(set.Vectors, set.Choice, src)
 	}

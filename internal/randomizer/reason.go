@@ -2,9 +2,8 @@ package randomizer
 
 import (
 	"errors"
-	"net/http"
 
-	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -40,29 +39,6 @@ const (
 	NoRoom     outcome.Reason = "no_room"    // the broker has no room for it now: tried again
 )
 
-// Why a request of an app is refused.
-const (
-	NoPolicy outcome.Reason = "no_policy"
-	// also of an announcement or a key set: it does not follow the ones seen before
-	Rewound      outcome.Reason = "rewound"
-	BadDevice    outcome.Reason = "bad_device"
-	BadArms      outcome.Reason = "bad_arms"
-	BadRequest   outcome.Reason = "bad_request"
-	BodyTooLarge outcome.Reason = "body_too_large"
-	BodyTooSlow  outcome.Reason = "body_too_slow"
-	Busy         outcome.Reason = "busy" // too many other requests are being served
-	// What a browser would send for a page that has no business here, refused on the header.
-	ForeignHost    = role.ForeignHost
-	ForeignOrigin  = role.ForeignOrigin
-	BadContentType = role.BadContentType
-
-	ExpiredToken outcome.Reason = "expired_token"
-	BadReward    outcome.Reason = "bad_reward"
-	NotDryRun    outcome.Reason = "not_dry_run" // only a host in dry run says whether a body can be decided about
-	NotFound     outcome.Reason = "not_found"
-	Internal     outcome.Reason = "internal"
-)
-
 // Reasons lists why a promised report may not be sent, or not at once.
 func Reasons() []outcome.Reason {
 	return []outcome.Reason{EpochOver, BadPlan, Unsendable, NoRoom, StateRolledBack}
@@ -70,7 +46,7 @@ func Reasons() []outcome.Reason {
 
 // EnrolmentReasons lists why a device that asks the shuffler for a slot gets none, or why it is asked again.
 func EnrolmentReasons() []outcome.Reason {
-	return []outcome.Reason{CohortFull, Unreachable, NotAdmitted, EpochOver, StateRolledBack, Internal}
+	return []outcome.Reason{CohortFull, Unreachable, NotAdmitted, EpochOver, StateRolledBack, api.Internal}
 }
 
 // AnnouncementReasons lists why an announcement may not be followed. Under PlanRefused its policy decides, and no
@@ -79,7 +55,7 @@ func AnnouncementReasons() []outcome.Reason { return append(KeySetReasons(), Pla
 
 // KeySetReasons lists why a set of the shuffler's keys may not be taken.
 func KeySetReasons() []outcome.Reason {
-	all := []outcome.Reason{Rewound}
+	all := []outcome.Reason{api.Rewound}
 	for _, r := range []wire.Refusal{wire.RefusalMalformed, wire.RefusalWrongDeployment, wire.RefusalBadSignature} {
 		all = append(all, wireReason(r))
 	}
@@ -91,59 +67,7 @@ func wireReason(r wire.Refusal) outcome.Reason { return outcome.Reason(r.String(
 // announcementReason is why an announcement was refused.
 func announcementReason(err error) outcome.Reason {
 	if errors.Is(err, device.ErrRewound) {
-		return Rewound
+		return api.Rewound
 	}
 	return wireReason(wire.Reason(err))
-}
-
-// apiReason is what the API calls an error of Decide or Reward.
-func apiReason(err error) outcome.Reason {
-	var bad badBody
-	switch {
-	case errors.Is(err, ErrBodyTooLarge):
-		return BodyTooLarge
-	case errors.Is(err, ErrBodyTooSlow):
-		return BodyTooSlow
-	case errors.Is(err, ErrBusy):
-		return Busy
-	case errors.Is(err, ErrArms):
-		return BadArms
-	case errors.As(err, &bad):
-		return BadRequest
-	case errors.Is(err, ErrNoPolicy):
-		return NoPolicy
-	case errors.Is(err, device.ErrRewound):
-		return Rewound
-	case errors.Is(err, ErrToken):
-		return ExpiredToken
-	case errors.Is(err, ErrNotDryRun):
-		return NotDryRun
-	case errors.Is(err, device.ErrReward):
-		return BadReward
-	}
-	return Internal
-}
-
-// apiStatus is the HTTP status that goes with a reason.
-var apiStatus = map[outcome.Reason]int{
-	BadArms: http.StatusUnprocessableEntity, NoPolicy: http.StatusServiceUnavailable,
-	Rewound:   http.StatusServiceUnavailable,
-	BadDevice: http.StatusBadRequest, BadRequest: http.StatusBadRequest,
-	ExpiredToken: http.StatusGone,
-	BadReward:    http.StatusConflict, BodyTooLarge: http.StatusRequestEntityTooLarge,
-	BodyTooSlow: http.StatusRequestTimeout,
-	Busy:        http.StatusServiceUnavailable, ForeignHost: http.StatusForbidden, ForeignOrigin: http.StatusForbidden,
-	BadContentType: http.StatusUnsupportedMediaType, NotFound: http.StatusNotFound,
-	NotDryRun: http.StatusForbidden,
-	Internal:  http.StatusInternalServerError,
-}
-
-// refuse answers with a reason. The connection ends with it, so that what may be left of the body is not waited for.
-func refuse(w http.ResponseWriter, why outcome.Reason, detail string) {
-	status := apiStatus[why]
-	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
-	w.Header().Set("Connection", "close")
-	answer(w, status, failure{why, detail, isDryRun(w)})
 }

@@ -78,7 +78,7 @@ func TestRestartKeepsPromises(t *testing.T) {
 	if b.Resumed != 3 || b.Received != 0 || b.Released != 3 {
 		t.Errorf("account %+v", b)
 	}
-	if l := s.host.Ledger("p1"); len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent {
+	if l := s.host.State("p1").Ledger; len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent {
 		t.Errorf("ledger after the report: %+v", l)
 	}
 }
@@ -180,7 +180,7 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 			t.Error("another report than the sealed one left")
 		}
 	}
-	if l := s.host.Ledger("x"); l.Entries[0].State != privacy.Spent {
+	if l := s.host.State("x").Ledger; l.Entries[0].State != privacy.Spent {
 		t.Errorf("ledger %+v", l)
 	}
 	if b := s.host.c.Reports.Balance(); b.Resumed != 0 {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -43,6 +45,8 @@ type arrival struct {
 
 // scene is one host on a real broker, its app's API, and a shuffler and an analyzer that do as the test says.
 type scene struct {
+	callers role.Callers // of the API
+	bounds  api.Bounds   // of the API
 	*testbed.Bed
 	t                  *testing.T
 	analyzer, shuffler *bus.Conn
@@ -87,7 +91,7 @@ func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
 	s.analyzer, s.shuffler = s.Connect(bus.Analyzer), s.Connect(bus.Shuffler)
 	var credential []byte
 	s.identity, credential = s.Host(capacity)
-	s.signer = s.Shuffler
+	s.signer, s.bounds = s.Shuffler, api.DefaultBounds()
 	s.PublishKeys(s.shuffler)
 	s.config = Config{
 		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Shuffler: s.Shuffler.Public(),
@@ -127,10 +131,10 @@ func (s *scene) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- host.Run(ctx) }()
-	s.host, s.api = host, httptest.NewServer(host.API())
-	api := s.api
+	s.host, s.api = host, httptest.NewServer(api.New(host, s.callers, s.config.DryRun, s.bounds).Handler())
+	at := s.api
 	s.stop = sync.OnceValue(func() error {
-		api.Close()
+		at.Close()
 		cancel()
 		err := <-done
 		if e := host.c.Reports.Check(); e != nil {

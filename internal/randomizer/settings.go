@@ -15,6 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -211,8 +212,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler,
 			Identity:   keys.Identity,
 			Credential: keys.Credential, Devices: int(keys.Devices), Order: &keys.Order, Limits: s.Limits.limits(), Clock: env.Clock,
-			DryRun:  s.API.DryRun,
-			Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
+			DryRun:   s.API.DryRun,
+			StateDir: s.State, State: state, Following: following,
 			Source: func() protocol.Source { return entropy.New() }, Bus: Over(conn.Streams), Log: env.Log,
 			Reports:    reports,
 			Enrolments: enrolments, Announcements: announcements, KeySets: keySets,
@@ -229,7 +230,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		// A stack trace shows arguments, and arguments are records: neither a crash nor a handler that panics may print
 		// one.
 		debug.SetTraceback("none")
-		server := h.server()
+		server := api.New(h, s.API.callers(), s.API.DryRun, api.DefaultBounds()).Server()
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return h.Run(ctx) })
 		g.Go(func() error {

@@ -94,7 +94,7 @@ func TestTheRuleOfPuritySeesTheClock(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"../../internal/role/clock.go": "time.Now", "../seal/keys.go": "crypto/rand",
-		"../../internal/randomizer/body.go": "os",
+		"../../internal/randomizer/api/body.go": "os",
 	} {
 		if got := impure(t, path); !slices.Contains(got, want) {
 			t.Errorf("%s uses %v, and %s is not among it", path, got, want)

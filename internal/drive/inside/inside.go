@@ -22,6 +22,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/client"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -232,7 +233,7 @@ func (h *Hosts) Decide(ctx context.Context, person int, name string, arms [][]fl
 		d, err := host.Decide(ctx, name, func(int) ([][]float64, error) { return arms, nil })
 		calls.Last = time.Since(begin)
 		switch {
-		case errors.Is(err, randomizer.ErrNoPolicy), errors.Is(err, randomizer.ErrBusy):
+		case errors.Is(err, api.ErrNoPolicy), errors.Is(err, api.ErrBusy):
 			if err := pause(ctx); err != nil {
 				return nil, calls, err
 			}
@@ -277,9 +278,9 @@ func pause(ctx context.Context) error {
 // refusal is an error as the API tells it to an app.
 func refusal(err error) error {
 	switch {
-	case errors.Is(err, randomizer.ErrToken):
+	case errors.Is(err, api.ErrToken):
 		return &client.Refusal{Status: http.StatusGone, Reason: client.ExpiredToken, Detail: err.Error()}
-	case errors.Is(err, randomizer.ErrArms):
+	case errors.Is(err, api.ErrArms):
 		return &client.Refusal{Status: http.StatusBadRequest, Reason: client.BadArms, Detail: err.Error()}
 	}
 	return err

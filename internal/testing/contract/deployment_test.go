@@ -16,6 +16,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/journal"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -92,7 +94,7 @@ func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.
 			}
 		})
 	}
-	d.host, d.api = h, httptest.NewServer(h.API())
+	d.host, d.api = h, httptest.NewServer(api.New(h, role.Callers{}, false, api.DefaultBounds()).Handler())
 	d.stop = sync.OnceFunc(func() {
 		d.api.Close()
 		cancel()

@@ -115,7 +115,7 @@ func panelView(t *testing.T, channel plan.Channel, times int) panelOutside {
 	}
 	d.drawn(2) // it goes on
 	for i := range panelPeople {
-		for _, e := range d.host.Ledger(fmt.Sprintf("p%d", i)).Entries {
+		for _, e := range d.host.State(fmt.Sprintf("p%d", i)).Ledger.Entries {
 			if e.Epoch == 1 {
 				v.Spent++
 			}

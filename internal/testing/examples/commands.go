@@ -212,7 +212,7 @@ func (e *Examiner) curl(args []string) error {
 			url = arg[strings.Index(arg, "/v1/"):]
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(e.Root, "internal", "randomizer", "*.go"))
+	files, err := filepath.Glob(filepath.Join(e.Root, "internal", "randomizer", "api", "*.go"))
 	if err != nil {
 		return err
 	}

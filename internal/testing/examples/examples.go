@@ -20,7 +20,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/spf13/cobra"
@@ -285,9 +285,9 @@ func (e *Examiner) compile(text string) error {
 
 // jsonKinds are the types of the JSON that pages show. Population lines are read by the population's own reader.
 var jsonKinds = map[string]func() any{
-	"decision":         func() any { return &randomizer.Decision{} },
-	"acceptance":       func() any { return &randomizer.Acceptance{} },
-	"status":           func() any { return &randomizer.Status{} },
+	"decision":         func() any { return &api.Decision{} },
+	"acceptance":       func() any { return &api.Acceptance{} },
+	"status":           func() any { return &api.Status{} },
 	"audit":            func() any { return &audit.Report{} },
 	"vectors":          func() any { return &[][]float64{} },
 	"schema":           func() any { return &exampleSchema{} },

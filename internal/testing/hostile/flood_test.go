@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/hostile"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
@@ -269,7 +271,7 @@ func post(ctx context.Context, server *httptest.Server, body io.Reader) (reason 
 }
 
 func floodAPI(d *world, _ *round, n int) []string {
-	server := httptest.NewServer(d.host.API())
+	server := httptest.NewServer(api.New(d.host, role.Callers{}, false, api.DefaultBounds()).Handler())
 	defer server.Close()
 	var said outcomes
 	d.must(parallel(n, func(int) error {
@@ -282,7 +284,7 @@ func floodAPI(d *world, _ *round, n int) []string {
 
 // floodSlowAPI holds all requests open, and asks for a device's ledger meanwhile.
 func floodSlowAPI(d *world, _ *round, n int) []string {
-	server := httptest.NewServer(d.host.API())
+	server := httptest.NewServer(api.New(d.host, role.Callers{}, false, api.DefaultBounds()).Handler())
 	defer server.Close()
 	ctx, cancel := context.WithCancel(d.ctx)
 	var all sync.WaitGroup

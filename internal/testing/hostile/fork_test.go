@@ -13,7 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/witness"
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -195,9 +195,9 @@ func (d *world) contradicted(
 		return stranger.host.Status().Epoch == f.epoch+1
 	})
 	testbed.Eventually(d.t, "refused, or followed", func() bool {
-		return testbed.Refused(d.accounts["announcement"], randomizer.Rewound) > 0 || d.host.Status().Epoch == f.epoch+1
+		return testbed.Refused(d.accounts["announcement"], api.Rewound) > 0 || d.host.Status().Epoch == f.epoch+1
 	})
-	if testbed.Refused(d.accounts["announcement"], randomizer.Rewound) == 0 {
+	if testbed.Refused(d.accounts["announcement"], api.Rewound) == 0 {
 		return "**a host that saw the other announcement follows**"
 	}
 	return "a host that saw the first announcement refuses the second as `rewound`, and a witness the log; a host that saw " +

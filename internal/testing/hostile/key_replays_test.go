@@ -9,7 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -207,7 +207,7 @@ func keyReplays() []trick {
 				n := d.opens(r, before)
 				v := d.verdict(r)
 				refused := "refused by the first: `rewound`"
-				if testbed.Refused(ahead.accounts["keys"], randomizer.Rewound) == 0 {
+				if testbed.Refused(ahead.accounts["keys"], api.Rewound) == 0 {
 					refused = "**the first takes the earlier one**"
 				}
 				return fmt.Sprintf("%s; %d of %d reports are sealed to the earlier key, those of the host that sees no other, "+

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -36,7 +36,7 @@ func tricks() []trick {
 		{name: "key set: shows an earlier one after a later one", always: true, run: func(d *world) string {
 			// The layer of every world does this from the beginning: see newWorld.
 			r := d.cohort()
-			if n := testbed.Refused(d.accounts["keys"], randomizer.Rewound); n == 0 {
+			if n := testbed.Refused(d.accounts["keys"], api.Rewound); n == 0 {
 				d.t.Errorf("the earlier key set was not refused")
 				return "the earlier key set is taken"
 			}

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -28,7 +28,7 @@ type decision struct {
 	person   int
 	asked    time.Duration
 	answered time.Duration
-	randomizer.Decision
+	api.Decision
 	err      error
 	done     bool
 	rewarded bool
@@ -95,7 +95,7 @@ func (w *World) reward(p *process) {
 			reward = 1 - reward
 		}
 		_, err := d.i.host.Reward(d.Token, reward)
-		if err != nil && !errors.Is(err, randomizer.ErrToken) {
+		if err != nil && !errors.Is(err, api.ErrToken) {
 			w.violated("reward", "%s: %v", p.name, err)
 		}
 	}

@@ -1,4 +1,5 @@
-package randomizer
+// Package api is what a randomizer serves to apps on the same machine.
+package api
 
 import (
 	"context"
@@ -14,7 +15,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // The host's API for apps on the same machine: HTTP and JSON.
@@ -36,7 +40,7 @@ import (
 // header is refused before enrolment, and everything about its body after it. Errors are {"error": reason, "detail":
 // sentence}.
 //
-// What this cannot keep apart are requests that an app pipelines on one connection: the second header stands behind the
+// What this cannot keep apart are requests that an app pipelines on one connection: the second header comes after the
 // first body, and a refusal ends the connection. README tells apps not to.
 
 const maxDeviceName = 128 // bytes of a device's name
@@ -48,28 +52,67 @@ type failure struct {
 	DryRun bool           `json:"dry_run,omitempty"`
 }
 
-// API is the handler of the app's requests. It has no authentication: serve it on loopback, or behind something that
+// Host is what decides for the devices behind the API.
+type Host interface {
+	// Register names a device to the host. registered reports whether the shuffler has confirmed it; why says for what
+	// reason the device cannot be registered now.
+	Register(name string) (registered bool, why, err error)
+	// DecideAmong makes a decision for a device. It calls arms, which reads the body, after the device was enrolled.
+	DecideAmong(ctx context.Context, name string, arms func(*device.Announced) (Arms, error)) (Decision, error)
+	// Check says in dry run whether a body can be decided about, and what a host that is not in dry run would do.
+	Check(arms func(*device.Announced) (Arms, error)) (d Decision, would string, err error)
+	// Reward takes the reward of a decision.
+	Reward(token string, reward float64) (Acceptance, error)
+	// State is a device's; that of one that has done nothing, where the device is not known.
+	State(name string) device.State
+	// Announced is the announcement in force, nil before the first one.
+	Announced() *device.Announced
+	// Channel is the deployment's, empty before it is known.
+	Channel() plan.Channel
+	// Status describes the host; the API adds Malformed.
+	Status() Status
+}
+
+// API serves a host to apps.
+type API struct {
+	host    Host
+	callers role.Callers
+	dryRun  bool // each answer says so
+	bodies  *bodies
+
+	// Requests whose body could not be used.
+	decisions, rewards atomic.Int64
+}
+
+// New is the API of a host, for those callers and within those bounds. dryRun is the host's.
+func New(h Host, c role.Callers, dryRun bool, b Bounds) *API {
+	return &API{host: h, callers: c, dryRun: dryRun, bodies: newBodies(b)}
+}
+
+// Handler is the handler of the app's requests. It has no authentication: serve it on loopback, or behind something that
 // has.
-func (h *Host) API() http.Handler {
+func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/devices/{device}", h.guarded(h.serveDevice))
-	mux.HandleFunc("POST /v1/devices/{device}/decisions", h.guarded(h.serveDecision))
-	mux.HandleFunc("POST /v1/rewards", h.guarded(h.serveReward))
-	mux.HandleFunc("GET /v1/devices/{device}/ledger", h.guarded(h.serveLedger))
-	mux.HandleFunc("GET /v1/status", h.guarded(
+	mux.HandleFunc("POST /v1/devices/{device}", a.guarded(a.serveDevice))
+	mux.HandleFunc("POST /v1/devices/{device}/decisions", a.guarded(a.serveDecision))
+	mux.HandleFunc("POST /v1/rewards", a.guarded(a.serveReward))
+	mux.HandleFunc("GET /v1/devices/{device}/ledger", a.guarded(a.serveLedger))
+	mux.HandleFunc("GET /v1/status", a.guarded(
 		func(w http.ResponseWriter, _ *http.Request, _ time.Time) {
-			answer(w, http.StatusOK, h.Status())
+			s := a.host.Status()
+			s.Malformed = Malformed{int(a.decisions.Load()), int(a.rewards.Load())}
+			answer(w, http.StatusOK, s)
 		}))
-	mux.HandleFunc("GET /v1/schema", h.guarded(h.serveSchema))
-	mux.HandleFunc("POST /v1/check", h.guarded(h.serveCheck))
-	mux.HandleFunc("OPTIONS /v1/", h.guarded(preflight))
-	mux.HandleFunc("/", h.guarded(func(w http.ResponseWriter, r *http.Request, _ time.Time) {
+	mux.HandleFunc("GET /v1/schema", a.guarded(a.serveSchema))
+	mux.HandleFunc("POST /v1/check", a.guarded(a.serveCheck))
+	mux.HandleFunc("OPTIONS /v1/", a.guarded(preflight))
+	mux.HandleFunc("/", a.guarded(func(w http.ResponseWriter, r *http.Request, _ time.Time) {
 		refuse(w, NotFound,
 			fmt.Sprintf("%s %s is not part of the API; see GET /v1/status, POST /v1/devices/{device}, "+
 				"POST /v1/devices/{device}/decisions, "+
 				"POST /v1/rewards", r.Method, r.URL.Path))
 	}))
-	if h.c.DryRun {
+	if a.dryRun {
 		return inDryRun(mux)
 	}
 	return mux
@@ -85,14 +128,14 @@ const (
 	// maxHeader bounds the bytes of a header.
 	maxHeader = 16 << 10
 	// maxConnections leaves room for new ones when as many as may wait for bodies and for enrolment do.
-	maxConnections = 2 * (maxBodies + maxEnrolling)
+	maxConnections = 2 * (maxBodies + MaxEnrolling)
 )
 
-// server serves the API with bounds on what connections may take.
-func (h *Host) server() *http.Server {
+// Server serves the API with bounds on what connections may take.
+func (a *API) Server() *http.Server {
 	var open atomic.Int64
 	return &http.Server{
-		Handler: h.API(), ReadHeaderTimeout: readHeaderTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
+		Handler: a.Handler(), ReadHeaderTimeout: readHeaderTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader,
 		ErrorLog:       log.New(io.Discard, "", 0),
 		ConnState: func(c net.Conn, s http.ConnState) {
@@ -109,7 +152,7 @@ func (h *Host) server() *http.Server {
 }
 
 // serveDevice names a device to the host.
-func (h *Host) serveDevice(w http.ResponseWriter, r *http.Request, _ time.Time) {
+func (a *API) serveDevice(w http.ResponseWriter, r *http.Request, _ time.Time) {
 	name := r.PathValue("device")
 	if err := checkName(name); err != nil {
 		refuse(w, BadDevice, err.Error())
@@ -119,44 +162,46 @@ func (h *Host) serveDevice(w http.ResponseWriter, r *http.Request, _ time.Time) 
 		refuse(w, NotFound, "the device has no name")
 		return
 	}
-	registered, why, err := h.Register(name)
+	registered, why, err := a.host.Register(name)
 	if err != nil {
-		refuse(w, apiReason(err), err.Error())
+		refuse(w, reasonFor(err), err.Error())
 		return
 	}
 	said := map[string]any{"device": name, "registered": registered}
 	if why != nil && !registered {
-		said["reason"], said["detail"] = reasonOf(why), why.Error()
+		var reason outcome.Reason
+		errors.As(why, &reason)
+		said["reason"], said["detail"] = reason, why.Error()
 	}
 	answerMap(w, said)
 }
 
-func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Time) {
+func (a *API) serveDecision(w http.ResponseWriter, r *http.Request, by time.Time) {
 	name := r.PathValue("device")
 	if err := checkName(name); err != nil {
 		refuse(w, BadDevice, err.Error())
 		return
 	}
-	arms, forget := h.reading(w, r, by)
+	arms, forget := a.reading(w, r, by)
 	defer forget()
 	// A client that goes away, before or after its body is read, ends neither enrolment nor promise: who takes part
 	// must not depend on what is in the body.
-	d, err := h.DecideAmong(context.WithoutCancel(r.Context()), name, arms)
+	d, err := a.host.DecideAmong(context.WithoutCancel(r.Context()), name, arms)
 	if err != nil {
-		why := apiReason(err)
-		h.spoilt(why, &h.malformed.Decisions)
+		why := reasonFor(err)
+		spoilt(why, &a.decisions)
 		refuse(w, why, err.Error())
 		return
 	}
 	answer(w, http.StatusOK, d)
 }
 
-func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time) {
+func (a *API) serveReward(w http.ResponseWriter, r *http.Request, by time.Time) {
 	var request struct {
 		Token  string   `json:"token"`
 		Reward *float64 `json:"reward"`
 	}
-	body, forget, err := h.bodies.open(w, r, maxReward, 1, by)
+	body, forget, err := a.bodies.open(w, r, maxReward, 1, by)
 	if err == nil {
 		err = readStruct(body, &request)
 		forget()
@@ -165,33 +210,33 @@ func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time)
 		err = badBody(`want {"token": "...", "reward": a number}`)
 	}
 	if err != nil {
-		why := apiReason(err)
-		h.spoilt(why, &h.malformed.Rewards)
+		why := reasonFor(err)
+		spoilt(why, &a.rewards)
 		refuse(w, why, err.Error())
 		return
 	}
-	accepted, err := h.Reward(request.Token, *request.Reward)
+	accepted, err := a.host.Reward(request.Token, *request.Reward)
 	switch {
 	case errors.Is(err, ErrToken):
 		refuse(w, ExpiredToken, err.Error()+"; the device reports without this reward")
 		return
 	case err != nil:
-		refuse(w, apiReason(err), err.Error())
+		refuse(w, reasonFor(err), err.Error())
 		return
 	}
 	answer(w, http.StatusOK, accepted)
 }
 
-func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) {
+func (a *API) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) {
 	name := r.PathValue("device")
 	if err := checkName(name); err != nil {
 		refuse(w, BadDevice, err.Error())
 		return
 	}
-	state := h.stateOf(name)
+	state := a.host.State(name)
 	ledger := state.Ledger
 	explanation := strings.Split(strings.TrimSpace(ledger.Explain()), "\n")
-	if c := h.channel(); c != "" && len(ledger.Entries) > 0 { // the deployment keeps it
+	if c := a.host.Channel(); c != "" && len(ledger.Entries) > 0 { // the deployment keeps it
 		explanation = append(explanation, fmt.Sprintf("Reports take the channel %s: the guarantee %s.", c, c.RestsOn()))
 	}
 	said := map[string]any{"device": name, "ledger": ledger, "explanation": explanation}
@@ -201,17 +246,15 @@ func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) 
 	answerMap(w, said)
 }
 
-func (h *Host) serveSchema(w http.ResponseWriter, _ *http.Request, _ time.Time) {
-	h.mu.Lock()
-	a := h.current
-	h.mu.Unlock()
+func (a *API) serveSchema(w http.ResponseWriter, _ *http.Request, _ time.Time) {
+	announced := a.host.Announced()
 	switch {
-	case a == nil:
+	case announced == nil:
 		refuse(w, NoPolicy, ErrNoPolicy.Error())
-	case a.Features == nil:
+	case announced.Features == nil:
 		refuse(w, NotFound, "this deployment announces no schema of features: apps send arms as vectors")
 	default:
-		answer(w, http.StatusOK, json.RawMessage(a.Features.Canonical()))
+		answer(w, http.StatusOK, json.RawMessage(announced.Features.Canonical()))
 	}
 }
 

@@ -1,4 +1,4 @@
-package randomizer
+package api
 
 import (
 	"net/http"
@@ -11,10 +11,10 @@ type handler func(w http.ResponseWriter, r *http.Request, by time.Time)
 // guarded looks at a request's header, before anything of its body (see role.Callers), and bounds how long the body may
 // take. Nothing counts requests, or what becomes of them: a count would tell whoever reads the metrics or the log that
 // a person's decision or reward came, and when.
-func (h *Host) guarded(next handler) http.HandlerFunc {
+func (a *API) guarded(next handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		by := time.Now().Add(h.bodies.time)
-		why, err := h.c.Callers.Check(r)
+		by := time.Now().Add(a.bodies.time)
+		why, err := a.callers.Check(r)
 		if err == nil {
 			if err = http.NewResponseController(w).SetReadDeadline(by); err != nil {
 				why = Internal

@@ -1,4 +1,4 @@
-package randomizer
+package api
 
 import (
 	"context"
@@ -9,10 +9,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/feature"
 )
 
@@ -20,9 +23,12 @@ import (
 // refused, and its device reports the null record: who takes part never depends on a body, and no device waits for
 // enrolment because of another's.
 const (
+	// EnrolTime bounds how long a decision waits for the shuffler, before its body is read. Past it the person is not
+	// sampled, which says nothing about the record: nothing of it was looked at yet.
+	EnrolTime = 5 * time.Second
 	// bodyTime is from a request's arrival to the last byte of its body: the longest wait for the shuffler, and as long
 	// again for a client that sends its body only when it is asked for it.
-	bodyTime = 2 * enrolTime
+	bodyTime = 2 * EnrolTime
 	// maxArms bounds the arms of one decision.
 	maxArms = 1024
 	// numberBytes is what one number of an arm may take in JSON: the 24 characters of a float64, a comma, and
@@ -41,8 +47,8 @@ const (
 	bytesInFlight = 4 * maxDecision
 	// maxBodies bounds how many bodies may be read or waited for.
 	maxBodies = 1024
-	// maxEnrolling bounds how many requests may wait for enrolment.
-	maxEnrolling = 1024
+	// MaxEnrolling bounds how many requests may wait for enrolment: the host refuses more with ErrBusy.
+	MaxEnrolling = 1024
 )
 
 // Errors of bodies. Each leaves the decision without arms, or the reward untold.
@@ -55,17 +61,25 @@ var (
 	ErrBusy = errors.New("too many other requests are being served")
 )
 
-// bodies admits what apps send.
-type bodies struct {
-	time      time.Duration // bodyTime, but for tests
-	bytes     *semaphore.Weighted
-	requests  *semaphore.Weighted
-	enrolling *semaphore.Weighted
+// Bounds are on all bodies together.
+type Bounds struct {
+	Time     time.Duration // from a request's arrival to the last byte of its body
+	Bytes    int64         // being read or decided about
+	Requests int64         // whose bodies are read or waited for
 }
 
-func newBodies() *bodies {
-	return &bodies{bodyTime, semaphore.NewWeighted(bytesInFlight), semaphore.NewWeighted(maxBodies),
-		semaphore.NewWeighted(maxEnrolling)}
+// DefaultBounds are those of a deployment.
+func DefaultBounds() Bounds { return Bounds{bodyTime, bytesInFlight, maxBodies} }
+
+// bodies admits what apps send.
+type bodies struct {
+	time     time.Duration
+	bytes    *semaphore.Weighted
+	requests *semaphore.Weighted
+}
+
+func newBodies(b Bounds) *bodies {
+	return &bodies{b.Time, semaphore.NewWeighted(b.Bytes), semaphore.NewWeighted(b.Requests)}
 }
 
 // open admits a request's body of at most limit bytes, until the given time; done gives its room back, once what was
@@ -90,6 +104,30 @@ func (b *bodies) open(w http.ResponseWriter, r *http.Request, limit, weight int6
 		return nil, nil, ErrBusy
 	}
 	return http.MaxBytesReader(w, r.Body, limit), func() { b.bytes.Release(size); b.requests.Release(1) }, nil
+}
+
+// reading reads a decision's body, once; forget gives its room back.
+func (a *API) reading(w http.ResponseWriter, r *http.Request, by time.Time) (
+	arms func(*device.Announced) (Arms, error), forget func(),
+) {
+	done := func() {}
+	return func(of *device.Announced) (Arms, error) {
+		limit, weight := decisionRoom(of.Policy.Dimension, of.Features)
+		body, opened, err := a.bodies.open(w, r, limit, weight, by)
+		if err != nil {
+			return Arms{}, err
+		}
+		done = opened
+		return readDecision(body, of.Policy.Dimension, of.Features)
+	}, func() { done() }
+}
+
+// spoilt counts a request that was refused for its body.
+func spoilt(why outcome.Reason, count *atomic.Int64) {
+	switch why {
+	case BadArms, BadRequest, BodyTooLarge, BodyTooSlow:
+		count.Add(1)
+	}
 }
 
 // badBody is what is wrong with a body: a sentence that holds nothing of it.
@@ -118,7 +156,7 @@ func readEnd(d *json.Decoder) error {
 	return badBody("more than one JSON value, or something behind it")
 }
 
-// broken tells whether reading failed rather than what was read.
+// broken reports whether reading failed rather than what was read.
 func broken(err error) bool {
 	var large *http.MaxBytesError
 	var network net.Error

@@ -1,4 +1,4 @@
-package randomizer
+package api
 
 import (
 	"encoding/json"
@@ -18,8 +18,8 @@ type Arms struct {
 	Choice  glm.Choice  // the default arm, and those that must not be played
 }
 
-// id is the arm's id, "" where there is none.
-func (a Arms) id(arm int) string {
+// ID is the arm's id, "" where there is none.
+func (a Arms) ID(arm int) string {
 	if a.IDs == nil {
 		return ""
 	}
