@@ -22,7 +22,7 @@ const (
 
 // excess is what is larger, and how large. A number here may become smaller, or go; none may come.
 var excess = map[string]int{
-	"wide lines of production": 740,
+	"wide lines of production": 737,
 	"wide lines of tests":      755,
 
 	"files of cmd/riffle":          27,
@@ -53,7 +53,7 @@ var excess = map[string]int{
 	"lines of internal/testing/hostile/attacks_test.go":      438,
 	"lines of internal/testing/hostile/tricks_test.go":       428,
 	"lines of internal/testing/hostile/world_test.go":        401,
-	"lines of internal/translog/translog_test.go":            525,
+	"lines of internal/translog/translog_test.go":            508,
 	"lines of lab/marked/marked.go":                          436,
 }
 
