@@ -165,8 +165,8 @@ func (c *Curating) curate(r *chunks.Round[*Found], m *wire.Manifest) ([]int64, e
 	return given, nil
 }
 
-// encodeCurated is the file of what the curator gave out for a round: its head, the values, 8 bytes each, and SHA-256 of
-// that.
+// encodeCurated is the file of what the curator gave out for a round: its head, the values, 8 bytes each, and SHA-256
+// of that.
 func encodeCurated(of *channel.Round, m *wire.Manifest, given []int64) []byte {
 	b := head(curatedDomain, of, m)
 	for _, v := range given {
