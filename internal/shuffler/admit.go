@@ -6,6 +6,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -27,7 +28,7 @@ func (s *Shuffler) take(d *bus.Delivery) error {
 	}
 	defer s.c.Steps.Since(stepAdmission, s.c.Clock.Now())
 	fresh, err := s.admitReport(d)
-	var refused *Refused
+	var refused *cohort.Refused
 	switch {
 	case errors.As(err, &refused):
 		s.c.Reports.Received(1)
@@ -61,23 +62,23 @@ func (s *Shuffler) admitReport(d *bus.Delivery) (fresh bool, err error) {
 	past := s.state.Past(d.Epoch)
 	s.mu.Unlock()
 	if d.Epoch == 0 {
-		return false, refuse(wire.RefusalMalformed, "the report names no round")
+		return false, cohort.Refuse(wire.RefusalMalformed, "the report names no round")
 	}
 	if past {
-		return false, refuse(wire.RefusalLate, "epoch %d is over", d.Epoch)
+		return false, cohort.Refuse(wire.RefusalLate, "epoch %d is over", d.Epoch)
 	}
 	r, digest, err := s.envelopes.open(d.Payload, d.Epoch, d.Round, layout)
 	if err != nil {
 		return false, err
 	}
-	id, err := s.known(DeviceID{r.HostKey, r.Device})
+	id, err := s.known(cohort.DeviceID{Host: r.HostKey, Number: r.Device})
 	if err != nil {
 		return false, err
 	}
-	durable, err := s.begin(func(state *State) (*Event, error) {
+	durable, err := s.begin(func(state *cohort.State) (*cohort.Event, error) {
 		ev, err := state.Admit(id, d.Epoch, d.Round, r.Slot, r.Announcement, digest, d.Sequence)
 		fresh = ev != nil
-		s.strange(id, d.Epoch, d.Round, d.Sequence, err)
+		s.strangers.Note(state, id, d.Epoch, d.Round, d.Sequence, err)
 		return ev, err
 	})
 	if fresh { // before the wait, so that a release that is due finds it
@@ -92,12 +93,12 @@ func (s *Shuffler) admitReport(d *bus.Delivery) (fresh bool, err error) {
 }
 
 // known names a device by the first key of its host, whatever key signed. It refuses a key that is not in force.
-func (s *Shuffler) known(signer DeviceID) (DeviceID, error) {
+func (s *Shuffler) known(signer cohort.DeviceID) (cohort.DeviceID, error) {
 	first, err := s.c.Hosts.First(signer.Host)
 	if err != nil {
-		return DeviceID{}, refuse(wire.RefusalNoCredential, "%v", err)
+		return cohort.DeviceID{}, cohort.Refuse(wire.RefusalNoCredential, "%v", err)
 	}
-	return DeviceID{first, signer.Number}, nil
+	return cohort.DeviceID{Host: first, Number: signer.Number}, nil
 }
 
 // keep hands an admitted report to its channel. Where the disk is full the release reads it again.

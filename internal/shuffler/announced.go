@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -19,7 +20,7 @@ import (
 // An opening is an announcement that was verified.
 type opening struct {
 	*plan.Announcement
-	digest Digest
+	digest cohort.Digest
 	layout channel.Layout
 }
 
@@ -40,12 +41,12 @@ func (s *Shuffler) verify(stored bus.Announcement) (*opening, error) {
 	}
 	mixing := s.channels[a.Plan.Channel]
 	if mixing == nil || s.c.Channels != nil && !slices.Contains(s.c.Channels, a.Plan.Channel) {
-		return nil, refuse(wire.RefusalWeakPlan, "this shuffler does not take part in the channel %s: see its setting "+
+		return nil, cohort.Refuse(wire.RefusalWeakPlan, "this shuffler does not take part in the channel %s: see its setting "+
 			"channels", a.Plan.Channel)
 	}
 	layout, err := mixing.Layout(a)
 	if err != nil {
-		return nil, refuse(wire.RefusalWeakPlan, "%v", err)
+		return nil, cohort.Refuse(wire.RefusalWeakPlan, "%v", err)
 	}
 	return &opening{a, digest, layout}, nil
 }
@@ -60,14 +61,14 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 		return nil
 	}
 	o, err := s.verify(stored)
-	switch no := refuse(wire.Reason(err), "%v", err); {
+	switch no := cohort.Refuse(wire.Reason(err), "%v", err); {
 	case errors.Is(err, wire.ErrForeign): // any holder of the analyzer's broker credential can put it there
 		why := s.c.Announcements.Refused(no, 1)
 		s.c.Log.Warn().Err(no).Str(outcome.Field, string(why)).Func(about(stored.Epoch, stored.Round)).
 			Msg("an announcement that is not the analyzer's is skipped: " +
 				"another client writes with the analyzer's broker credential")
 		return nil
-	case errors.As(err, new(*Refused)): // of this shuffler itself
+	case errors.As(err, new(*cohort.Refused)): // of this shuffler itself
 		return refused(err)
 	case err != nil:
 		return refused(no)
@@ -79,14 +80,14 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 		err = s.follow(o)
 		// The analyzer may announce what comes next as soon as it has a manifest, before the shuffler has finished the
 		// round.
-		if !errors.Is(err, ErrBusy) {
+		if !errors.Is(err, cohort.ErrBusy) {
 			break
 		}
 		if role.Sleep(ctx, s.c.Clock, tick) != nil {
 			return context.Cause(ctx)
 		}
 	}
-	var no *Refused
+	var no *cohort.Refused
 	switch {
 	case errors.As(err, &no):
 		if no.Reason == wire.RefusalWrongEpoch {
@@ -100,7 +101,7 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 			s.hopeless(o)
 		}
 		switch {
-		case errors.Is(err, errRoom):
+		case errors.Is(err, cohort.ErrRoom):
 			s.homeless(err)
 		case no.Reason == wire.RefusalCapacity:
 			s.noticeCapacity()
@@ -124,7 +125,7 @@ func (s *Shuffler) hopeless(o *opening) {
 // follow opens the round of an announcement, unless it is open or over. Its error is State.Open's, or fatal.
 func (s *Shuffler) follow(o *opening) error {
 	opened := false
-	err := s.decide(func(state *State) (*Event, error) {
+	err := s.decide(func(state *cohort.State) (*cohort.Event, error) {
 		now, _ := s.clock.now()
 		ev, err := state.Open(o.Announcement, o.digest, o.layout, now)
 		opened = ev != nil
@@ -155,9 +156,9 @@ func (s *Shuffler) reconsider() error {
 	var waits error
 	for _, o := range all {
 		err := s.follow(o)
-		var no *Refused
+		var no *cohort.Refused
 		switch {
-		case errors.Is(err, ErrBusy), errors.As(err, &no) && no.Reason == wire.RefusalWrongEpoch:
+		case errors.Is(err, cohort.ErrBusy), errors.As(err, &no) && no.Reason == wire.RefusalWrongEpoch:
 			waits = cmp.Or(waits, err)
 			continue
 		case errors.Is(err, errFatal):

@@ -71,7 +71,7 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			if m.Reports != 12 || m.Outcome != wire.Released {
 				t.Errorf("manifest %v", m)
 			}
-			refusedIn(t, m, refused, nil)
+			testbed.RefusedIn(t, m, refused, nil)
 			shown, err := s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0)
 			if err != nil || !slices.EqualFunc(s.logged(), [][]byte{shown}, bytes.Equal) {
 				t.Errorf("the audit log has %d manifests, and not the one that is out (%v)", len(s.logged()), err)

@@ -19,7 +19,7 @@ import (
 // panels gives the scene's announcement a panel of 12 out of 20 devices or more, twice for each.
 func panels(a *plan.Announcement) *plan.Announcement {
 	a.Plan.Panel, a.Plan.Decisions, a.Plan.Records = &plan.Panel{Registered: 20}, 1, 2
-	c := panel.Commit(contribution(a.Epoch))
+	c := panel.Commit(testbed.Contribution(a.Epoch))
 	a.Commitment = c[:]
 	return a
 }
@@ -79,7 +79,7 @@ func (s *scene) reveal(by *seal.Identity, change ...func(*wire.Draw)) (signed []
 	_, digest := s.pooled()
 	d := &wire.Draw{
 		Deployment: testbed.Deployment, Epoch: s.opened.Epoch, Announcement: s.digest[:], Pool: digest[:],
-		Contribution: contribution(s.opened.Epoch),
+		Contribution: testbed.Contribution(s.opened.Epoch),
 	}
 	for _, f := range change {
 		f(d)
@@ -109,7 +109,7 @@ func (s *scene) slots(registered int) map[uint32]uint32 {
 	if root := panel.Root(all); int(p.Registered) != registered || !bytes.Equal(p.Root, root[:]) {
 		s.t.Fatalf("a pool of %d devices, not of the %d registered ones", p.Registered, registered)
 	}
-	want := panel.NewSeed(digest, contribution(s.opened.Epoch)).Panel(all, int(s.opened.Cohort.Size))
+	want := panel.NewSeed(digest, testbed.Contribution(s.opened.Epoch)).Panel(all, int(s.opened.Cohort.Size))
 	out := map[uint32]uint32{}
 	for slot, d := range want {
 		out[d.Number] = uint32(slot)
@@ -198,7 +198,7 @@ func TestPanelsAreDrawnAndReleased(t *testing.T) {
 	s.account(0, 0, map[wire.Refusal]int{wire.RefusalNotEnrolled: 8})
 	s.admitted(11)
 	for device := range slots {
-		if r := s.ask(device); r.Held != s.shuffler.state.epoch.reported(r.Slot) {
+		if r := s.ask(device); r.Held != s.shuffler.state.Reported(r.Slot) {
 			t.Errorf("whether device %d has reported: %v", device, r)
 		}
 	}

@@ -199,13 +199,13 @@ func TestNobodyRegistersWhileAPoolIsFixed(t *testing.T) {
 		t.Errorf("registered before: %+v", r)
 	}
 	s.shuffler.mu.Lock()
-	same := p.still(s.shuffler.state)
+	same := p.Still(s.shuffler.state)
 	s.shuffler.mu.Unlock()
 	s.shuffler.holdPool(false)
 	s.register(7, 8)
 	s.shuffler.mu.Lock()
 	defer s.shuffler.mu.Unlock()
-	if !same || p.still(s.shuffler.state) {
+	if !same || p.Still(s.shuffler.state) {
 		t.Error("a pool is taken for the same with one device more, or for another with none")
 	}
 }

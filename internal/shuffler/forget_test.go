@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -202,7 +203,7 @@ func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
 	s.must(err)
 	defer sh.Close()
 	sh.forgetEvery, sh.recalled, s.shuffler = never, true, sh
-	over := &Release{Release: channel.Release{Epoch: 1, Members: []channel.Member{{Sequence: 3}}}}
+	over := &cohort.Release{Release: channel.Release{Epoch: 1, Members: []channel.Member{{Sequence: 3}}}}
 	s.must(sh.forget(s.Context(), over))
 	ctx, stop := context.WithCancel(s.Context())
 	defer stop()

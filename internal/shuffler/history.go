@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -95,7 +95,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	}
 	s.drawing.from, s.drawing.draws = 0, nil // the audit log may be another than before
 	s.mu.Lock()
-	last, known := s.state.last()
+	last, known := s.state.Last()
 	s.mu.Unlock()
 	if known {
 		if err := s.seen(ctx, last, there, order); errors.Is(err, errBroker) {
@@ -114,7 +114,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	var adopted []string
 	for _, o := range order {
 		s.mu.Lock()
-		over := s.state.finished(o.Epoch, o.Round)
+		over := s.state.Finished(o.Epoch, o.Round)
 		s.mu.Unlock()
 		if o.Final || over {
 			continue
@@ -134,7 +134,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 		if m == nil {
 			break // nothing after it can be over
 		}
-		if Digest(m.Announcement) != o.digest {
+		if cohort.Digest(m.Announcement) != o.digest {
 			return fmt.Errorf("%w: the manifest of round %d of epoch %d is about another announcement than the one "+
 				"shown", errBroker, o.Round, o.Epoch), nil
 		}
@@ -156,11 +156,10 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 		s.stale(adopted)
 	}
 	s.mu.Lock()
-	e := s.state.epoch
-	panels := e != nil && e.drawing != nil
+	panel := s.state.Panel()
 	s.mu.Unlock()
-	if panels {
-		_, trouble, err = s.adoptPool(ctx, e.number)
+	if panel != nil {
+		_, trouble, err = s.adoptPool(ctx, panel.Epoch)
 	}
 	return trouble, err
 }
@@ -173,7 +172,7 @@ func (s *Shuffler) unpublished(ctx context.Context, o *opening) (m *wire.Manifes
 	var signed []byte
 	err = s.c.Bus.Said(ctx, bus.Shuffler, wire.KindManifest, func(b []byte) error {
 		one, _, err := wire.Open[wire.Manifest](b, s.own())
-		if err == nil && m == nil && one.Epoch == o.Epoch && one.Round == o.Round && Digest(one.Announcement) == o.digest {
+		if err == nil && m == nil && one.Epoch == o.Epoch && one.Round == o.Round && cohort.Digest(one.Announcement) == o.digest {
 			m, signed = one, bytes.Clone(b)
 		}
 		return nil
@@ -198,8 +197,8 @@ func (s *Shuffler) unpublished(ctx context.Context, o *opening) (m *wire.Manifes
 
 // seen checks that the broker still shows the last announcement that the journal knows, and the manifest of the last
 // round that is over.
-func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[roundID]*opening, order []*opening) error {
-	o := there[roundID{last.epoch, int(last.round)}]
+func (s *Shuffler) seen(ctx context.Context, last cohort.Round, there map[roundID]*opening, order []*opening) error {
+	o := there[roundID{last.Epoch, int(last.Round)}]
 	if o == nil {
 		newest := "no announcement of the analyzer's"
 		if len(order) > 0 {
@@ -207,25 +206,23 @@ func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[roundID]*
 			newest = fmt.Sprintf("announcements up to round %d of epoch %d", o.Round, o.Epoch)
 		}
 		return fmt.Errorf("the broker shows less than this shuffler has seen: %s; it was at round %d of epoch %d: %w",
-			newest, last.round, last.epoch, errBroker)
+			newest, last.Round, last.Epoch, errBroker)
 	}
-	if o.digest != last.digest {
+	if o.digest != last.Digest {
 		return fmt.Errorf("the broker shows another announcement of round %d of epoch %d than this shuffler has seen "+
-			"(digest %x, it was %x): %w", last.round, last.epoch, o.digest[:8], last.digest[:8], errBroker)
+			"(digest %x, it was %x): %w", last.Round, last.Epoch, o.digest[:8], last.Digest[:8], errBroker)
 	}
 	s.mu.Lock()
-	var over *finished
-	if n := len(s.rounds); n > 0 {
-		over = &s.rounds[n-1]
-	}
+	rounds := s.state.Over()
 	s.mu.Unlock()
-	if over == nil {
+	if len(rounds) == 0 {
 		return nil
 	}
-	m, err := s.manifest(ctx, over.epoch, over.round)
+	over := rounds[len(rounds)-1]
+	m, err := s.manifest(ctx, over.Epoch, over.Round)
 	if err == nil && m == nil {
 		err = fmt.Errorf("the broker shows less than this shuffler has seen: "+
-			"the manifest of round %d of epoch %d is gone: %w", over.round, over.epoch, errBroker)
+			"the manifest of round %d of epoch %d is gone: %w", over.Round, over.Epoch, errBroker)
 	}
 	return err
 }
@@ -234,7 +231,7 @@ func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[roundID]*
 // every round that was announced by then is known or will never open, and the stream of reports was looked through for
 // the latest one. The lock is held.
 func (s *Shuffler) complete() bool {
-	last, open := s.state.last()
+	last, open := s.state.Last()
 	return s.recalled && s.trouble == nil && !s.doubt && (s.newest == nil || s.settled(s.newest)) &&
 		(!open || last == s.looked)
 }
@@ -242,7 +239,7 @@ func (s *Shuffler) complete() bool {
 // settled tells whether an announcement was opened, or is refused for good. The lock is held.
 func (s *Shuffler) settled(o *opening) bool {
 	never, refused := s.never[roundID{o.Epoch, int(o.Round)}]
-	return s.state.knows(o.Epoch, o.Round) || refused && never == o.digest
+	return s.state.Knows(o.Epoch, o.Round) || refused && never == o.digest
 }
 
 // A look is what the releasing goroutine has looked at.
@@ -286,7 +283,7 @@ func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err 
 		return err == nil && trouble == nil, err
 	}
 	s.mu.Lock()
-	round, open := s.state.last()
+	round, open := s.state.Last()
 	looked, lost := s.looked, s.lost
 	s.mu.Unlock()
 	if open && round != looked && (lost || !last.begun) {
@@ -335,74 +332,4 @@ func (s *Shuffler) settle(trouble error) {
 		s.c.Log.Info().Msg("the broker shows what this shuffler has seen")
 	}
 	s.notice(historyCondition, trouble)
-}
-
-// seenRound is a round that was opened.
-type seenRound struct {
-	epoch  uint64
-	round  uint32
-	digest Digest
-	layout channel.Layout
-}
-
-// last is the latest round that was opened; ok is false before the first.
-func (s *State) last() (seenRound, bool) {
-	e := s.epoch
-	if e == nil {
-		return seenRound{}, false
-	}
-	n := len(e.rounds) - 1
-	return seenRound{e.number, uint32(n), e.rounds[n].digest, e.rounds[n].layout}, true
-}
-
-// knows tells whether a round was opened here, or lies behind one that was.
-func (s *State) knows(epoch uint64, round uint32) bool {
-	return s.epoch != nil && (epoch < s.epoch.number || epoch == s.epoch.number && int(round) < len(s.epoch.rounds))
-}
-
-// finished tells whether a round is over.
-func (s *State) finished(epoch uint64, round uint32) bool {
-	return s.knows(epoch, round) && (epoch < s.epoch.number || s.epoch.rounds[round].done)
-}
-
-// admitted are the places in the stream of the open round's reports; nil where no round is open.
-func (s *State) admitted() map[uint64]bool {
-	e := s.epoch
-	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {
-		return nil
-	}
-	all := map[uint64]bool{}
-	for _, a := range e.rounds[len(e.rounds)-1].reports.each {
-		all[a.sequence()] = true
-	}
-	return all
-}
-
-// Adopt decides on the shuffler's own manifest of a round, verified. It gives an event where the manifest states what
-// no event so far does: that the round is over, or that another release than the committed one left. Then the journal
-// is an older copy whose later events are lost, and the manifest's word stands for them. The members are known where
-// they are those that it names.
-func (s *State) Adopt(m *wire.Manifest) *Event {
-	e := s.epoch
-	if e == nil || m.Epoch != e.number || int(m.Round) >= len(e.rounds) || e.rounds[m.Round].done {
-		return nil
-	}
-	r := e.rounds[m.Round]
-	var digests [][32]byte
-	for _, a := range r.reports.each {
-		digests = append(digests, a.digest)
-	}
-	all := wire.ReportsDigest(digests)
-	known := m.Outcome == wire.Released && bytes.Equal(m.ReportsDigest, all[:])
-	left := uint64(0)
-	if m.Outcome == wire.Destroyed {
-		left = m.Messages
-	}
-	if r.outcome == m.Outcome && (known || m.Outcome == wire.Destroyed && left == r.left) &&
-		int(m.Reports) == r.reports.count {
-		return nil // committed here: only its end is missing
-	}
-	return &Event{Adopted: &Adopted{
-		Round: m.Round, Outcome: m.Outcome, Enrolled: m.Enrolled, Reports: m.Reports, Left: left, Members: known,
-	}}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -36,7 +37,7 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 		shown = new(wire.KeySet)
 	}
 	s.mu.Lock()
-	own := s.state.keys
+	own := s.state.Keys()
 	s.mu.Unlock()
 	set.Number = max(shown.Number, own.Number)
 	changed := own.Number == set.Number && !bytes.Equal(own.Digest, digest[:]) ||
@@ -47,11 +48,11 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 		}
 		set.Number++
 	}
-	err = s.decide(func(state *State) (*Event, error) {
-		if state.keys.Number == set.Number {
+	err = s.decide(func(state *cohort.State) (*cohort.Event, error) {
+		if state.Keys().Number == set.Number {
 			return nil, nil
 		}
-		return &Event{Keys: &Keys{Number: set.Number, Digest: digest[:]}}, nil
+		return &cohort.Event{Keys: &cohort.Keys{Number: set.Number, Digest: digest[:]}}, nil
 	})
 	if err != nil || shown.Number == set.Number {
 		return err
@@ -112,6 +113,6 @@ func (s *Shuffler) own() wire.Party {
 }
 
 // keysDigest names a list of keys.
-func keysDigest(keys [][]byte) Digest {
+func keysDigest(keys [][]byte) cohort.Digest {
 	return sha256.Sum256(bytes.Join(keys, nil)) // all have one length
 }

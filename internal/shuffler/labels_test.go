@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -63,7 +64,7 @@ func TestADeviceThatPutsAllOnOneCoordinateIsRefused(t *testing.T) {
 			if m.Outcome != wire.Released || m.Reports != 10 {
 				t.Errorf("manifest %v", m)
 			}
-			refusedIn(t, m, refused, nil)
+			testbed.RefusedIn(t, m, refused, nil)
 			seen := map[[2]int]int{}
 			for _, message := range split(bits(t, s.left(1, 0))) {
 				label := seal.Label(message)

@@ -126,7 +126,7 @@ func TestTheLogLinksNothing(t *testing.T) {
 			}
 			refused := map[wire.Refusal]int{wire.RefusalNotEnrolled: 2, wire.RefusalWrongSize: 1,
 				wire.RefusalRepeatedMessage: 2}
-			refusedIn(t, a.manifest, refused, map[wire.Refusal]int{wire.RefusalRepeatedMessage: 2})
+			testbed.RefusedIn(t, a.manifest, refused, map[wire.Refusal]int{wire.RefusalRepeatedMessage: 2})
 			same(t, "another order of arrival", a, c.play(first.twin(t), own, arrival))
 
 			b := c.play(first.twin(t), sent, arrival)

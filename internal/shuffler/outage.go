@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 )
 
 const (
@@ -153,14 +154,14 @@ func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
 
 // moment is the time, as the open round's deadline takes it: outages put it off while its patience lasts. late says
 // that the round should have been decided long ago. The lock is held.
-func (s *Shuffler) moment() (m Moment, late error) {
+func (s *Shuffler) moment() (m cohort.Moment, late error) {
 	m.Now, m.Resumed = s.clock.now()
-	own, fixed := s.state.deadline(m.Now, time.Time{})
+	own, fixed := s.state.Deadline(m.Now, time.Time{})
 	if !fixed || m.Now.Before(own) {
 		return m, nil
 	}
 	f, _ := s.state.Filling()
-	limit := max(patience*s.state.epoch.timing.Grace, leastPatience)
+	limit := max(patience*s.state.Grace(), leastPatience)
 	all, there := s.outages.borne(f.Epoch, uint32(f.Round), m.Now)
 	if there >= limit {
 		m.Resumed = time.Time{}
@@ -182,12 +183,12 @@ func (s *Shuffler) keepTime(ctx context.Context) error {
 			s.c.Log.Warn().Msg("this process or its machine stood still, or the time of day was set: " +
 				"people have the announced grace from now on")
 		}
-		err := s.decide(func(state *State) (*Event, error) {
-			_, open := state.deadline(now, resumed)
-			if !open && !state.timed() || now.Sub(state.Clock()) < noteEvery {
+		err := s.decide(func(state *cohort.State) (*cohort.Event, error) {
+			_, open := state.Deadline(now, resumed)
+			if !open && !state.Timed() || now.Sub(state.Clock()) < noteEvery {
 				return nil, nil
 			}
-			return &Event{Passed: &Passed{At: now.UnixMilli()}}, nil
+			return &cohort.Event{Passed: &cohort.Passed{At: now.UnixMilli()}}, nil
 		})
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -202,8 +203,8 @@ func TestAnOlderStateFolderLearnsThePanelsThatAreOver(t *testing.T) {
 	s.shuffler.mu.Lock()
 	defer s.shuffler.mu.Unlock()
 	for device, n := range first {
-		id := DeviceID{[32]byte(s.host.Public()), device}
-		if s.shuffler.state.history.served(id, 3, s.shuffler.state.terms) != (n == 2) {
+		id := cohort.DeviceID{Host: [32]byte(s.host.Public()), Number: device}
+		if s.shuffler.state.Served(id, 3) != (n == 2) {
 			t.Errorf("device %d was in %d panels of two that it may be in", device, n)
 		}
 	}
@@ -296,8 +297,8 @@ func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
 	other := func(s *scene, a *plan.Announcement) {
 		_, digest := s.Sign(a, s.Analyzer)
 		signed, _ := s.Sign(&wire.Pool{
-			Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Registered: 20, Root: contribution(8),
-			Contribution: contribution(9),
+			Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Registered: 20, Root: testbed.Contribution(8),
+			Contribution: testbed.Contribution(9),
 		}, s.Shuffler)
 		s.must(s.broker.Audit.AppendAudit(s.Context(), wire.KindPool, signed))
 	}
@@ -356,11 +357,11 @@ func TestNothingIsDrawnByAFalseContribution(t *testing.T) {
 		why    error
 		change []func(*wire.Draw)
 	}{
-		"another pool":         {OtherPool, []func(*wire.Draw){func(d *wire.Draw) { d.Pool = contribution(7) }}},
-		"another announcement": {OtherAnnouncement, []func(*wire.Draw){func(d *wire.Draw) { d.Announcement = contribution(7) }}},
-		"not committed":        {NotCommitted, []func(*wire.Draw){func(d *wire.Draw) { d.Contribution = contribution(7) }}},
-		"a second one": {SecondDraw, []func(*wire.Draw){
-			func(*wire.Draw) {}, func(d *wire.Draw) { d.Pool = contribution(7) },
+		"another pool":         {cohort.OtherPool, []func(*wire.Draw){func(d *wire.Draw) { d.Pool = testbed.Contribution(7) }}},
+		"another announcement": {cohort.OtherAnnouncement, []func(*wire.Draw){func(d *wire.Draw) { d.Announcement = testbed.Contribution(7) }}},
+		"not committed":        {cohort.NotCommitted, []func(*wire.Draw){func(d *wire.Draw) { d.Contribution = testbed.Contribution(7) }}},
+		"a second one": {cohort.SecondDraw, []func(*wire.Draw){
+			func(*wire.Draw) {}, func(d *wire.Draw) { d.Pool = testbed.Contribution(7) },
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -391,7 +392,7 @@ func TestForeignContributionsAreSkipped(t *testing.T) {
 	s := registered(t)
 	s.open(panels(s.announcement()))
 	for _, by := range []*seal.Identity{testbed.NewIdentity(t), s.Shuffler} {
-		s.reveal(by, func(d *wire.Draw) { d.Contribution = contribution(7) })
+		s.reveal(by, func(d *wire.Draw) { d.Contribution = testbed.Contribution(7) })
 	}
 	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.KindDraw, []byte("junk")))
 	s.reveal(s.Analyzer, func(d *wire.Draw) { d.Epoch = 9 })

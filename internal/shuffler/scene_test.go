@@ -13,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -298,8 +299,8 @@ func (s *scene) finished() {
 	s.eventually("finished", func() bool {
 		s.shuffler.mu.Lock()
 		defer s.shuffler.mu.Unlock()
-		e := s.shuffler.state.epoch
-		return e != nil && e.rounds[len(e.rounds)-1].done
+		last, ok := s.shuffler.state.Last()
+		return ok && s.shuffler.state.Finished(last.Epoch, last.Round)
 	})
 }
 
@@ -325,7 +326,7 @@ func (s *scene) account(released, destroyed int, want map[wire.Refusal]int) {
 				n = destroyed
 			}
 			for r, k := range want {
-				if reason(r) == c.Reason {
+				if cohort.Reason(r) == c.Reason {
 					n = k
 				}
 			}

@@ -15,16 +15,12 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // DefaultMinCohort is the shuffler's own minimum cohort unless it is configured: far below useful cohorts.
 const DefaultMinCohort = 50
-
-// DefaultDevices is how many devices the shuffler remembers at most unless it is configured. One of a host that has
-// thousands takes less than a byte of memory for ever. One that stands alone takes some 150 bytes, and hosts with valid
-// credentials could name only such: 600 MB, in the worst case.
-const DefaultDevices = 4_000_000
 
 // DefaultMemory is how many MiB of memory mixing takes unless it is configured, and leastMemory the fewest.
 const (
@@ -115,7 +111,7 @@ shares its own share of the sum, which it computes together with the analyzer; i
 boxes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
 		Defaults: Settings{
 			MinCohort: DefaultMinCohort, Memory: DefaultMemory, Channels: everyChannel(),
-			Admission: AdmissionSettings{HostShare: 1, Devices: DefaultDevices},
+			Admission: AdmissionSettings{HostShare: 1, Devices: cohort.DefaultDevices},
 			Workers:   worker.DefaultLead(), Broker: role.DefaultBroker(),
 		},
 		OpsListen: "127.0.0.1:9401",

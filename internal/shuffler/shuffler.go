@@ -31,6 +31,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/journal"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -109,32 +110,30 @@ type Shuffler struct {
 	wake      chan struct{} // a report was admitted
 
 	mu         sync.Mutex
-	state      *State
-	covered    covered // by the latest credential of each host
-	compacting compacting
-	refusals   refusals                      // of the open round, as reports came
-	strangers  strangers                     // of the open epoch
+	state      *cohort.State
+	covered    cohort.Covered // by the latest credential of each host
+	compacting cohort.Compaction
+	refusals   cohort.Refusals               // of the open round, as reports came
+	strangers  cohort.Strangers              // of the open epoch
 	latest     func() error                  // waits until the last decision is durable; nil before the first
-	rounds     []finished                    // that are over, oldest first
 	planned    map[uint64]*plan.Announcement // first announcement of each epoch
 	epsilon    map[sized]float64             // by epoch and reports: it takes a while to compute
 	promises   map[uint64]promise            // by epoch
 	unfit      map[roundID]*opening          // announcements that do not fit yet, by epoch and round
-	never      map[roundID]Digest            // announcements that are refused for good, by epoch and round
+	never      map[roundID]cohort.Digest     // announcements that are refused for good, by epoch and round
 	doubt      bool                          // one came since the broker was last held against the journal
 	trouble    error                         // the broker shows less than the journal knows
 	lost       bool                          // the state folder is known to be older than what was signed
 	recalled   bool                          // the journal was held against the broker
 	newest     *opening                      // the latest announcement by then
-	looked     seenRound                     // the last round whose stored reports were looked through, or need not be
+	looked     cohort.Round                  // the last round whose stored reports were looked through, or need not be
 	warned     uint64                        // epoch of the last warning that one host holds most of its cohort
 	filled     bool                          // somebody was refused because as many devices are known as may be
 	warnings   []string                      // for people
 
-	drawing  drawer   // of the releasing goroutine alone
-	pool     *Pooling // as last looked at; guarded by mu
-	pooledAt int      // registered devices by then; guarded by mu
-	fixing   bool     // a pool is fixed, and nobody registers; guarded by mu
+	drawing drawer          // of the releasing goroutine alone
+	pool    *cohort.Pooling // as last looked at; guarded by mu
+	fixing  bool            // a pool is fixed, and nobody registers; guarded by mu
 
 	drawEvery   time.Duration
 	forgetEvery time.Duration
@@ -171,11 +170,11 @@ func New(c Config) (*Shuffler, error) {
 	s := &Shuffler{
 		c: c, journal: c.Journal, requests: requests, counter: newCounter(), begun: make(chan struct{}),
 		wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
-		drawEvery: drawEvery, compacting: compacting{after: c.Compact},
-		state:    NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare, Devices: c.Devices}),
+		drawEvery: drawEvery, compacting: cohort.Compaction{After: c.Compact},
+		state:    cohort.NewState(cohort.Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare, Devices: c.Devices}),
 		admitted: wire.NewCredentials(wire.Party{Deployment: c.Deployment, Key: c.Registrar, Hosts: c.Hosts}),
 		planned:  map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, promises: map[uint64]promise{},
-		unfit: map[roundID]*opening{}, never: map[roundID]Digest{},
+		unfit: map[roundID]*opening{}, never: map[roundID]cohort.Digest{},
 	}
 	s.log, err = translog.New(translog.Config{
 		Deployment: c.Deployment, Role: bus.Shuffler, Identity: c.Identity, Broker: c.Bus,
@@ -214,18 +213,17 @@ func New(c Config) (*Shuffler, error) {
 	}
 	s.envelopes = &envelopes{c.Deployment, opener, s.channels}
 	err = s.journal.Replay(func(entry []byte) error {
-		ev, err := DecodeEvent(entry)
+		ev, err := cohort.DecodeEvent(entry)
 		if err != nil {
 			return err
 		}
-		s.compacting.read(ev, len(entry))
-		defer s.note(ev)
+		s.compacting.Read(ev, len(entry))
 		return s.state.Apply(ev)
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("shuffler: replaying the journal: %w", err), s.Close())
 	}
-	s.covered = coveredBy(s.state)
+	s.covered = cohort.CoveredBy(s.state)
 	s.clock = newClock(readings(c.Clock), s.state.Clock())
 	return s, nil
 }
@@ -255,7 +253,7 @@ func (s *Shuffler) HeldMessages() int64 {
 }
 
 // Filling describes the latest cohort; ok is false before the first announcement.
-func (s *Shuffler) Filling() (f Filling, ok bool) {
+func (s *Shuffler) Filling() (f cohort.Filling, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state.Filling()
@@ -350,7 +348,7 @@ func (s *Shuffler) Run(ctx context.Context) error {
 // decide makes one decision on the state and returns once it is durable, and with it every decision that it was made
 // upon. A refusal, or the repetition of an answer, must not be heard of before what it rests on can no longer be
 // forgotten.
-func (s *Shuffler) decide(f func(*State) (*Event, error)) error {
+func (s *Shuffler) decide(f func(*cohort.State) (*cohort.Event, error)) error {
 	durable, err := s.begin(f)
 	if durable != nil {
 		if err := durable(); err != nil {
@@ -362,7 +360,7 @@ func (s *Shuffler) decide(f func(*State) (*Event, error)) error {
 
 // begin makes one decision on the state. Nothing may be said of it, not even a refusal, before durable has returned;
 // nil where nothing was ever decided, and with an error that is fatal. The error of durable is fatal.
-func (s *Shuffler) begin(f func(*State) (*Event, error)) (durable func() error, err error) {
+func (s *Shuffler) begin(f func(*cohort.State) (*cohort.Event, error)) (durable func() error, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ev, err := f(s.state)
@@ -376,18 +374,17 @@ func (s *Shuffler) begin(f func(*State) (*Event, error)) (durable func() error, 
 
 // apply makes a decision part of the state, and appends it to the journal. The lock is held, and nobody may hear of the
 // decision before latest says that it is durable. Its error is fatal.
-func (s *Shuffler) apply(ev *Event) error {
+func (s *Shuffler) apply(ev *cohort.Event) error {
 	if err := s.state.Apply(ev); err != nil {
 		return fatal(err)
 	}
-	s.note(ev)
 	s.keepEvent(ev)
 	return nil
 }
 
 // record makes a decision that does not depend on the state.
-func (s *Shuffler) record(ev *Event) error {
-	return s.decide(func(*State) (*Event, error) { return ev, nil })
+func (s *Shuffler) record(ev *cohort.Event) error {
+	return s.decide(func(*cohort.State) (*cohort.Event, error) { return ev, nil })
 }
 
 // errFatal marks an error after which the shuffler must stop: its memory may be ahead of its journal.

@@ -242,7 +242,7 @@ func TestEachBadReportIsRefusedForItsReason(t *testing.T) {
 	s.account(12, 0, want)
 	want[wire.RefusalMalformed]-- // of no round
 	delete(want, wire.RefusalWrongEpoch)
-	refusedIn(t, m, want, nil)
+	testbed.RefusedIn(t, m, want, nil)
 	s.forgotten()
 }
 
@@ -332,32 +332,9 @@ func TestAStateFolderBelongsToOneProcess(t *testing.T) {
 	}
 }
 
-// A journal that was tampered with, or is another shuffler's, is not worked on.
-func TestAForeignJournalIsRefused(t *testing.T) {
+// A shuffler without keys to open reports with does not start.
+func TestWithoutKeysNothingStarts(t *testing.T) {
 	t.Parallel()
-	opened := func(digest string) string {
-		return `{"opened":{"at_ms":1,"epoch":1,"digest":"` + digest + `","size":1,"minimum":1,"rounds":1,"messages":1}}`
-	}
-	whole := strings.Repeat("A", 43) + "="
-	for name, entries := range map[string][]string{
-		"not an event":        {`{`},
-		"unknown kind":        {opened(whole), `{}`},
-		"out of order":        {`{"enrolled":{"host":"AA==","device":1,"report_at_ms":1}}`},
-		"a digest cut short":  {opened("AA==")},
-		"a round from beyond": {opened(whole), `{"committed":{"round":3,"outcome":1}}`},
-	} {
-		state := NewState(Admission{Minimum: 1})
-		var err error
-		for _, e := range entries {
-			var ev *Event
-			if ev, err = DecodeEvent([]byte(e)); err == nil {
-				err = state.Apply(ev)
-			}
-		}
-		if err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
 	if _, err := New(Config{Keys: nil, StateDir: filepath.Join(t.TempDir(), "none")}); err == nil {
 		t.Error("no keys: accepted")
 	}

@@ -65,7 +65,7 @@ func TestReportsOfStrangersAreForgottenWithTheirRound(t *testing.T) {
 			s.eventually("refused", func() bool {
 				s.shuffler.mu.Lock()
 				defer s.shuffler.mu.Unlock()
-				return s.shuffler.refusals.by[wire.RefusalNotEnrolled] == 1
+				return s.shuffler.refusals.Of(1, 0)[wire.RefusalNotEnrolled] == 1
 			})
 			s.acknowledged()
 			s.must(s.shuffler.forget(s.Context(), nil))
@@ -101,7 +101,7 @@ func TestStrangersAreCountedAndStopNothing(t *testing.T) {
 		s.eventually("refused", func() bool {
 			s.shuffler.mu.Lock()
 			defer s.shuffler.mu.Unlock()
-			return s.shuffler.refusals.by[wire.RefusalNotEnrolled] == n
+			return s.shuffler.refusals.Of(1, 0)[wire.RefusalNotEnrolled] == n
 		})
 	}
 	foreign(1)

@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 )
 
 // asking is how many batches of claims are asked about at the same time.
@@ -133,12 +134,12 @@ func (w *Worker) claim(d *bus.Delivery) claim {
 		return c
 	}
 	report, digest, err := w.envelopes.open(d.Payload, d.Epoch, d.Round, layout)
-	var refused *Refused
+	var refused *cohort.Refused
 	if errors.As(err, &refused) {
 		c.refused = refused.Reason
 		return c
 	}
-	c.device, c.slot = DeviceID{report.HostKey, report.Device}, report.Slot
+	c.device, c.slot = cohort.DeviceID{Host: report.HostKey, Number: report.Device}, report.Slot
 	c.announced, c.digest = report.Announcement, digest
 	return c
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -26,9 +27,9 @@ type claim struct {
 	redelivered       bool
 	unopened          bool         // the worker does not know the round
 	refused           wire.Refusal // why the worker refuses it; NoRefusal: not at all
-	device            DeviceID
+	device            cohort.DeviceID
 	slot              uint32
-	announced, digest Digest
+	announced, digest cohort.Digest
 }
 
 // claimSize is how many bytes a claim takes, whatever it says.
@@ -108,24 +109,17 @@ const (
 
 // answer is the lead's answer to a batch. It is given once the decisions are durable.
 type answer struct {
-	Verdicts []byte       `json:"verdicts"` // in the order of the claims
-	Rounds   []knownRound `json:"rounds"`   // that are open, or were in this epoch
-}
-
-// knownRound says what a round's reports look like.
-type knownRound struct {
-	Epoch  uint64         `json:"epoch"`
-	Round  uint32         `json:"round"`
-	Layout channel.Layout `json:"layout"`
+	Verdicts []byte         `json:"verdicts"` // in the order of the claims
+	Rounds   []cohort.Known `json:"rounds"`   // that are open, or were in this epoch
 }
 
 // rounds are those that a worker knows.
 type rounds struct {
 	mu    sync.Mutex
-	known []knownRound
+	known []cohort.Known
 }
 
-func (r *rounds) learn(known []knownRound) {
+func (r *rounds) learn(known []cohort.Known) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.known = known
@@ -236,29 +230,29 @@ func (s *Shuffler) decideAll(all []claim) (*answer, error) {
 	for i := range all {
 		c := &all[i]
 		layout, ahead := s.state.Expects(c.epoch, c.round)
-		var ev *Event
+		var ev *cohort.Event
 		var err error
 		switch known := layout != (channel.Layout{}); {
 		case ahead:
 			reply.Verdicts[i] = verdictLater
 			later++
 		case c.epoch == 0:
-			err = refuse(wire.RefusalMalformed, "the report names no round")
+			err = cohort.Refuse(wire.RefusalMalformed, "the report names no round")
 		case s.state.Past(c.epoch):
-			err = refuse(wire.RefusalLate, "epoch %d is over", c.epoch)
+			err = cohort.Refuse(wire.RefusalLate, "epoch %d is over", c.epoch)
 		case c.refused != wire.NoRefusal:
-			err = refuse(c.refused, "a worker refused it")
+			err = cohort.Refuse(c.refused, "a worker refused it")
 		case c.unopened && known:
 			reply.Verdicts[i] = verdictOpen
 		case c.unopened:
-			err = refuse(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", c.round, c.epoch)
+			err = cohort.Refuse(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", c.round, c.epoch)
 		default:
-			var id DeviceID
+			var id cohort.DeviceID
 			if id, err = s.known(c.device); err != nil {
 				break
 			}
 			ev, err = s.state.Admit(id, c.epoch, c.round, c.slot, c.announced, c.digest, c.sequence)
-			s.strange(id, c.epoch, c.round, c.sequence, err)
+			s.strangers.Note(s.state, id, c.epoch, c.round, c.sequence, err)
 		}
 		if err != nil {
 			refusals[i] = err
@@ -273,7 +267,7 @@ func (s *Shuffler) decideAll(all []claim) (*answer, error) {
 		reports++
 		messages += layout.Messages
 	}
-	reply.Rounds = s.state.rounds()
+	reply.Rounds = s.state.Rounds()
 	latest := s.latest
 	s.mu.Unlock()
 	if latest != nil {
@@ -283,7 +277,7 @@ func (s *Shuffler) decideAll(all []claim) (*answer, error) {
 	}
 	for i, err := range refusals {
 		c := &all[i]
-		var refused *Refused
+		var refused *cohort.Refused
 		errors.As(err, &refused)
 		s.c.Reports.Received(1)
 		s.c.Reports.Refused(err, 1)
@@ -302,17 +296,4 @@ func (s *Shuffler) decideAll(all []claim) (*answer, error) {
 		}
 	}
 	return reply, nil
-}
-
-// rounds are those of the latest epoch.
-func (s *State) rounds() (all []knownRound) {
-	if s.epoch == nil {
-		return nil
-	}
-	for i, r := range s.epoch.rounds {
-		if r.layout != (channel.Layout{}) {
-			all = append(all, knownRound{s.epoch.number, uint32(i), r.layout})
-		}
-	}
-	return all
 }

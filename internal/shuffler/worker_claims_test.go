@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -23,7 +24,7 @@ func batchOf(id byte, all ...claim) []byte {
 
 // claimed is the claim of a report that the device of that slot makes, at a place in the stream of reports.
 func (s *scene) claimed(slot uint32, sequence uint64) claim {
-	c := claim{epoch: s.opened.Epoch, sequence: sequence, slot: slot, device: DeviceID{Number: slot}, announced: s.digest}
+	c := claim{epoch: s.opened.Epoch, sequence: sequence, slot: slot, device: cohort.DeviceID{Number: slot}, announced: s.digest}
 	copy(c.device.Host[:], s.host.Public())
 	binary.BigEndian.PutUint64(c.digest[:], sequence)
 	return c
@@ -44,7 +45,7 @@ func TestClaimsComeOver(t *testing.T) {
 	t.Parallel()
 	full := claim{
 		epoch: 1<<40 + 1, round: 2, sequence: 1<<40 + 3, redelivered: true, unopened: true, refused: wire.RefusalLate,
-		device: DeviceID{[32]byte{4, 31: 5}, 6}, slot: 7, announced: Digest{8, 31: 9}, digest: Digest{10, 31: 11},
+		device: cohort.DeviceID{[32]byte{4, 31: 5}, 6}, slot: 7, announced: cohort.Digest{8, 31: 9}, digest: cohort.Digest{10, 31: 11},
 	}
 	for _, c := range []claim{{}, full, {redelivered: true}, {unopened: true}} {
 		b := c.append(nil)
@@ -125,7 +126,7 @@ func BenchmarkClaims(b *testing.B) {
 	a.Timing.Grace = time.Hour
 	s.open(a)
 	s.shuffler.mu.Lock()
-	id := DeviceID{}
+	id := cohort.DeviceID{}
 	copy(id.Host[:], s.host.Public())
 	for i := range size {
 		id.Number = uint32(i)

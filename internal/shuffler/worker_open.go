@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -24,9 +25,9 @@ type envelopes struct {
 // open opens a sealed report of the round and checks all that can be checked without knowing who is enrolled.
 func (e *envelopes) open(
 	envelope []byte, epoch uint64, round uint32, l channel.Layout,
-) (*wire.Report, Digest, error) {
-	no := func(reason wire.Refusal, format string, a ...any) (*wire.Report, Digest, error) {
-		return nil, Digest{}, refuse(reason, format, a...)
+) (*wire.Report, cohort.Digest, error) {
+	no := func(reason wire.Refusal, format string, a ...any) (*wire.Report, cohort.Digest, error) {
+		return nil, cohort.Digest{}, cohort.Refuse(reason, format, a...)
 	}
 	if l == (channel.Layout{}) {
 		return no(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", round, epoch)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -79,7 +80,7 @@ func TestACommittedReleaseBelowTheMinimumDoesNotLeave(t *testing.T) {
 	s.start()
 	s.open(s.announcement())
 	s.enrol(3)
-	r := &Release{Outcome: wire.Released}
+	r := &cohort.Release{Outcome: wire.Released}
 	r.Epoch, r.Announcement, r.Minimum = 1, s.digest, 4
 	r.Layout = channel.Layout{Messages: s.opened.ReportMessages()}
 	r.Members = []channel.Member{{Slot: 0, Sequence: 1}, {Slot: 1, Sequence: 2}, {Slot: 2, Sequence: 3}}

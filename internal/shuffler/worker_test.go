@@ -233,7 +233,7 @@ func TestWorkersShareACohort(t *testing.T) {
 			c.reports = append(c.reports[:11], c.reports[len(c.reports)-1])
 			c.whole(c.messages(12), m)
 			delete(refused, wire.RefusalWrongEpoch) // it was not of this round
-			refusedIn(t, m, refused, nil)
+			testbed.RefusedIn(t, m, refused, nil)
 			refused[wire.RefusalWrongEpoch] = 1
 			c.account(12, 0, refused)
 			c.eventually("acknowledged", func() bool {

@@ -20,6 +20,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/journal"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -171,13 +172,13 @@ func (d *deployment) manifests() (all []*wire.Manifest) {
 }
 
 // journal is everything that the shuffler decided; the deployment must have stopped.
-func (d *deployment) journal() (all []*shuffler.Event) {
+func (d *deployment) journal() (all []*cohort.Event) {
 	d.t.Helper()
 	j, err := journal.Open(filepath.Join(d.state, "journal"))
 	d.must(err)
 	defer j.Close()
 	d.must(j.Replay(func(entry []byte) error {
-		ev, err := shuffler.DecodeEvent(entry)
+		ev, err := cohort.DecodeEvent(entry)
 		all = append(all, ev)
 		return err
 	}))

@@ -1,4 +1,4 @@
-package shuffler
+package cohort
 
 import (
 	"testing"
@@ -9,13 +9,13 @@ import (
 // fixed, and gone once the membership is.
 func TestDueIsWhenTheRoundIsCommitted(t *testing.T) {
 	s := newScript(t, 2)
-	if _, fixed := s.state.deadline(s.now, time.Time{}); fixed {
+	if _, fixed := s.state.Deadline(s.now, time.Time{}); fixed {
 		t.Error("a deadline before the first announcement")
 	}
 	one := digest(1)
 	s.must(s.open(announcement(1, 0, 3, 2, 1), one))
 	for n := range 3 {
-		if at, fixed := s.state.deadline(s.now, time.Time{}); fixed {
+		if at, fixed := s.state.Deadline(s.now, time.Time{}); fixed {
 			t.Errorf("deadline %v while the cohort has room", at)
 		}
 		_, _, err := s.enrol(n, 1, one)
@@ -24,7 +24,7 @@ func TestDueIsWhenTheRoundIsCommitted(t *testing.T) {
 	for n := range 2 {
 		s.must(s.report(n, 1, 0, uint32(n), one, byte(n)))
 	}
-	at, fixed := s.state.deadline(s.now, time.Time{})
+	at, fixed := s.state.Deadline(s.now, time.Time{})
 	// The window, a jitter of up to 200 ms, and the grace.
 	if wait := at.Sub(start); !fixed || wait < 1500*time.Millisecond || wait > 1700*time.Millisecond {
 		t.Fatalf("deadline %v after the enrolments, fixed %v", wait, fixed)
@@ -37,7 +37,7 @@ func TestDueIsWhenTheRoundIsCommitted(t *testing.T) {
 	if s.commit() == nil {
 		t.Error("not committed at the deadline that is shown")
 	}
-	if _, fixed := s.state.deadline(s.now, time.Time{}); fixed {
+	if _, fixed := s.state.Deadline(s.now, time.Time{}); fixed {
 		t.Error("a deadline of a round that is committed")
 	}
 }

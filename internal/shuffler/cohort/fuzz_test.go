@@ -1,8 +1,7 @@
-package shuffler
+package cohort
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"testing"
@@ -25,7 +24,7 @@ func journaled() [][]byte {
 	for i := range uint32(3) {
 		events = append(events, &Event{Admitted: &Admitted{Slot: i, Digest: key, Sequence: uint64(i) + 1}})
 	}
-	events = append(events, &Event{Excluded: repeats(0, 1)},
+	events = append(events, &Event{Excluded: Repeats(0, 1)},
 		&Event{Passed: &Passed{At: start.UnixMilli() + 2000}},
 		&Event{Committed: &Committed{Outcome: wire.Released, Refused: map[wire.Refusal]uint64{wire.RefusalLate: 1}}},
 		&Event{Rejected: &Excluded{Slots: []uint32{2}, Reasons: []wire.Refusal{wire.RefusalBadProof}}},
@@ -192,35 +191,3 @@ func TestWhatNoDecisionMadeIsRefused(t *testing.T) {
 
 // key is 32 bytes in base64.
 const key = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="
-
-// FuzzClaims reads any bytes as a batch of claims, and any bytes as the lead's answer to one. A batch is whole claims
-// and no more of them than may travel together; what is read of a claim is written as the same, but for flags that have
-// no meaning.
-func FuzzClaims(f *testing.F) {
-	f.Add(batchOf(1, claim{epoch: 1, redelivered: true, refused: wire.RefusalLate}, claim{unopened: true}))
-	f.Add([]byte(`{"verdicts":"AAEC","rounds":[{"epoch":1,"round":0,"layout":{"messages":3}}]}`))
-	f.Add(make([]byte, len(batchID{})-1))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		id, all, err := readClaims(body)
-		if err == nil {
-			again := append([]byte(nil), id[:]...)
-			for i := range all {
-				again = all[i].append(again)
-			}
-			if len(all) > maxBatch || !bytes.Equal(again, body) {
-				t.Fatalf("%d claims of %d bytes are others when they are written", len(all), len(body))
-			}
-		}
-		var reply answer
-		if json.Unmarshal(body, &reply) != nil {
-			return
-		}
-		w := &rounds{}
-		w.learn(reply.Rounds)
-		for _, r := range reply.Rounds {
-			if l := w.layout(r.Epoch, r.Round); l.Size() < 0 {
-				t.Fatalf("round %d of epoch %d has reports of %d bytes", r.Round, r.Epoch, l.Size())
-			}
-		}
-	})
-}

@@ -1,4 +1,4 @@
-package shuffler
+package cohort
 
 import (
 	"time"
@@ -29,7 +29,7 @@ type Moment struct {
 // taken in. Its outcome is a release exactly if the reports are at least the minimum.
 func (s *State) Due(m Moment) *Release {
 	e := s.epoch
-	at, fixed := s.deadline(m.Now, m.Resumed)
+	at, fixed := s.Deadline(m.Now, m.Resumed)
 	if !fixed {
 		return nil
 	}
@@ -71,49 +71,11 @@ func (s *State) Unfinished() (*Release, bool) {
 	return nil, false
 }
 
-// has tells whether these are the round's members.
-func (r *round) has(members []channel.Member) bool {
-	for _, m := range members {
-		if a := r.reports.get(m.Slot); a == nil || a.sequence() != m.Sequence || a.digest != m.Digest {
-			return false
-		}
-	}
-	return len(members) == r.reports.count
-}
-
-// release describes round n with the reports that it has.
-func (e *epoch) release(n int, minimum uint32) *Release {
-	r := e.rounds[n]
-	members := make([]channel.Member, 0, r.reports.count)
-	for slot, a := range r.reports.each {
-		members = append(members, channel.Member{Slot: slot, Sequence: a.sequence(), Digest: a.digest})
-	}
-	return &Release{
-		Release: channel.Release{
-			Epoch: e.number, Round: uint32(n), Announcement: r.digest, Layout: r.layout,
-			First: e.rounds[0].digest, Minimum: max(e.minimum, minimum), Members: members,
-		},
-		Outcome: r.outcome, Enrolled: e.enrolled(), Refused: r.refusals(), Left: r.left,
-	}
-}
-
-// enrolled is how many devices are in the epoch: those with slots here, or as many as its own manifest says of a round
-// whose events are lost, for the manifests of an epoch agree on that.
-func (e *epoch) enrolled() uint32 {
-	n := uint32(e.slots.len())
-	for _, r := range e.rounds {
-		if r.adopted != nil {
-			n = max(n, r.adopted.Enrolled)
-		}
-	}
-	return n
-}
-
-// deadline is when the open round is released with those who reported; fixed is false while that can still move because
+// Deadline is when the open round is released with those who reported; fixed is false while that can still move because
 // more devices may enrol, and once the round's membership is committed. Whatever kept reports from coming in may have
 // kept back the devices that have not reported: from resumed on they have the grace that was announced for slow
 // networks. That depends on outages, never on a record.
-func (s *State) deadline(now, resumed time.Time) (at time.Time, fixed bool) {
+func (s *State) Deadline(now, resumed time.Time) (at time.Time, fixed bool) {
 	e := s.epoch
 	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {
 		return time.Time{}, false

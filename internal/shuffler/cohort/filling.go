@@ -1,4 +1,4 @@
-package shuffler
+package cohort
 
 // Filling tells how full the latest cohort is and how far its open round has come.
 type Filling struct {

@@ -1,29 +1,23 @@
-package shuffler
+package cohort
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// contribution is the analyzer's for an epoch.
-func contribution(epoch uint64) []byte {
-	c := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("analyzer"), epoch))
-	return c[:]
-}
-
 // panelled is an announcement of a panel of that size.
 func panelled(epoch uint64, size, minimum uint32, p plan.Panel, records, period uint32) *plan.Announcement {
 	a := announcement(epoch, 0, size, minimum, 1)
 	a.Plan.Panel, a.Plan.Decisions, a.Plan.Records, a.Plan.Period = &p, 1, records, period
-	c := panel.Commit(contribution(epoch))
+	c := panel.Commit(testbed.Contribution(epoch))
 	a.Commitment = c[:]
 	return a
 }
@@ -64,7 +58,7 @@ func (s *script) said() *wire.Draw {
 	e := s.state.epoch
 	d := sha256.Sum256(fmt.Append(nil, "pool", e.number))
 	return &wire.Draw{
-		Epoch: e.number, Announcement: e.rounds[0].digest[:], Pool: d[:], Contribution: contribution(e.number),
+		Epoch: e.number, Announcement: e.rounds[0].digest[:], Pool: d[:], Contribution: testbed.Contribution(e.number),
 	}
 }
 
@@ -153,7 +147,7 @@ func TestTheLifeOfAPanel(t *testing.T) {
 	for n := range 12 {
 		all = append(all, panel.Device(device(n)))
 	}
-	want := panel.NewSeed(sha256.Sum256([]byte("pool1")), contribution(1)).Panel(all, 5)
+	want := panel.NewSeed(sha256.Sum256([]byte("pool1")), testbed.Contribution(1)).Panel(all, 5)
 	drawn := map[DeviceID]bool{}
 	for i, w := range want {
 		slot, at, why := s.asks(DeviceID(w), 1, d)
@@ -265,9 +259,9 @@ func TestOtherDrawsAreRefused(t *testing.T) {
 		t.Error("the journal fixes two pools for one epoch")
 	}
 	for why, change := range map[error]func(*wire.Draw){
-		OtherAnnouncement: func(d *wire.Draw) { d.Announcement = contribution(7) },
-		OtherPool:         func(d *wire.Draw) { d.Pool = contribution(7) },
-		NotCommitted:      func(d *wire.Draw) { d.Contribution = contribution(7) },
+		OtherAnnouncement: func(d *wire.Draw) { d.Announcement = testbed.Contribution(7) },
+		OtherPool:         func(d *wire.Draw) { d.Pool = testbed.Contribution(7) },
+		NotCommitted:      func(d *wire.Draw) { d.Contribution = testbed.Contribution(7) },
 	} {
 		d := s.said()
 		change(d)

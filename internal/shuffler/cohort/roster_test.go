@@ -1,4 +1,4 @@
-package shuffler
+package cohort
 
 import (
 	"encoding/binary"
@@ -96,7 +96,7 @@ func TestAParticipantTakesLittleMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		apply(openedBy(a, Digest{1}, channel.Layout{Messages: 1}, start))
+		apply(OpenedBy(a, Digest{1}, channel.Layout{Messages: 1}, start))
 		for i := range devices {
 			var host [32]byte
 			binary.BigEndian.PutUint64(host[:], uint64(i/c.each)*0x9e3779b97f4a7c15)
@@ -121,7 +121,7 @@ func TestAReportOfNobodysSlotIsNoEvent(t *testing.T) {
 	a.Plan.Rounds = make([]plan.Round, 1)
 	s := NewState(Admission{Minimum: 1})
 	for i, ev := range []*Event{
-		openedBy(a, Digest{1}, channel.Layout{Messages: 1}, start),
+		OpenedBy(a, Digest{1}, channel.Layout{Messages: 1}, start),
 		{Enrolled: &Enrolled{Host: make([]byte, 32)}},
 		{Admitted: &Admitted{Slot: 1, Digest: make([]byte, 32)}},
 		{Admitted: &Admitted{Slot: 1 << 31, Digest: make([]byte, 32)}},

@@ -1,49 +1,35 @@
-package shuffler
+package cohort
 
 import (
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
-
-// refusedIn demands that a manifest names these refusals and no others, of them so many of reports that were taken out
-// of their slots, and that its slots add up.
-func refusedIn(t testing.TB, m *wire.Manifest, want, takenOut map[wire.Refusal]int) {
-	t.Helper()
-	slots, last := m.Reports, wire.NoRefusal
-	for _, r := range m.Refused {
-		if int(r.Reports) != want[r.Reason] || int(r.TakenOut) != takenOut[r.Reason] || r.Reason <= last {
-			t.Errorf("the manifest says %+v, want %v, of them taken out %v", m.Refused, want, takenOut)
-		}
-		slots, last = slots+r.TakenOut, r.Reason
-	}
-	if len(m.Refused) != len(want) || slots > m.Enrolled {
-		t.Errorf("the manifest says %+v, want %v; %d slots of %d", m.Refused, want, slots, m.Enrolled)
-	}
-}
 
 // What is refused counts once, for the round that it was sent for, and only until the round's membership is fixed. A
 // flood takes one number for each reason.
 func TestARefusalCountsOnceAndInItsRound(t *testing.T) {
 	t.Parallel()
 	s := newScript(t, 1)
-	sh := &Shuffler{state: s.state}
+	var of Refusals
 	first := digest(1)
 	s.must(s.open(announcement(1, 0, 2, 1, 2), first))
 	for range 1000 {
-		sh.refusedAsItCame(&bus.Delivery{Epoch: 1}, wire.RefusalMalformed)
+		of.Count(s.state, 1, 0, false, wire.RefusalMalformed)
 	}
-	sh.refusedAsItCame(&bus.Delivery{Epoch: 1}, wire.RefusalDuplicate)
-	for _, d := range []bus.Delivery{
-		{Epoch: 1, Redelivered: true}, {Epoch: 1, Round: 1}, {Epoch: 2}, {},
-	} {
-		sh.refusedAsItCame(&d, wire.RefusalMalformed)
+	of.Count(s.state, 1, 0, false, wire.RefusalDuplicate)
+	for _, d := range []struct {
+		epoch       uint64
+		round       uint32
+		redelivered bool
+	}{{epoch: 1, redelivered: true}, {epoch: 1, round: 1}, {epoch: 2}, {}} {
+		of.Count(s.state, d.epoch, d.round, d.redelivered, wire.RefusalMalformed)
 	}
-	if by := sh.refusals.of(1, 0); len(by) != 2 || by[wire.RefusalMalformed] != 1000 || by[wire.RefusalDuplicate] != 1 {
+	if by := of.Of(1, 0); len(by) != 2 || by[wire.RefusalMalformed] != 1000 || by[wire.RefusalDuplicate] != 1 {
 		t.Errorf("%v", by)
 	}
-	if by := sh.refusals.of(1, 1); by != nil {
+	if by := of.Of(1, 1); by != nil {
 		t.Errorf("of another round: %v", by)
 	}
 	for i := range 2 {
@@ -51,16 +37,16 @@ func TestARefusalCountsOnceAndInItsRound(t *testing.T) {
 		s.must(err)
 		s.must(s.report(i, 1, 0, slot, first, byte(i)))
 	}
-	s.apply(&Event{Committed: &Committed{Outcome: wire.Released, Refused: sh.refusals.of(1, 0)}})
-	sh.refusedAsItCame(&bus.Delivery{Epoch: 1}, wire.RefusalLate)
-	if by := sh.refusals.of(1, 0); by[wire.RefusalLate] != 0 {
+	s.apply(&Event{Committed: &Committed{Outcome: wire.Released, Refused: of.Of(1, 0)}})
+	of.Count(s.state, 1, 0, false, wire.RefusalLate)
+	if by := of.Of(1, 0); by[wire.RefusalLate] != 0 {
 		t.Errorf("after the commit: %v", by)
 	}
 	s.finish(0)
 	next := announcement(1, 1, 2, 1, 2)
 	s.must(s.open(next, digest(2)))
-	sh.refusedAsItCame(&bus.Delivery{Epoch: 1, Round: 1}, wire.RefusalMalformed)
-	if by := sh.refusals.of(1, 1); len(by) != 1 || by[wire.RefusalMalformed] != 1 {
+	of.Count(s.state, 1, 1, false, wire.RefusalMalformed)
+	if by := of.Of(1, 1); len(by) != 1 || by[wire.RefusalMalformed] != 1 {
 		t.Errorf("the next round begins with %v", by)
 	}
 }
@@ -76,7 +62,7 @@ func TestRefusalsStandInTheJournal(t *testing.T) {
 		s.must(err)
 		s.must(s.report(i, 1, 0, slot, digest(1), byte(i)))
 	}
-	s.apply(&Event{Excluded: repeats(0, 3)})
+	s.apply(&Event{Excluded: Repeats(0, 3)})
 	r := s.state.Due(Moment{Now: s.now, TakenIn: true})
 	ev := s.state.Commit(r)
 	ev.Committed.Refused = map[wire.Refusal]uint64{wire.RefusalMalformed: 5, wire.RefusalRepeatedMessage: 2}
@@ -90,7 +76,7 @@ func TestRefusalsStandInTheJournal(t *testing.T) {
 		t.Fatal("nothing is to be signed")
 	}
 	m := &wire.Manifest{Enrolled: all.Enrolled, Reports: uint32(len(all.Members)), Refused: all.Refused}
-	refusedIn(t, m,
+	testbed.RefusedIn(t, m,
 		map[wire.Refusal]int{wire.RefusalMalformed: 6, wire.RefusalRepeatedMessage: 3, wire.RefusalBadProof: 1},
 		map[wire.Refusal]int{wire.RefusalMalformed: 1, wire.RefusalRepeatedMessage: 1, wire.RefusalBadProof: 1})
 }

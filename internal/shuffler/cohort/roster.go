@@ -1,4 +1,4 @@
-package shuffler
+package cohort
 
 // What the shuffler remembers of each device, in few bytes: a cohort may have millions.
 

@@ -1,15 +1,18 @@
-package shuffler
+// Package cohort is what a shuffler decides: who is enrolled, whose report is admitted, who is a member of a release,
+// whom a panel is drawn from, and when a round is due. It has no broker, file, clock, goroutine or lock: a State is a
+// function of the events that were applied to it, the same when a journal is replayed as when it is written.
+//
+// A method that decides gives an Event, or a Refused that says why not. Its caller makes the event durable, and applies
+// it, before anyone hears of the decision. Package shuffler is that caller.
+package cohort
 
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -28,17 +31,18 @@ type DeviceID struct {
 // methods that decide (Open, Enrol, Admit, Due, Commit, Adopt) change nothing; they return the event that records the
 // decision, which the caller applies and makes durable before anyone hears of it. Not safe for concurrent use.
 type State struct {
-	minimum  uint32         // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
-	share    float64        // the largest share of a cohort's slots that one host may hold
-	capacity int            // the most devices that are remembered
-	stores   bus.ReportRoom // the broker, as it said last; zero: not known
-	epoch    *epoch         // the latest one; earlier ones are over
-	hosts    hosts          // whose devices were in a cohort
-	devices  enrolled       // that were enrolled as they arrived, in the epochs before the latest one
-	arrived  int            // of them
-	keys     Keys           // the last set that was published
-	clock    time.Time      // at which the latest event that tells a time was decided
-	wishes   wishes         // of slots and registrations
+	minimum  uint32    // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
+	share    float64   // the largest share of a cohort's slots that one host may hold
+	capacity int       // the most devices that are remembered
+	stores   Room      // the broker, as it said last; zero: not known
+	epoch    *epoch    // the latest one; earlier ones are over
+	hosts    hosts     // whose devices were in a cohort
+	devices  enrolled  // that were enrolled as they arrived, in the epochs before the latest one
+	arrived  int       // of them
+	keys     Keys      // the last set that was published
+	over     []Ended   // rounds whose manifest is out, oldest first
+	clock    time.Time // at which the latest event that tells a time was decided
+	wishes   wishes    // of slots and registrations
 
 	// Of panels.
 	begun      bool        // an epoch was opened, which says whether the deployment has panels
@@ -47,38 +51,6 @@ type State struct {
 	count      int              // of them
 	of         map[[32]byte]int // of them by host
 	history    history
-}
-
-type epoch struct {
-	number    uint64
-	size      uint32
-	room      int // of devices that are not known yet, at the opening: nobody enrols beyond
-	minimum   uint32
-	timing    plan.Timing
-	opened    time.Time
-	planned   int // rounds
-	slots     paged[slot]
-	last      time.Time // when the last report of round 0 is due; opened before there is one
-	slotOf    map[deviceKey]uint32
-	held      paged[uint32] // slots by host
-	largest   int           // that one host holds
-	rounds    []*round
-	destroyed bool
-	final     bool
-	drawing   *drawing // nil where devices enrol as they arrive
-}
-
-type round struct {
-	digest   Digest
-	opened   time.Time
-	layout   channel.Layout
-	reports  reports
-	excluded map[uint32]wire.Refusal // slots whose reports were taken out again, and why
-	refused  map[wire.Refusal]uint64 // reports that were refused as they came, up to the commit
-	outcome  wire.Outcome
-	left     uint64 // messages that can have left before it was destroyed, at most
-	done     bool   // the manifest is out
-	adopted  *Adopted
 }
 
 // Admission is the shuffler's own policy on which devices it lets into a cohort, whatever is announced.
@@ -112,9 +84,9 @@ var ErrBusy = errors.New("shuffler: the release before this announcement is not 
 // l. A repeated announcement gives no event and no error. One digest is admitted per round: the first that was opened.
 func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.Time) (*Event, error) {
 	e := s.epoch
-	open := openedBy(a, d, l, now)
+	open := OpenedBy(a, d, l, now)
 	no := func(reason wire.Refusal, format string, a ...any) (*Event, error) {
-		return nil, refuse(reason, format, a...)
+		return nil, Refuse(reason, format, a...)
 	}
 	switch {
 	case e != nil && a.Epoch == e.number && int(a.Round) < len(e.rounds):
@@ -192,7 +164,7 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 	slot uint32, reportAt time.Time, ev *Event, err error,
 ) {
 	no := func(reason wire.Refusal, format string, a ...any) (uint32, time.Time, *Event, error) {
-		return 0, time.Time{}, nil, refuse(reason, format, a...)
+		return 0, time.Time{}, nil, Refuse(reason, format, a...)
 	}
 	e := s.epoch
 	if e == nil || e.number != number {
@@ -248,25 +220,25 @@ func (s *State) Admit(
 	e := s.epoch
 	if e == nil || e.number != number || int(roundNumber) >= len(e.rounds) {
 		if e != nil && number < e.number {
-			return nil, refuse(wire.RefusalLate, "epoch %d is over", number)
+			return nil, Refuse(wire.RefusalLate, "epoch %d is over", number)
 		}
-		return nil, refuse(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", roundNumber, number)
+		return nil, Refuse(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", roundNumber, number)
 	}
 	r := e.rounds[roundNumber]
 	if r.digest != announced {
-		return nil, refuse(wire.RefusalWrongAnnouncement, "the report was made for digest %x, the round admits %x",
+		return nil, Refuse(wire.RefusalWrongAnnouncement, "the report was made for digest %x, the round admits %x",
 			announced[:8], r.digest[:8])
 	}
 	if at, ok := s.slotOf(id); !ok || at != slot {
-		return nil, refuse(wire.RefusalNotEnrolled, "slot %d of epoch %d is not this device's", slot, number)
+		return nil, Refuse(wire.RefusalNotEnrolled, "slot %d of epoch %d is not this device's", slot, number)
 	}
 	if roundNumber > 0 {
 		if e.rounds[roundNumber-1].reports.get(slot) == nil {
-			return nil, refuse(wire.RefusalNotEnrolled, "slot %d dropped out before round %d", slot, roundNumber)
+			return nil, Refuse(wire.RefusalNotEnrolled, "slot %d dropped out before round %d", slot, roundNumber)
 		}
 	}
 	if _, ok := r.excluded[slot]; ok {
-		return nil, refuse(wire.RefusalRepeatedMessage,
+		return nil, Refuse(wire.RefusalRepeatedMessage,
 			"slot %d: its report repeated a message, and no other is taken", slot)
 	}
 	if known := r.reports.get(slot); known != nil {
@@ -274,45 +246,14 @@ func (s *State) Admit(
 			return nil, nil // the stream delivers the admitted report again
 		}
 		if known.digest == digest {
-			return nil, refuse(wire.RefusalDuplicate, "slot %d: a copy of its report", slot)
+			return nil, Refuse(wire.RefusalDuplicate, "slot %d: a copy of its report", slot)
 		}
-		return nil, refuse(wire.RefusalAlreadyReported, "slot %d: a second, different report", slot)
+		return nil, Refuse(wire.RefusalAlreadyReported, "slot %d: a second, different report", slot)
 	}
 	if r.outcome != wire.Undecided {
-		return nil, refuse(wire.RefusalLate, "slot %d: membership of round %d is committed", slot, roundNumber)
+		return nil, Refuse(wire.RefusalLate, "slot %d: membership of round %d is committed", slot, roundNumber)
 	}
 	return &Event{Admitted: &Admitted{Round: roundNumber, Slot: slot, Digest: digest[:], Sequence: sequence}}, nil
-}
-
-// over tells whether nothing more can happen in the epoch.
-func (e *epoch) over() bool {
-	last := e.rounds[len(e.rounds)-1]
-	return e.final || last.done && (e.destroyed || len(e.rounds) == e.planned)
-}
-
-// closing tells whether only the manifest of the epoch's last round is missing.
-func (e *epoch) closing() bool {
-	last := e.rounds[len(e.rounds)-1]
-	return !e.final && !last.done && last.outcome != wire.Undecided && (e.destroyed || len(e.rounds) == e.planned)
-}
-
-// closed tells whether enrolment is over at the given time: of a panel, whether it is drawn.
-func (e *epoch) closed(now time.Time) bool {
-	if e.drawing != nil {
-		return !e.awaiting()
-	}
-	limit := e.timing.Enrolment
-	committed := e.rounds[0].outcome != wire.Undecided // whatever the clock says now
-	full := e.slots.len() >= min(int(e.size), e.room)
-	return e.final || committed || full || limit > 0 && !now.Before(e.opened.Add(limit))
-}
-
-// expected is how many devices may report in round n.
-func (e *epoch) expected(n int) int {
-	if n == 0 {
-		return e.slots.len()
-	}
-	return e.rounds[n-1].reports.count
 }
 
 // slotOf is the slot of the latest cohort that a device holds.
@@ -324,57 +265,6 @@ func (s *State) slotOf(id DeviceID) (slot uint32, ok bool) {
 	return slot, ok
 }
 
-// dueAt is when the report of a slot is due.
-func (e *epoch) dueAt(slot uint32) time.Time { return time.UnixMilli(e.slots.at(int(slot)).reportAt) }
-
-// holds is how many slots a host holds.
-func (e *epoch) holds(host uint32) int {
-	if int(host) >= e.held.len() {
-		return 0
-	}
-	return int(*e.held.at(int(host)))
-}
-
-func (e *epoch) window() time.Duration {
-	return e.timing.RewardWindow
-}
-
-// jitter spreads report times over the slots by public randomness: it depends on the announcement and the slot alone.
-func (e *epoch) jitter(slot uint32) time.Duration {
-	spread := uint64(e.timing.Jitter.Milliseconds())
-	h := sha256.Sum256(binary.BigEndian.AppendUint32(slices.Clone(e.rounds[0].digest[:]), slot))
-	return time.Duration(binary.BigEndian.Uint64(h[:8])%(spread+1)) * time.Millisecond
-}
-
-// Expects tells the layout of the round's reports; the zero layout if the round is not open. ahead means that the round
-// is the one that comes next, that it may be announced by now, and that it was not announced here yet: its report must
-// wait.
-func (s *State) Expects(number uint64, roundNumber uint32) (l channel.Layout, ahead bool) {
-	e := s.epoch
-	switch {
-	case e == nil || e.number != number:
-		return l, false
-	case int(roundNumber) < len(e.rounds):
-		return e.rounds[roundNumber].layout, false
-	}
-	// While the last round is not committed, no honest device can know of the next one, and a stranger's report of it
-	// must not make others wait.
-	last := e.rounds[len(e.rounds)-1].outcome == wire.Released
-	return l, last && int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
-}
-
-// enrolling tells whether the latest epoch's cohort may still grow.
-func (s *State) enrolling() bool {
-	return s.epoch != nil && !s.epoch.closed(s.clock)
-}
-
-// timed tells whether something that the clock ends is under way before a deadline is fixed. Nothing is while a panel
-// is to be drawn.
-func (s *State) timed() bool { return s.enrolling() && !s.epoch.awaiting() }
-
-// Clock is the latest time that the shuffler's events tell; zero before the first.
-func (s *State) Clock() time.Time { return s.clock }
-
 // tells notes a time at which an event was decided.
 func (s *State) tells(at time.Time) {
 	if at.After(s.clock) {
@@ -382,5 +272,7 @@ func (s *State) tells(at time.Time) {
 	}
 }
 
-// Past tells whether an epoch is behind the latest one.
-func (s *State) Past(number uint64) bool { return s.epoch != nil && number < s.epoch.number }
+// DefaultDevices is how many devices the shuffler remembers at most unless it is configured. One of a host that has
+// thousands takes less than a byte of memory for ever. One that stands alone takes some 150 bytes, and hosts with valid
+// credentials could name only such: 600 MB, in the worst case.
+const DefaultDevices = 4_000_000

@@ -1,4 +1,4 @@
-package shuffler
+package cohort
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package shuffler
+package cohort
 
 import (
 	"errors"
@@ -41,7 +41,6 @@ type script struct {
 	journal [][]byte
 	// what is left of the journal where a snapshot is written at every epoch's opening
 	short [][]byte
-	over  []finished
 }
 
 func newScript(t testing.TB, minimum uint32) *script {
@@ -58,7 +57,7 @@ func (s *script) apply(ev *Event) {
 		s.t.Fatal(err)
 	}
 	if ev.Opened != nil && ev.Opened.Round == 0 {
-		s.short = [][]byte{s.state.snapshot(s.over).Encode()}
+		s.short = [][]byte{s.state.Snapshot().Encode()}
 	}
 	s.short = append(s.short, ev.Encode())
 }

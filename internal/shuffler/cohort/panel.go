@@ -1,4 +1,4 @@
-package shuffler
+package cohort
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 )
 
 // This file is the part of State that is about panels: cohorts that are drawn from the devices that registered before.
-// drawing.go has the steps that the running role takes.
+//
 
 // PanelTerms is what plans of panels say that the shuffler's memory rests on. It is the same in all epochs.
 type PanelTerms struct {
@@ -57,13 +57,6 @@ type drawing struct {
 	commitment []byte // of the analyzer, to its contribution
 	pool       *pool  // nil until it is fixed
 	draw       []byte // the analyzer's signed contribution; nil until the panel is drawn
-}
-
-// pool is whom a panel is drawn from.
-type pool struct {
-	Pooled
-	devices devices
-	held    map[[32]byte]int // by host; nil where there is no quota
 }
 
 // history remembers which devices were in how many panels, whether or not they reported.
@@ -128,16 +121,16 @@ func (h *history) add(epoch uint64, drawn []panel.Device, t *PanelTerms) {
 func (s *State) Register(id DeviceID) (held bool, ev *Event, err error) {
 	switch {
 	case s.begun && s.terms == nil:
-		return false, nil, refuse(wire.RefusalWrongEpoch, "this deployment has no panels: its devices do not register")
+		return false, nil, Refuse(wire.RefusalWrongEpoch, "this deployment has no panels: its devices do not register")
 	case s.registered.has(id):
 		return true, nil, nil
 	case s.count >= s.capacity:
-		return false, nil, refuse(wire.RefusalCapacity, atCapacity, s.capacity)
+		return false, nil, Refuse(wire.RefusalCapacity, atCapacity, s.capacity)
 	case s.share < 1 && s.of[id.Host] >= s.registrations():
-		return false, nil, refuse(wire.RefusalHostShare, "the host has %d registered devices, as many as one host may",
+		return false, nil, Refuse(wire.RefusalHostShare, "the host has %d registered devices, as many as one host may",
 			s.of[id.Host])
 	case s.epoch != nil && !s.epoch.final && s.crowded(s.of[id.Host]):
-		return false, nil, refuse(wire.RefusalHostShare, "the host has %d registered devices, and the broker keeps no more "+
+		return false, nil, Refuse(wire.RefusalHostShare, "the host has %d registered devices, and the broker keeps no more "+
 			"reports of one host", s.of[id.Host])
 	}
 	return false, &Event{Registered: &Registered{Host: id.Host[:], Device: id.Number}}, nil
@@ -154,130 +147,6 @@ func (s *State) enlist(id DeviceID) {
 	s.registered.add(id)
 	s.count++
 	s.of[id.Host]++
-}
-
-// Pooling is what a shuffler says of a pool, before it contributes to the seed.
-type Pooling struct {
-	Epoch        uint64
-	Announcement Digest
-	Devices      int      // that can be drawn now
-	Needed       int      // fewest that the panel is drawn from
-	Quota        int      // devices of one host at most; 0: no limit
-	Root         [32]byte // panel.Root of them; zero while they are too few
-
-	all   []panel.Device
-	count int // registered devices by then
-}
-
-// Pool describes whom the panel of the open epoch would be drawn from now; nil where no pool is to be fixed. Each
-// registered device counts that was in fewer panels than the plan allows. Of a host only so many count as its share of
-// the pool allows (Admission.HostShare), those with the lowest numbers.
-func (s *State) Pool() *Pooling {
-	p := s.pooling()
-	if p != nil {
-		p.root()
-	}
-	return p
-}
-
-// pooling is Pool without the root, which takes long to compute and needs no state.
-func (s *State) pooling() *Pooling {
-	e := s.epoch
-	if e == nil || e.final || e.drawing == nil || e.drawing.pool != nil {
-		return nil
-	}
-	p := &Pooling{
-		Epoch: e.number, Announcement: e.rounds[0].digest, Needed: s.terms.needed(e.size), count: s.count,
-	}
-	p.all = s.drawable(0)
-	if p.Quota = s.poolQuota(p.all); p.Quota > 0 {
-		p.all = within(p.all, p.Quota)
-	}
-	p.Devices = len(p.all)
-	return p
-}
-
-// root computes the root, if the devices are enough.
-func (p *Pooling) root() {
-	if p.Devices >= p.Needed {
-		p.Root = panel.Root(p.all)
-	}
-}
-
-// still tells whether nothing that the pool rests on has changed since it was described.
-func (p *Pooling) still(s *State) bool {
-	e := s.epoch
-	return e != nil && !e.final && e.number == p.Epoch && e.drawing != nil && e.drawing.pool == nil && s.count == p.count
-}
-
-// poolOf is a pool of these devices.
-func poolOf(all []panel.Device, quota int) *pool {
-	out := &pool{devices: devices{}}
-	if quota > 0 {
-		out.held = map[[32]byte]int{}
-	}
-	for _, d := range all {
-		out.devices.add(DeviceID(d))
-		if quota > 0 {
-			out.held[d.Host]++
-		}
-	}
-	return out
-}
-
-// drawable are the devices that a panel of the open epoch can be drawn from, with at most quota of one host; 0: all.
-func (s *State) drawable(quota int) []panel.Device {
-	all := make([]panel.Device, 0, s.count)
-	s.registered.each(func(id DeviceID) {
-		if !s.history.served(id, s.epoch.number, s.terms) {
-			all = append(all, panel.Device(id))
-		}
-	})
-	if quota > 0 {
-		return within(all, quota)
-	}
-	return all
-}
-
-// within keeps the first devices of each host, as many as the quota. Those of a host stand together.
-func within(all []panel.Device, quota int) []panel.Device {
-	kept, held := all[:0], 0
-	host := [32]byte{}
-	for _, d := range all {
-		if d.Host != host {
-			host, held = d.Host, 0
-		}
-		if held < quota {
-			held++
-			kept = append(kept, d)
-		}
-	}
-	return kept
-}
-
-// poolQuota is the largest number of devices of one host that is within the host's share of a pool of these devices in
-// which no host has more; 0 where there is no limit.
-func (s *State) poolQuota(all []panel.Device) int {
-	if s.share >= 1 {
-		return 0
-	}
-	var held []int // by host; those of a host stand together
-	for i, d := range all {
-		if i == 0 || d.Host != all[i-1].Host {
-			held = append(held, 0)
-		}
-		held[len(held)-1]++
-	}
-	for quota, n := len(all), len(all); ; {
-		next := channel.HostQuota(s.share, uint32(n))
-		if next >= quota {
-			return quota
-		}
-		quota, n = next, 0
-		for _, h := range held {
-			n += min(h, quota)
-		}
-	}
 }
 
 // Reasons for which the shuffler refuses what the analyzer says of a draw, and draws nothing.
@@ -307,14 +176,16 @@ func (s *State) Draw(d *wire.Draw, signed []byte, now time.Time) (*Event, error)
 	case !panel.Opens(e.drawing.commitment, d.Contribution):
 		return nil, NotCommitted
 	}
-	return &Event{Drawn: &Drawn{At: now.UnixMilli(), Contribution: d.Contribution, Statement: signed}}, nil
+	return &Event{Drawn: &Drawn{
+		At: now.UnixMilli(), Contribution: d.Contribution, Statement: signed, pool: e.drawing.pool, size: int(e.size),
+	}}, nil
 }
 
 // member tells a device its place in the panel of the open epoch, or why it has none.
 func (s *State) member(id DeviceID) (slot uint32, reportAt time.Time, err error) {
 	e := s.epoch
 	no := func(reason wire.Refusal, format string, a ...any) (uint32, time.Time, error) {
-		return 0, time.Time{}, refuse(reason, format, a...)
+		return 0, time.Time{}, Refuse(reason, format, a...)
 	}
 	if e.drawing.draw == nil {
 		return no(wire.RefusalWrongEpoch, "the panel of epoch %d is not drawn yet", e.number)
@@ -338,16 +209,31 @@ func (s *State) member(id DeviceID) (slot uint32, reportAt time.Time, err error)
 	return no(wire.RefusalNotRegistered, "the device was not registered when the pool of epoch %d was fixed", e.number)
 }
 
-// reported tells whether the report of a slot is admitted.
-func (e *epoch) reported(slot uint32) bool {
-	return e.rounds[0].reports.get(slot) != nil
+// Panel is how far the drawing of an epoch's panel has come.
+type Panel struct {
+	Epoch        uint64
+	Announcement Digest
+	Needed       int     // fewest devices that it is drawn from
+	Pooled       *Pooled // nil until the pool is fixed
+	Drawn        bool
+	Awaited      bool // it is not drawn, and the epoch is not over without it
 }
 
-// awaiting tells whether the epoch's panel is still to be drawn.
-func (e *epoch) awaiting() bool { return e.drawing != nil && e.drawing.draw == nil }
-
-// draws tells whether the open epoch's cohort is a panel.
-func (s *State) draws() bool { return s.epoch != nil && s.epoch.drawing != nil }
+// Panel is that of the latest epoch; nil where there are no panels.
+func (s *State) Panel() *Panel {
+	e := s.epoch
+	if e == nil || e.drawing == nil {
+		return nil
+	}
+	p := &Panel{
+		Epoch: e.number, Announcement: e.rounds[0].digest, Needed: s.terms.needed(e.size), Drawn: !e.awaiting(),
+		Awaited: e.awaiting() && !e.closing() && !e.over(),
+	}
+	if e.drawing.pool != nil {
+		p.Pooled = &e.drawing.pool.Pooled
+	}
+	return p
+}
 
 // statements are the signed pool and draw of the open epoch's panel; nil until it is drawn.
 func (s *State) statements() (pool, draw []byte) {

@@ -1,4 +1,4 @@
-package shuffler
+package cohort
 
 import (
 	mathbits "math/bits"
@@ -10,16 +10,16 @@ import (
 // credentials is the later one. Whoever saw a later one refuses the earlier: a host that works from an old copy of its
 // keys is told.
 
-// covered is the most devices that a credential of each host covered, by its first key, as far as requests showed it or
+// Covered is the most devices that a credential of each host covered, by its first key, as far as requests showed it or
 // devices that are known prove it.
-type covered map[[32]byte]uint32
+type Covered map[[32]byte]uint32
 
 // sees notes what a credential covers.
-func (c covered) sees(host [32]byte, devices uint32) { c[host] = max(c[host], devices) }
+func (c Covered) sees(host [32]byte, devices uint32) { c[host] = max(c[host], devices) }
 
-// coveredBy is what the devices in a state prove.
-func coveredBy(s *State) covered {
-	c := covered{}
+// CoveredBy is what the devices in a state prove.
+func CoveredBy(s *State) Covered {
+	c := Covered{}
 	for key, word := range s.devices {
 		c.sees(*s.hosts.keys.at(int(key.host)), key.number*wordBits+uint32(mathbits.Len32(word)))
 	}
@@ -33,14 +33,12 @@ func coveredBy(s *State) covered {
 	return c
 }
 
-// superseded refuses a request under a credential that is not the host's latest one.
-func (s *Shuffler) superseded(e wire.Enrolment) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if most := s.covered[e.HostKey]; e.Covers < most {
-		return refuse(wire.RefusalNoCredential, "the host's credential covers %d devices, and it has a later one that "+
+// Refuse refuses a request under a credential that is not the host's latest one.
+func (c Covered) Refuse(e wire.Enrolment) error {
+	if most := c[e.HostKey]; e.Covers < most {
+		return Refuse(wire.RefusalNoCredential, "the host's credential covers %d devices, and it has a later one that "+
 			"covers %d or more", e.Covers, most)
 	}
-	s.covered.sees(e.HostKey, e.Covers)
+	c.sees(e.HostKey, e.Covers)
 	return nil
 }

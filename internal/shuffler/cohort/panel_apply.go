@@ -1,39 +1,9 @@
-package shuffler
+package cohort
 
 import (
 	"fmt"
 	"time"
-
-	"github.com/riffle-dp/riffle/pkg/panel"
 )
-
-// Registered enters a device among those that panels are drawn from.
-type Registered struct {
-	Host   []byte `json:"host"`
-	Device uint32 `json:"device"`
-	Nonce  uint32 `json:"nonce"` // of the device's wish
-}
-
-// Pooled fixes whom the panel of the open epoch is drawn from: the devices that are registered by now and may be in
-// another panel. They follow from the events before it.
-type Pooled struct {
-	At         int64  `json:"at_ms"` // by the shuffler's clock
-	Registered uint32 `json:"registered"`
-	Quota      uint32 `json:"quota,omitempty"` // devices of one host at most; 0: no limit
-	Statement  []byte `json:"statement"`       // the signed pool, which leaves as it stands here
-	Digest     []byte `json:"digest"`          // of it
-
-	ready *pool // made of the event's devices beforehand; nil: it is made when the event is applied
-}
-
-// Drawn draws the panel. It is a function of the pool and of the analyzer's contribution.
-type Drawn struct {
-	At           int64  `json:"at_ms"` // by the shuffler's clock: from then on the reward window runs
-	Contribution []byte `json:"contribution"`
-	Statement    []byte `json:"statement"` // of the analyzer, as it goes to devices
-
-	panel []panel.Device // drawn beforehand; nil: it is drawn when the event is applied
-}
 
 func (s *State) applyRegistered(r *Registered) error {
 	id := DeviceID{Number: r.Device}
@@ -75,7 +45,7 @@ func (s *State) applyDrawn(d *Drawn) error {
 		return fmt.Errorf("draw event: no panel of epoch %d is to be drawn", e.number)
 	}
 	drawn := d.panel
-	if drawn == nil {
+	if drawn == nil || d.pool != e.drawing.pool {
 		drawn = e.drawing.pool.panel(d.Contribution, int(e.size))
 	}
 	at := time.UnixMilli(d.At)
@@ -87,13 +57,6 @@ func (s *State) applyDrawn(d *Drawn) error {
 	e.drawing.draw = d.Statement
 	s.history.add(e.number, drawn, s.terms)
 	return nil
-}
-
-// panel is the panel of a pool under the analyzer's contribution.
-func (p *pool) panel(contribution []byte, size int) []panel.Device {
-	all := make([]panel.Device, 0, p.Registered)
-	p.devices.each(func(id DeviceID) { all = append(all, panel.Device(id)) })
-	return panel.NewSeed(Digest(p.Digest), contribution).Panel(all, size)
 }
 
 // enter gives the next slot of the open cohort to a device.
