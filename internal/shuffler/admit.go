@@ -7,6 +7,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -19,11 +20,7 @@ func (s *Shuffler) take(d *bus.Delivery) error {
 	s.mu.Unlock()
 	if ahead {
 		s.c.Reports.Retried(Ahead)
-		wait := laterPause
-		if d.Redelivered {
-			wait = laterAgainPause
-		}
-		s.acknowledged(d.Retry(wait))
+		s.acknowledged(d.Retry(work.Later(d.Redelivered)))
 		return nil
 	}
 	defer s.c.Steps.Since(stepAdmission, s.c.Clock.Now())
@@ -67,7 +64,7 @@ func (s *Shuffler) admitReport(d *bus.Delivery) (fresh bool, err error) {
 	if past {
 		return false, cohort.Refuse(wire.RefusalLate, "epoch %d is over", d.Epoch)
 	}
-	r, digest, err := s.envelopes.open(d.Payload, d.Epoch, d.Round, layout)
+	r, digest, err := s.envelopes.Open(d.Payload, d.Epoch, d.Round, layout)
 	if err != nil {
 		return false, err
 	}
@@ -114,10 +111,10 @@ func (s *Shuffler) keep(epoch uint64, round uint32, m channel.Member, l channel.
 func (s *Shuffler) reread(ctx context.Context, r *channel.Release, m channel.Member) (*wire.Report, error) {
 	envelope, err := s.c.Bus.GetReport(ctx, m.Sequence)
 	if errors.Is(err, bus.ErrGone) {
-		return nil, missing(m)
+		return nil, work.Missing(m)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.envelopes.again(envelope, r, m)
+	return s.envelopes.Again(envelope, r, m)
 }

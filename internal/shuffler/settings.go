@@ -16,6 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -208,4 +209,21 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		running.Store(sh)
 		return lead.Beside(ctx, sh.Answers(), sh.Run)
 	}, nil
+}
+
+// lead makes the configuration that of a shuffler with workers, if the settings ask for some. Without, it is nil.
+func (s Settings) lead(env *role.Env, conn *bus.Conn, keys *keyring.ServerKeys, c *Config) (*worker.Lead, error) {
+	if !s.Workers.Enabled {
+		return nil, nil
+	}
+	w, err := work.Of(env, conn, keys.Bundle.Deployment, keys.HPKE)
+	if err != nil {
+		return nil, err
+	}
+	lead, err := s.Workers.Lead(env, conn, keyring.Secrets(keys.HPKE), w.Handlers())
+	if err != nil {
+		return nil, err
+	}
+	c.Workers = lead
+	return lead, nil
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -81,11 +82,6 @@ const (
 	// workers is how many enrolments are answered, and how many reports opened, at the same time. Most of a worker's
 	// time is waiting for the disk, and many share one write.
 	workers = 64
-	// laterPause is how long a report waits whose round was announced to its device before it was announced here.
-	laterPause = 200 * time.Millisecond
-	// laterAgainPause is how long it waits every further time: a sender of many that wait must not keep the broker
-	// busy.
-	laterAgainPause = time.Second
 	// retryPause is the wait before a release that failed for outside reasons is tried again.
 	retryPause = time.Second
 )
@@ -93,7 +89,7 @@ const (
 // Shuffler is the running role.
 type Shuffler struct {
 	c         Config
-	envelopes *envelopes
+	envelopes *work.Envelopes
 	requests  *seal.RequestOpener
 	admitted  *wire.Credentials // that the registrar admits
 	channels  map[plan.Channel]channel.Mixing
@@ -211,7 +207,7 @@ func New(c Config) (*Shuffler, error) {
 		Identity: c.Identity, Analyzer: c.Analyzer, Log: c.Log, Pool: c.Workers,
 		Silent: func(err error) { s.notice(analyzerCondition, err) },
 	}
-	s.envelopes = &envelopes{c.Deployment, opener, s.channels}
+	s.envelopes = work.NewEnvelopes(c.Deployment, opener, s.channels)
 	err = s.journal.Replay(func(entry []byte) error {
 		ev, err := cohort.DecodeEvent(entry)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -44,7 +45,7 @@ func TestAMembersReportIsTheAdmittedOne(t *testing.T) {
 	r := &channel.Release{Epoch: 1, Layout: layout}
 	reports := [][]byte{s.report(0), s.report(1), s.report(2)}
 	for i, sequence := range []uint64{5, 7} {
-		_, digest, err := s.shuffler.envelopes.open(reports[i], 1, 0, r.Layout)
+		_, digest, err := s.shuffler.envelopes.Open(reports[i], 1, 0, r.Layout)
 		s.must(err)
 		r.Members = append(r.Members, channel.Member{Slot: uint32(i), Sequence: sequence, Digest: digest})
 	}
@@ -59,7 +60,7 @@ func TestAMembersReportIsTheAdmittedOne(t *testing.T) {
 		"the last is gone":      {inPlace{{5, reports[0]}}, "no longer has"},
 	} {
 		var second atomic.Int32
-		err := (&run{s.shuffler.envelopes, c.stored.read}).reports(s.Context(), r, r.Members, func(i int, _ []byte) {
+		err := (&work.Run{Envelopes: s.shuffler.envelopes, Stored: c.stored.read}).Reports(s.Context(), r, r.Members, func(i int, _ []byte) {
 			second.Add(int32(i))
 		})
 		switch {

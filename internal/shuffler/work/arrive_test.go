@@ -1,4 +1,4 @@
-package shuffler
+package work
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (l leadAfter) Ask(ctx context.Context, _ string, _ []byte) ([]byte, error) 
 
 // watchedReports tells when a worker begins to take reports.
 type watchedReports struct {
-	WorkerBroker
+	Broker
 	taken chan time.Time
 }
 
@@ -47,7 +47,7 @@ func TestAWorkerTakesNoReportsWithoutItsLead(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		broker := watchedReports{taken: make(chan time.Time, 1)}
-		w, err := NewWorker(WorkerConfig{Deployment: "test", Keys: []*seal.HPKEKey{key}, Bus: broker,
+		w, err := New(Config{Deployment: "test", Keys: []*seal.HPKEKey{key}, Bus: broker,
 			Source: func() protocol.Source { return entropy.New() }, Log: testbed.Log()})
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package shuffler
+package work
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 // taskMemory is how many MiB one task of a mixing worker takes at most.
 const taskMemory = 256
 
-// WorkerRole describes a mixing worker to the start-up shell.
-func WorkerRole() role.Role[worker.Settings] {
+// Role describes a mixing worker to the start-up shell.
+func Role() role.Role[worker.Settings] {
 	return worker.Process{
 		Role: bus.Shuffler, OpsListen: "127.0.0.1:9404", TaskMemory: taskMemory, ShowProcess: true, // as the shuffler itself
 		Short: "do a part of the shuffler's work: open, scatter and mix reports",
@@ -32,7 +32,7 @@ number of workers may be started and ended at any time. The shuffler itself need
 				Seed: keys.Seed, Secrets: keyring.Secrets(keys.HPKE),
 				Work: func(env *role.Env, conn *bus.Conn, lead worker.Asker) (worker.Handlers, func(context.Context) error,
 					error) {
-					w, err := workerOf(env, conn, keys.Bundle.Deployment, keys.HPKE)
+					w, err := Of(env, conn, keys.Bundle.Deployment, keys.HPKE)
 					if err != nil {
 						return nil, nil, err
 					}
@@ -43,26 +43,10 @@ number of workers may be started and ended at any time. The shuffler itself need
 	}.Command()
 }
 
-func workerOf(env *role.Env, conn *bus.Conn, deployment string, keys []*seal.HPKEKey) (*Worker, error) {
-	return NewWorker(WorkerConfig{
-		Deployment: deployment, Keys: keys, Bus: WorkerOver(conn.Streams), Log: env.Log,
+// Of is the worker of a process with these keys.
+func Of(env *role.Env, conn *bus.Conn, deployment string, keys []*seal.HPKEKey) (*Worker, error) {
+	return New(Config{
+		Deployment: deployment, Keys: keys, Bus: Over(conn.Streams), Log: env.Log,
 		Source: func() protocol.Source { return entropy.New() },
 	})
-}
-
-// lead makes the configuration that of a shuffler with workers, if the settings ask for some. Without, it is nil.
-func (s Settings) lead(env *role.Env, conn *bus.Conn, keys *keyring.ServerKeys, c *Config) (*worker.Lead, error) {
-	if !s.Workers.Enabled {
-		return nil, nil
-	}
-	w, err := workerOf(env, conn, keys.Bundle.Deployment, keys.HPKE)
-	if err != nil {
-		return nil, err
-	}
-	lead, err := s.Workers.Lead(env, conn, keyring.Secrets(keys.HPKE), w.Handlers())
-	if err != nil {
-		return nil, err
-	}
-	c.Workers = lead
-	return lead, nil
 }

@@ -1,4 +1,4 @@
-package shuffler
+package work
 
 import (
 	"bytes"
@@ -12,21 +12,21 @@ import (
 // and no more of them than may travel together; what is read of a claim is written as the same, but for flags that have
 // no meaning.
 func FuzzClaims(f *testing.F) {
-	f.Add(batchOf(1, claim{epoch: 1, redelivered: true, refused: wire.RefusalLate}, claim{unopened: true}))
+	f.Add(Batch(BatchID{1}, []Claim{{Epoch: 1, Redelivered: true, Refused: wire.RefusalLate}, {Unopened: true}}))
 	f.Add([]byte(`{"verdicts":"AAEC","rounds":[{"epoch":1,"round":0,"layout":{"messages":3}}]}`))
-	f.Add(make([]byte, len(batchID{})-1))
+	f.Add(make([]byte, len(BatchID{})-1))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		id, all, err := readClaims(body)
+		id, all, err := ReadBatch(body)
 		if err == nil {
 			again := append([]byte(nil), id[:]...)
 			for i := range all {
-				again = all[i].append(again)
+				again = all[i].Append(again)
 			}
-			if len(all) > maxBatch || !bytes.Equal(again, body) {
+			if len(all) > MaxBatch || !bytes.Equal(again, body) {
 				t.Fatalf("%d claims of %d bytes are others when they are written", len(all), len(body))
 			}
 		}
-		var reply answer
+		var reply Answer
 		if json.Unmarshal(body, &reply) != nil {
 			return
 		}

@@ -1,4 +1,7 @@
-package shuffler
+// Package work is what the shuffler's workers do: open reports as they arrive, have the lead decide on them, and take a
+// part of the mixing. A worker decides nothing, signs nothing and keeps nothing. The lead opens reports as they do
+// (Envelopes), and answers their questions (Claim, Answer).
+package work
 
 import (
 	"context"
@@ -15,18 +18,18 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// WorkerConfig is what a worker of the shuffler needs. It has neither identity nor state.
-type WorkerConfig struct {
+// Config is what a worker of the shuffler needs. It has neither identity nor state.
+type Config struct {
 	Deployment string
 	Keys       []*seal.HPKEKey        // that reports may be sealed to, newest first
 	Source     func() protocol.Source // a CSPRNG for each task
-	Bus        WorkerBroker
+	Bus        Broker
 	Log        zerolog.Logger
 }
 
-// WorkerBroker is what a worker does at its broker. WorkerOver makes one; the handles of package bus document each
+// Broker is what a worker does at its broker. Over makes one; the handles of package bus document each
 // method.
-type WorkerBroker interface {
+type Broker interface {
 	shuffle.SegmentStore
 	shuffle.ChunkStore
 	shuffle.RetainedStore
@@ -34,8 +37,8 @@ type WorkerBroker interface {
 	StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64, fn func(uint64, []byte) error) error
 }
 
-// WorkerOver are the handles of a connection that a worker works with.
-func WorkerOver(s bus.Streams) WorkerBroker {
+// Over are the handles of a connection that a worker works with.
+func Over(s bus.Streams) Broker {
 	return struct {
 		*bus.SegmentStream
 		*bus.MixedStream
@@ -47,24 +50,24 @@ func WorkerOver(s bus.Streams) WorkerBroker {
 // Worker is a part of the shuffler in a process of its own, or in the lead's. It opens reports and mixes; whether a
 // report is admitted, and what becomes of a release, the lead decides.
 type Worker struct {
-	c         WorkerConfig
-	envelopes *envelopes
+	c         Config
+	envelopes *Envelopes
 	mixer     *shuffle.Mixer
 	rounds    rounds
 }
 
-// NewWorker makes a worker. Its error is about the keys.
-func NewWorker(c WorkerConfig) (*Worker, error) {
+// New makes a worker. Its error is about the keys.
+func New(c Config) (*Worker, error) {
 	opener, err := seal.NewReportOpener(c.Keys...)
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{c: c, envelopes: &envelopes{c.Deployment, opener, map[plan.Channel]channel.Mixing{}}}
+	w := &Worker{c: c, envelopes: NewEnvelopes(c.Deployment, opener, map[plan.Channel]channel.Mixing{})}
 	for _, of := range plan.Channels() {
 		w.envelopes.channels[of] = &shuffle.Mixing{Channel: of} // Parse is the same in every channel
 	}
 	w.mixer = &shuffle.Mixer{
-		Deployment: c.Deployment, Reports: (&run{w.envelopes, c.Bus.StoredReports}).reports, Segments: c.Bus,
+		Deployment: c.Deployment, Reports: (&Run{w.envelopes, c.Bus.StoredReports}).Reports, Segments: c.Bus,
 		Chunks: c.Bus, Retained: c.Bus, Source: c.Source,
 	}
 	return w, nil

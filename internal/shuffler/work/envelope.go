@@ -1,4 +1,4 @@
-package shuffler
+package work
 
 import (
 	"context"
@@ -15,15 +15,20 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// envelopes opens sealed reports, in the lead and in its workers. It is safe for concurrent use.
-type envelopes struct {
+// Envelopes opens sealed reports, in the lead and in its workers. It is safe for concurrent use.
+type Envelopes struct {
 	deployment string
 	opener     *seal.ReportOpener
 	channels   map[plan.Channel]channel.Mixing // of which it uses Parse
 }
 
-// open opens a sealed report of the round and checks all that can be checked without knowing who is enrolled.
-func (e *envelopes) open(
+// NewEnvelopes opens what is sealed to one of the opener's keys.
+func NewEnvelopes(deployment string, o *seal.ReportOpener, channels map[plan.Channel]channel.Mixing) *Envelopes {
+	return &Envelopes{deployment, o, channels}
+}
+
+// Open opens a sealed report of the round and checks all that can be checked without knowing who is enrolled.
+func (e *Envelopes) Open(
 	envelope []byte, epoch uint64, round uint32, l channel.Layout,
 ) (*wire.Report, cohort.Digest, error) {
 	no := func(reason wire.Refusal, format string, a ...any) (*wire.Report, cohort.Digest, error) {
@@ -52,8 +57,8 @@ func (e *envelopes) open(
 	return report, digest, nil
 }
 
-// again opens the report of a release's member again, which must be the one that was admitted.
-func (e *envelopes) again(envelope []byte, r *channel.Release, m channel.Member) (*wire.Report, error) {
+// Again opens the report of a release's member again, which must be the one that was admitted.
+func (e *Envelopes) Again(envelope []byte, r *channel.Release, m channel.Member) (*wire.Report, error) {
 	at := seal.ReportContext{Deployment: e.deployment, Epoch: r.Epoch, Round: r.Round}
 	plain, err := wire.OpenEnvelope(envelope, e.opener, at)
 	var report *wire.Report
@@ -67,21 +72,24 @@ func (e *envelopes) again(envelope []byte, r *channel.Release, m channel.Member)
 	return report, nil
 }
 
-// missing says that the broker has a member's report no more.
-func missing(m channel.Member) error {
+// Missing says that the broker has a member's report no more.
+func Missing(m channel.Member) error {
 	return fmt.Errorf("%w: slot %d: the broker no longer has its report; "+
 		"the broker's data was lost, set back, or purged by another client", channel.ErrImpossible, m.Slot)
 }
 
-// run is the read of a run of the stream of reports.
-type run struct {
-	envelopes *envelopes
-	stored    func(ctx context.Context, epoch uint64, round uint32, from uint64, fn func(uint64, []byte) error) error
+// errLast ends a scan.
+var errLast = errors.New("the last member is read")
+
+// Run is the read of a run of the stream of reports.
+type Run struct {
+	Envelopes *Envelopes
+	Stored    func(ctx context.Context, epoch uint64, round uint32, from uint64, fn func(uint64, []byte) error) error
 }
 
-// reports reads those of members, who are ordered by their place in the stream, with as few questions to the broker as
+// Reports reads those of members, who are ordered by their place in the stream, with as few questions to the broker as
 // it takes, and opens them on all processors: it is shuffle.Mixer's Reports.
-func (x *run) reports(
+func (x *Run) Reports(
 	ctx context.Context, r *channel.Release, members []channel.Member, take func(i int, payload []byte),
 ) error {
 	type stored struct {
@@ -96,9 +104,9 @@ func (x *run) reports(
 			return nil
 		}
 		next := 0
-		err := x.stored(ctx, r.Epoch, r.Round, members[0].Sequence, func(sequence uint64, envelope []byte) error {
+		err := x.Stored(ctx, r.Epoch, r.Round, members[0].Sequence, func(sequence uint64, envelope []byte) error {
 			if sequence > members[next].Sequence {
-				return missing(members[next])
+				return Missing(members[next])
 			}
 			if sequence < members[next].Sequence { // somebody else's
 				return nil
@@ -109,22 +117,22 @@ func (x *run) reports(
 				return context.Cause(ctx)
 			}
 			if next++; next == len(members) {
-				return errEnough
+				return errLast
 			}
 			return nil
 		})
-		if errors.Is(err, errEnough) {
+		if errors.Is(err, errLast) {
 			return nil
 		}
 		if err == nil {
-			err = missing(members[next])
+			err = Missing(members[next])
 		}
 		return err
 	})
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error {
 			for one := range found {
-				report, err := x.envelopes.again(one.envelope, r, members[one.i])
+				report, err := x.Envelopes.Again(one.envelope, r, members[one.i])
 				if err != nil {
 					return err
 				}

@@ -1,4 +1,4 @@
-package shuffler
+package work
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,7 +24,7 @@ const asking = 4
 // arrival is a delivered report on its way to a decision.
 type arrival struct {
 	*bus.Delivery
-	claim claim
+	claim Claim
 }
 
 // Arrive opens reports as they arrive, with all other workers and the lead, and has the lead decide on them, until the
@@ -55,7 +56,7 @@ const silent = 10 * time.Second
 // await asks the lead about no report until it answers.
 func (w *Worker) await(ctx context.Context, lead worker.Asker) error {
 	for {
-		_, err := lead.Ask(ctx, claimsQuestion, make([]byte, 16))
+		_, err := lead.Ask(ctx, Question, make([]byte, 16))
 		if err == nil || errors.Is(err, bus.ErrForbidden) {
 			return err
 		}
@@ -69,7 +70,7 @@ func (w *Worker) await(ctx context.Context, lead worker.Asker) error {
 func (w *Worker) arrive(ctx context.Context, lead worker.Asker) error {
 	g, ctx := errgroup.WithContext(ctx)
 	deliveries := make(chan *bus.Delivery)
-	arrivals := make(chan *arrival, maxBatch)
+	arrivals := make(chan *arrival, MaxBatch)
 	g.Go(func() error {
 		return w.c.Bus.Reports(ctx, func(d *bus.Delivery) {
 			select {
@@ -99,7 +100,7 @@ func (w *Worker) arrive(ctx context.Context, lead worker.Asker) error {
 			for {
 				select {
 				case first := <-arrivals:
-					if err := w.ask(ctx, lead, batch(first, arrivals)); err != nil {
+					if err := w.ask(ctx, lead, arrived(first, arrivals)); err != nil {
 						return err
 					}
 				case <-ctx.Done():
@@ -111,10 +112,10 @@ func (w *Worker) arrive(ctx context.Context, lead worker.Asker) error {
 	return g.Wait()
 }
 
-// batch is what has arrived by now.
-func batch(first *arrival, arrivals <-chan *arrival) []*arrival {
+// arrived is what has arrived by now.
+func arrived(first *arrival, arrivals <-chan *arrival) []*arrival {
 	all := []*arrival{first}
-	for len(all) < maxBatch {
+	for len(all) < MaxBatch {
 		select {
 		case next := <-arrivals:
 			all = append(all, next)
@@ -126,21 +127,21 @@ func batch(first *arrival, arrivals <-chan *arrival) []*arrival {
 }
 
 // claim opens a report, if its round is known.
-func (w *Worker) claim(d *bus.Delivery) claim {
-	c := claim{epoch: d.Epoch, round: d.Round, sequence: d.Sequence, redelivered: d.Redelivered}
+func (w *Worker) claim(d *bus.Delivery) Claim {
+	c := Claim{Epoch: d.Epoch, Round: d.Round, Sequence: d.Sequence, Redelivered: d.Redelivered}
 	layout := w.rounds.layout(d.Epoch, d.Round)
 	if layout == (channel.Layout{}) {
-		c.unopened = true
+		c.Unopened = true
 		return c
 	}
-	report, digest, err := w.envelopes.open(d.Payload, d.Epoch, d.Round, layout)
+	report, digest, err := w.envelopes.Open(d.Payload, d.Epoch, d.Round, layout)
 	var refused *cohort.Refused
 	if errors.As(err, &refused) {
-		c.refused = refused.Reason
+		c.Refused = refused.Reason
 		return c
 	}
-	c.device, c.slot = cohort.DeviceID{Host: report.HostKey, Number: report.Device}, report.Slot
-	c.announced, c.digest = report.Announcement, digest
+	c.Device, c.Slot = cohort.DeviceID{Host: report.HostKey, Number: report.Device}, report.Slot
+	c.Announced, c.Digest = report.Announcement, digest
 	return c
 }
 
@@ -148,15 +149,17 @@ func (w *Worker) claim(d *bus.Delivery) claim {
 func (w *Worker) ask(ctx context.Context, lead worker.Asker, all []*arrival) error {
 	for len(all) > 0 {
 		src := w.c.Source()
-		body := binary.BigEndian.AppendUint64(nil, src.Uint64())
-		body = binary.BigEndian.AppendUint64(body, src.Uint64())
-		for _, a := range all {
-			body = a.claim.append(body)
+		var id BatchID
+		binary.BigEndian.PutUint64(id[:], src.Uint64())
+		binary.BigEndian.PutUint64(id[8:], src.Uint64())
+		claims := make([]Claim, len(all))
+		for i, a := range all {
+			claims[i] = a.claim
 		}
 		asked, cancel := context.WithTimeout(ctx, silent)
-		b, err := lead.Ask(asked, claimsQuestion, body)
+		b, err := lead.Ask(asked, Question, Batch(id, claims))
 		cancel()
-		var reply answer
+		var reply Answer
 		if err == nil {
 			err = json.Unmarshal(b, &reply)
 		}
@@ -184,20 +187,16 @@ func (w *Worker) ask(ctx context.Context, lead worker.Asker, all []*arrival) err
 		var again []*arrival
 		for i, a := range all {
 			switch reply.Verdicts[i] {
-			case verdictSettled:
+			case Settled:
 				w.acknowledged(a.Ack())
-			case verdictOpen:
-				if a.claim = w.claim(a.Delivery); !a.claim.unopened {
+			case Open:
+				if a.claim = w.claim(a.Delivery); !a.claim.Unopened {
 					again = append(again, a)
 					continue
 				}
 				w.acknowledged(a.Retry(laterPause)) // the round is over meanwhile
 			default:
-				wait := laterPause
-				if a.Redelivered {
-					wait = laterAgainPause
-				}
-				w.acknowledged(a.Retry(wait))
+				w.acknowledged(a.Retry(Later(a.Redelivered)))
 			}
 		}
 		all = again
@@ -210,4 +209,28 @@ func (w *Worker) acknowledged(err error) {
 	if err != nil {
 		w.c.Log.Debug().Err(err).Msg("acknowledgement lost")
 	}
+}
+
+// rounds are those that a worker knows.
+type rounds struct {
+	mu    sync.Mutex
+	known []cohort.Known
+}
+
+func (r *rounds) learn(known []cohort.Known) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known = known
+}
+
+// layout is that of a round's reports; the zero layout if the round is not known.
+func (r *rounds) layout(epoch uint64, round uint32) channel.Layout {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range r.known {
+		if k.Epoch == epoch && k.Round == round {
+			return k.Layout
+		}
+	}
+	return channel.Layout{}
 }

@@ -1,0 +1,175 @@
+package shuffler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// counter is where workers' claims are answered.
+type counter struct {
+	failed chan error // an error after which the shuffler must stop
+
+	mu       sync.Mutex
+	answered map[work.BatchID]*answered
+	order    []work.BatchID
+}
+
+// answered is a batch that was asked about.
+type answered struct {
+	done  chan struct{} // closed when there is an answer
+	reply []byte        // nil where there was none
+}
+
+// remembered is how many batches are known again. A worker has few under way, and repeats one within moments.
+const remembered = 4096
+
+func newCounter() *counter {
+	return &counter{failed: make(chan error, 1), answered: map[work.BatchID]*answered{}}
+}
+
+// begin tells whether a batch is new, and else returns what was answered, or is being answered now.
+func (k *counter) begin(id work.BatchID) (a *answered, fresh bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a := k.answered[id]; a != nil {
+		return a, false
+	}
+	a = &answered{done: make(chan struct{})}
+	k.answered[id] = a
+	if k.order = append(k.order, id); len(k.order) > remembered {
+		delete(k.answered, k.order[0])
+		k.order = k.order[1:]
+	}
+	return a, true
+}
+
+// Answers are the answers to what workers ask. They wait until reports may be decided on.
+func (s *Shuffler) Answers() worker.Handlers { return worker.Handlers{work.Question: s.claims} }
+
+// claims decides on a batch of reports that a worker has opened, as take does on one. It answers when all decisions are
+// durable, and counts a batch once.
+func (s *Shuffler) claims(ctx context.Context, body []byte) ([]byte, error) {
+	id, all, err := work.ReadBatch(body)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.begun:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	a, fresh := s.counter.begin(id)
+	if !fresh {
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if a.reply == nil {
+			return nil, errors.New("the shuffler could not decide on these reports")
+		}
+		return a.reply, nil
+	}
+	defer close(a.done)
+	reply, err := s.decideAll(all)
+	if err != nil {
+		select {
+		case s.counter.failed <- err:
+		default: // it stops already
+		}
+		return nil, err
+	}
+	if a.reply, err = json.Marshal(reply); err != nil {
+		return nil, fmt.Errorf("shuffler: %w", err)
+	}
+	return a.reply, nil
+}
+
+// decideAll makes the decisions on a batch, under one lock and with one wait for the journal, and accounts for them.
+// Its error is fatal.
+func (s *Shuffler) decideAll(all []work.Claim) (*work.Answer, error) {
+	reply := &work.Answer{Verdicts: make([]byte, len(all))}
+	defer s.c.Steps.Since(stepAdmission, s.c.Clock.Now())
+	refusals := map[int]error{}
+	later, reports, messages := 0, 0, 0
+	s.mu.Lock()
+	for i := range all {
+		c := &all[i]
+		layout, ahead := s.state.Expects(c.Epoch, c.Round)
+		var ev *cohort.Event
+		var err error
+		switch known := layout != (channel.Layout{}); {
+		case ahead:
+			reply.Verdicts[i] = work.Postponed
+			later++
+		case c.Epoch == 0:
+			err = cohort.Refuse(wire.RefusalMalformed, "the report names no round")
+		case s.state.Past(c.Epoch):
+			err = cohort.Refuse(wire.RefusalLate, "epoch %d is over", c.Epoch)
+		case c.Refused != wire.NoRefusal:
+			err = cohort.Refuse(c.Refused, "a worker refused it")
+		case c.Unopened && known:
+			reply.Verdicts[i] = work.Open
+		case c.Unopened:
+			err = cohort.Refuse(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", c.Round, c.Epoch)
+		default:
+			var id cohort.DeviceID
+			if id, err = s.known(c.Device); err != nil {
+				break
+			}
+			ev, err = s.state.Admit(id, c.Epoch, c.Round, c.Slot, c.Announced, c.Digest, c.Sequence)
+			s.strangers.Note(s.state, id, c.Epoch, c.Round, c.Sequence, err)
+		}
+		if err != nil {
+			refusals[i] = err
+		}
+		if ev == nil {
+			continue
+		}
+		if err := s.apply(ev); err != nil {
+			s.mu.Unlock()
+			return nil, err
+		}
+		reports++
+		messages += layout.Messages
+	}
+	reply.Rounds = s.state.Rounds()
+	latest := s.latest
+	s.mu.Unlock()
+	if latest != nil {
+		if err := latest(); err != nil {
+			return nil, fatal(err)
+		}
+	}
+	for i, err := range refusals {
+		c := &all[i]
+		var refused *cohort.Refused
+		errors.As(err, &refused)
+		s.c.Reports.Received(1)
+		s.c.Reports.Refused(err, 1)
+		d := &bus.Delivery{Epoch: c.Epoch, Round: c.Round, Redelivered: c.Redelivered}
+		s.refusedAsItCame(d, refused.Reason)
+	}
+	for range later {
+		s.c.Reports.Retried(Ahead)
+	}
+	s.c.Reports.Received(reports)
+	s.c.Messages.Received(messages)
+	if reports > 0 {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+	return reply, nil
+}
