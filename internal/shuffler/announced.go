@@ -24,13 +24,21 @@ type opening struct {
 	layout channel.Layout
 }
 
+// announcements takes what the analyzer announces, and opens its rounds.
+type announcements struct {
+	*core
+	guarantees *guarantees
+	unfit      map[roundID]*opening      // announcements that do not fit yet, by epoch and round; guarded by mu
+	never      map[roundID]cohort.Digest // announcements that are refused for good, by epoch and round; guarded by mu
+}
+
 // inOrder compares announcements by their rounds.
 func inOrder(a, b *opening) int {
 	return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Round, b.Round))
 }
 
 // verify opens a stored announcement.
-func (s *Shuffler) verify(stored bus.Announcement) (*opening, error) {
+func (s *announcements) verify(stored bus.Announcement) (*opening, error) {
 	analyzer := wire.Party{Deployment: s.c.Deployment, Key: s.c.Analyzer}
 	a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, analyzer)
 	if err != nil {
@@ -52,7 +60,7 @@ func (s *Shuffler) verify(stored bus.Announcement) (*opening, error) {
 }
 
 // announced takes an announcement from the bucket, old ones first.
-func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error {
+func (s *announcements) announced(ctx context.Context, stored bus.Announcement) error {
 	s.c.Announcements.Received(1)
 	refused := func(err error) error {
 		why := s.c.Announcements.Refused(err, 1)
@@ -116,14 +124,14 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 
 // hopeless notes that an announcement is refused for good: no running round is left that it could have followed, so no
 // report waits for it.
-func (s *Shuffler) hopeless(o *opening) {
+func (s *announcements) hopeless(o *opening) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.never[roundID{o.Epoch, int(o.Round)}] = o.digest
 }
 
 // follow opens the round of an announcement, unless it is open or over. Its error is State.Open's, or fatal.
-func (s *Shuffler) follow(o *opening) error {
+func (s *announcements) follow(o *opening) error {
 	opened := false
 	err := s.decide(func(state *cohort.State) (*cohort.Event, error) {
 		now, _ := s.clock.now()
@@ -134,7 +142,7 @@ func (s *Shuffler) follow(o *opening) error {
 	if err != nil {
 		return err
 	}
-	s.promised(o.Announcement)
+	s.guarantees.promised(o.Announcement)
 	if opened {
 		s.c.Log.Info().Func(about(o.Epoch, o.Round)).Uint32("slots", o.Cohort.Size).
 			Uint32("minimum", o.Cohort.Minimum).Int("messages", o.layout.Messages).Bool("final", o.Final).
@@ -148,7 +156,7 @@ func (s *Shuffler) follow(o *opening) error {
 const announcementsCondition = "announcements"
 
 // reconsider looks again at announcements that did not fit: the bus hands each over once. Its error is fatal.
-func (s *Shuffler) reconsider() error {
+func (s *announcements) reconsider() error {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.unfit))
 	s.mu.Unlock()
@@ -180,4 +188,36 @@ func (s *Shuffler) reconsider() error {
 	}
 	s.notice(announcementsCondition, waits)
 	return nil
+}
+
+// lookFor is look before an epoch opens.
+func (s *announcements) lookFor(ctx context.Context, o *opening) error {
+	s.mu.Lock()
+	opens := !o.Final && o.Round == 0 && !s.state.Knows(o.Epoch, 0)
+	s.mu.Unlock()
+	if !opens {
+		return nil
+	}
+	return s.look(ctx)
+}
+
+// homeless tells people of an epoch whose reports the broker cannot keep.
+func (s *announcements) homeless(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.warnings = append(s.warnings, fmt.Sprintf("%v.", why))
+}
+
+// narrow warns of a cohort that one host cannot fill.
+func (s *announcements) narrow(a *plan.Announcement) {
+	s.mu.Lock()
+	most := s.state.PerHost()
+	s.mu.Unlock()
+	if a.Final || int64(a.Cohort.Size) <= int64(most) {
+		return
+	}
+	s.c.Log.Warn().Uint64("epoch", a.Epoch).Uint32("size", a.Cohort.Size).Int("host_reports", most).
+		Str(outcome.Field, string(cohort.Reason(wire.RefusalHostShare))).
+		Msg("the broker keeps fewer reports of one host than the cohort has places: a host gets no more slots than that, and " +
+			"the cohort fills only if there are hosts enough; raise --max-host-reports of riffle broker provision")
 }

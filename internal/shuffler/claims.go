@@ -9,7 +9,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -53,12 +52,9 @@ func (k *counter) begin(id work.BatchID) (a *answered, fresh bool) {
 	return a, true
 }
 
-// Answers are the answers to what workers ask. They wait until reports may be decided on.
-func (s *Shuffler) Answers() worker.Handlers { return worker.Handlers{work.Question: s.claims} }
-
 // claims decides on a batch of reports that a worker has opened, as take does on one. It answers when all decisions are
 // durable, and counts a batch once.
-func (s *Shuffler) claims(ctx context.Context, body []byte) ([]byte, error) {
+func (s *admission) claims(ctx context.Context, body []byte) ([]byte, error) {
 	id, all, err := work.ReadBatch(body)
 	if err != nil {
 		return nil, err
@@ -97,7 +93,7 @@ func (s *Shuffler) claims(ctx context.Context, body []byte) ([]byte, error) {
 
 // decideAll makes the decisions on a batch, under one lock and with one wait for the journal, and accounts for them.
 // Its error is fatal.
-func (s *Shuffler) decideAll(all []work.Claim) (*work.Answer, error) {
+func (s *admission) decideAll(all []work.Claim) (*work.Answer, error) {
 	reply := &work.Answer{Verdicts: make([]byte, len(all))}
 	defer s.c.Steps.Since(stepAdmission, s.c.Clock.Now())
 	refusals := map[int]error{}
@@ -127,7 +123,15 @@ func (s *Shuffler) decideAll(all []work.Claim) (*work.Answer, error) {
 			if id, err = s.known(c.Device); err != nil {
 				break
 			}
-			ev, err = s.state.Admit(id, c.Epoch, c.Round, c.Slot, c.Announced, c.Digest, c.Sequence)
+			report := &cohort.Report{
+				Device: id, Epoch: c.Epoch, Round: c.Round, Slot: c.Slot, Announced: c.Announced, Digest: c.Digest,
+				Sequence: c.Sequence,
+			}
+			var broken error
+			if ev, err, broken = s.state.Make(report.Decide); broken != nil {
+				s.mu.Unlock()
+				return nil, fatal(broken)
+			}
 			s.strangers.Note(s.state, id, c.Epoch, c.Round, c.Sequence, err)
 		}
 		if err != nil {
@@ -136,10 +140,7 @@ func (s *Shuffler) decideAll(all []work.Claim) (*work.Answer, error) {
 		if ev == nil {
 			continue
 		}
-		if err := s.apply(ev); err != nil {
-			s.mu.Unlock()
-			return nil, err
-		}
+		s.keepEvent(ev)
 		reports++
 		messages += layout.Messages
 	}

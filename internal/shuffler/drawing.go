@@ -62,9 +62,17 @@ type said struct {
 	draw   *wire.Draw
 }
 
+// panels draws the panels.
+type panels struct {
+	*core
+	drawing   drawer          // of the releasing goroutine alone
+	pool      *cohort.Pooling // as last looked at; guarded by mu
+	drawEvery time.Duration
+}
+
 // draw brings the drawing of the open epoch's panel on. known is false while the journal may lack a draw that was made,
 // and reports that were admitted since. trouble is as in recall.
-func (s *Shuffler) draw(ctx context.Context) (known bool, trouble, err error) {
+func (s *panels) draw(ctx context.Context) (known bool, trouble, err error) {
 	s.mu.Lock()
 	panel := s.state.Panel()
 	s.mu.Unlock()
@@ -100,7 +108,7 @@ func (s *Shuffler) draw(ctx context.Context) (known bool, trouble, err error) {
 }
 
 // fix fixes the pool of the open epoch: the one that the audit log has, or a new one if there are devices enough.
-func (s *Shuffler) fix(ctx context.Context, epoch uint64) (fixed bool, trouble, err error) {
+func (s *panels) fix(ctx context.Context, epoch uint64) (fixed bool, trouble, err error) {
 	if !s.drawing.looked {
 		if fixed, trouble, err = s.adoptPool(ctx, epoch); fixed || trouble != nil || err != nil {
 			return fixed, trouble, err
@@ -148,7 +156,7 @@ func (s *Shuffler) fix(ctx context.Context, epoch uint64) (fixed bool, trouble, 
 
 // holdPool begins or ends that nobody registers, and describes the pool by then: whoever asks to be registered
 // meanwhile is told to ask again.
-func (s *Shuffler) holdPool(hold bool) *cohort.Pooling {
+func (s *panels) holdPool(hold bool) *cohort.Pooling {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fixing = hold
@@ -167,7 +175,7 @@ func random32(source protocol.Source) (b []byte) {
 }
 
 // pooling describes the pool that could be fixed now. It is computed again only when more devices registered.
-func (s *Shuffler) pooling() *cohort.Pooling {
+func (s *panels) pooling() *cohort.Pooling {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if last, _ := s.state.Last(); s.pool == nil || s.pool.Epoch != last.Epoch ||
@@ -178,14 +186,14 @@ func (s *Shuffler) pooling() *cohort.Pooling {
 }
 
 // late tells readiness what the panel has waited for, once it has for long.
-func (s *Shuffler) late(format string, a ...any) {
+func (s *panels) late(format string, a ...any) {
 	if s.c.Clock.Now().Sub(s.drawing.since) >= panelPatience {
 		s.notice(panelCondition, fmt.Errorf(format, a...))
 	}
 }
 
 // pools reads this shuffler's own pools of an epoch, in the order of the audit log.
-func (s *Shuffler) pools(ctx context.Context, epoch uint64) (all []said, err error) {
+func (s *panels) pools(ctx context.Context, epoch uint64) (all []said, err error) {
 	err = s.c.Bus.Said(ctx, bus.Shuffler, wire.KindPool, func(signed []byte) error {
 		p, digest, err := wire.Open[wire.Pool](signed, s.own())
 		if err == nil && p.Epoch == epoch { // another's words are no pool: the audit says so
@@ -199,7 +207,7 @@ func (s *Shuffler) pools(ctx context.Context, epoch uint64) (all []said, err err
 // adoptPool takes the pool of the open epoch from the audit log, where the journal has none and the log has one. The
 // state folder is an older copy then; it serves if its devices are those of the pool. trouble says that they are not,
 // or that the journal has another pool than the log.
-func (s *Shuffler) adoptPool(ctx context.Context, epoch uint64) (adopted bool, trouble, err error) {
+func (s *panels) adoptPool(ctx context.Context, epoch uint64) (adopted bool, trouble, err error) {
 	all, err := s.pools(ctx, epoch)
 	if err != nil || len(all) == 0 {
 		return false, nil, err
@@ -236,7 +244,7 @@ func (s *Shuffler) adoptPool(ctx context.Context, epoch uint64) (adopted bool, t
 }
 
 // sayPool puts the pool of the journal into the audit log, and makes sure that it is the first one there.
-func (s *Shuffler) sayPool(ctx context.Context, epoch uint64) (trouble, err error) {
+func (s *panels) sayPool(ctx context.Context, epoch uint64) (trouble, err error) {
 	s.mu.Lock()
 	signed := s.state.Panel().Pooled.Statement
 	s.mu.Unlock()
@@ -248,7 +256,7 @@ func (s *Shuffler) sayPool(ctx context.Context, epoch uint64) (trouble, err erro
 }
 
 // drawn draws the panel if the analyzer's contribution is in the audit log. Its error is the broker's or fatal.
-func (s *Shuffler) drawn(ctx context.Context, epoch uint64) (drawn bool, err error) {
+func (s *panels) drawn(ctx context.Context, epoch uint64) (drawn bool, err error) {
 	s.drawing.again()
 	err = s.c.Bus.SaidSince(ctx, bus.Analyzer, s.drawing.from, func(st bus.Statement) error {
 		s.drawing.from = st.Sequence + 1
@@ -327,7 +335,7 @@ func (d *drawer) again() {
 
 // recallPanel takes in what the journal lacks of the panel of an epoch that is over: its pool and its draw. trouble is
 // as in recall.
-func (s *Shuffler) recallPanel(ctx context.Context, o *opening) (trouble, err error) {
+func (s *panels) recallPanel(ctx context.Context, o *opening) (trouble, err error) {
 	s.mu.Lock()
 	panel := s.state.Panel()
 	s.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// panels gives the scene's announcement a panel of 12 out of 20 devices or more, twice for each.
-func panels(a *plan.Announcement) *plan.Announcement {
+// panelled gives the scene's announcement a panel of 12 out of 20 devices or more, twice for each.
+func panelled(a *plan.Announcement) *plan.Announcement {
 	a.Plan.Panel, a.Plan.Decisions, a.Plan.Records = &plan.Panel{Registered: 20}, 1, 2
 	c := panel.Commit(testbed.Contribution(a.Epoch))
 	a.Commitment = c[:]
@@ -39,7 +39,7 @@ func toRegister(r *wire.EnrolRequest) { r.Epoch, r.Announcement = 0, nil }
 
 // quick has the shuffler look at what a panel waits for all the time.
 func quick(s *scene) {
-	s.prepare = func(sh *Shuffler) { sh.drawEvery = 5 * time.Millisecond }
+	s.prepare = func(sh *Shuffler) { sh.panels.drawEvery = 5 * time.Millisecond }
 }
 
 // pooled waits for the one pool of the open epoch in the audit log.
@@ -163,7 +163,7 @@ func TestPanelsAreDrawnAndReleased(t *testing.T) {
 	if r := s.ask(3, toRegister); !r.Enrolled || !r.Held {
 		t.Errorf("registered twice: %v", r)
 	}
-	s.open(panels(s.announcement()))
+	s.open(panelled(s.announcement()))
 	s.eventually("waiting", func() bool {
 		p := s.shuffler.Snapshot().Panel
 		return p != nil && p.Registered == 15 && p.Needed == 20 && p.Pool == nil &&
@@ -172,7 +172,7 @@ func TestPanelsAreDrawnAndReleased(t *testing.T) {
 	if r := s.ask(0); r.Refusal != wire.RefusalWrongEpoch {
 		t.Errorf("before the draw: %v", r)
 	}
-	s.saysOfAPerson(panels(s.announcement()))
+	s.saysOfAPerson(panelled(s.announcement()))
 	s.register(15, 20)
 	s.pooled()
 	s.register(20, 21) // too late
@@ -210,7 +210,7 @@ func TestPanelsAreDrawnAndReleased(t *testing.T) {
 	}
 	s.account(11, 0, map[wire.Refusal]int{wire.RefusalNotEnrolled: 8})
 	s.forgotten()
-	s.open(panels(s.next()))
+	s.open(panelled(s.next()))
 	s.reveal(s.Analyzer)
 	s.drawn()
 	s.reportAs(s.slots(21), 0)
@@ -228,7 +228,7 @@ func TestPanelsOfSharesAreDrawn(t *testing.T) {
 	s.start()
 	s.opened = s.announcement()
 	s.register(0, 20)
-	s.open(panels(s.sharesRound(12)))
+	s.open(panelled(s.sharesRound(12)))
 	s.reveal(s.Analyzer)
 	s.drawn()
 	for device := range s.slots(20) {
@@ -298,7 +298,7 @@ func TestCrashAtEveryStepOfADraw(t *testing.T) {
 			s.start()
 			s.opened = s.announcement()
 			s.register(0, 20)
-			s.open(panels(s.announcement()))
+			s.open(panelled(s.announcement()))
 			if step == stepRevealed {
 				s.reveal(s.Analyzer)
 			}

@@ -2,20 +2,27 @@ package shuffler
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
+
+// enrolments answers devices that wish to take part.
+type enrolments struct {
+	*core
+	requests *seal.RequestOpener
+	admitted *wire.Credentials // that the registrar admits
+	covered  cohort.Covered    // by the latest credential of each host; guarded by mu
+}
 
 // asked answers one request as it came. Its error is fatal.
 //
 // What could be opened is answered sealed and at one size, whatever the answer. What could not, as a request in the
 // clear, is answered with a signed refusal of these bytes, which a host takes for no answer: the broker may have kept
 // this shuffler's later keys from it.
-func (s *Shuffler) asked(request []byte) ([]byte, error) {
+func (s *enrolments) asked(request []byte) ([]byte, error) {
 	defer s.c.Steps.Since(stepEnrolment, s.c.Clock.Now())
 	opened, err := wire.OpenSealedRequest(request, s.requests)
 	if opened == nil {
@@ -34,7 +41,7 @@ func (s *Shuffler) asked(request []byte) ([]byte, error) {
 
 // enrol answers one request, of one device or of several; wrong says why it is none, nil that it was verified. Its
 // error is fatal.
-func (s *Shuffler) enrol(e wire.Enrolment, wrong error) ([]byte, error) {
+func (s *enrolments) enrol(e wire.Enrolment, wrong error) ([]byte, error) {
 	if wrong != nil {
 		s.c.Enrolments.Received(1)
 		return s.reply(e.Digest, []given{{err: cohort.Refuse(wire.Reason(wrong), "%v", wrong)}})
@@ -64,7 +71,7 @@ func (s *Shuffler) enrol(e wire.Enrolment, wrong error) ([]byte, error) {
 }
 
 // reply signs what is answered to a request's devices, and counts it.
-func (s *Shuffler) reply(request [32]byte, all []given) ([]byte, error) {
+func (s *enrolments) reply(request [32]byte, all []given) ([]byte, error) {
 	var whole *wire.EnrolReply
 	for _, given := range all {
 		one, err := s.answer(given)
@@ -83,7 +90,7 @@ func (s *Shuffler) reply(request [32]byte, all []given) ([]byte, error) {
 }
 
 // answer is the reply to one device, without the request.
-func (s *Shuffler) answer(given given) (*wire.EnrolReply, error) {
+func (s *enrolments) answer(given given) (*wire.EnrolReply, error) {
 	var refused *cohort.Refused
 	switch {
 	case errors.As(given.err, &refused):
@@ -132,12 +139,12 @@ func (g given) wait() error {
 	return nil
 }
 
-func (s *Shuffler) admitDevice(id cohort.DeviceID, r *wire.EnrolRequest, nonce uint32) (g given) {
+func (s *enrolments) admitDevice(id cohort.DeviceID, r *wire.EnrolRequest, nonce uint32) (g given) {
 	if r.Epoch == 0 {
 		g.held, g.durable, g.err = s.register(id, nonce)
 		return g
 	}
-	g.durable, g.err = s.begin(func(state *cohort.State) (*cohort.Event, error) {
+	_, g.durable, g.err = s.begin(func(state *cohort.State) (*cohort.Event, error) {
 		now, _ := s.clock.now()
 		given, ev, err := state.Grant(cohort.Wish{
 			Device: id, Epoch: r.Epoch, Announcement: cohort.Digest(r.Announcement), Nonce: nonce, Together: len(r.Further) + 1,
@@ -154,8 +161,8 @@ func (s *Shuffler) admitDevice(id cohort.DeviceID, r *wire.EnrolRequest, nonce u
 
 // register enters a device among those that panels are drawn from. What this shuffler knows of them may be less than it
 // knew before, until it was held against the audit log: till then no device registers.
-func (s *Shuffler) register(id cohort.DeviceID, nonce uint32) (held bool, durable func() error, err error) {
-	durable, err = s.begin(func(state *cohort.State) (ev *cohort.Event, err error) {
+func (s *enrolments) register(id cohort.DeviceID, nonce uint32) (held bool, durable func() error, err error) {
+	_, durable, err = s.begin(func(state *cohort.State) (ev *cohort.Event, err error) {
 		if !s.recalled || s.trouble != nil {
 			return nil, cohort.Refuse(wire.RefusalWrongEpoch, "the journal is not held against the audit log yet")
 		}
@@ -169,37 +176,4 @@ func (s *Shuffler) register(id cohort.DeviceID, nonce uint32) (held bool, durabl
 		return ev, err
 	})
 	return held, durable, err
-}
-
-// noticeCapacity warns once that nobody is let in any more.
-func (s *Shuffler) noticeCapacity() {
-	s.mu.Lock()
-	first := !s.filled
-	s.filled = true
-	if first {
-		s.warnings = append(s.warnings, fmt.Sprintf("As many devices are known as may be, %d: further ones are refused, and "+
-			"those that are known go on. admission.devices sets how many.", s.state.Capacity()))
-	}
-	s.mu.Unlock()
-	if first {
-		s.c.Log.Warn().Int("devices", s.state.Capacity()).Str(outcome.Field, string(cohort.Reason(wire.RefusalCapacity))).
-			Msg("as many devices are known as may be: further ones are refused; admission.devices sets how many")
-	}
-}
-
-// dominated warns once in each epoch where one host holds most of the cohort. It does not name the host: the journal
-// has it.
-func (s *Shuffler) dominated() {
-	s.mu.Lock()
-	f, ok := s.state.Filling()
-	warn := ok && f.Dominated() && s.warned != f.Epoch
-	if warn {
-		s.warned = f.Epoch
-	}
-	s.mu.Unlock()
-	if warn {
-		s.c.Log.Warn().Uint64("epoch", f.Epoch).Int("slots", f.Largest).Int("of", f.Slots).Uint32("size", f.Size).
-			Msg("one host holds more than half of the cohort's slots: the other devices are hidden among few that " +
-				"this host does not know; admission.host_share limits what one host may hold")
-	}
 }

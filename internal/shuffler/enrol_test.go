@@ -172,7 +172,7 @@ func TestPanelsAnswerDevicesSingly(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	s.opened = s.announcement()
-	s.open(panels(s.opened))
+	s.open(panelled(s.opened))
 	s.register(0, 3)
 	if r := s.ask(0, further(1)); r.Refusal != wire.RefusalMalformed {
 		t.Errorf("two at once: %+v", r)
@@ -186,9 +186,9 @@ func TestNobodyRegistersWhileAPoolIsFixed(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	s.opened = s.announcement()
-	s.open(panels(s.opened))
+	s.open(panelled(s.opened))
 	s.register(0, 3)
-	p := s.shuffler.holdPool(true)
+	p := s.shuffler.panels.holdPool(true)
 	if p == nil || p.Devices != 3 {
 		t.Fatalf("pool %+v", p)
 	}
@@ -201,7 +201,7 @@ func TestNobodyRegistersWhileAPoolIsFixed(t *testing.T) {
 	s.shuffler.mu.Lock()
 	same := p.Still(s.shuffler.state)
 	s.shuffler.mu.Unlock()
-	s.shuffler.holdPool(false)
+	s.shuffler.panels.holdPool(false)
 	s.register(7, 8)
 	s.shuffler.mu.Lock()
 	defer s.shuffler.mu.Unlock()

@@ -202,12 +202,12 @@ func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
 	sh, err := New(s.configured())
 	s.must(err)
 	defer sh.Close()
-	sh.forgetEvery, sh.recalled, s.shuffler = never, true, sh
+	sh.forgetting.forgetEvery, sh.recalled, s.shuffler = never, true, sh
 	over := &cohort.Release{Release: channel.Release{Epoch: 1, Members: []channel.Member{{Sequence: 3}}}}
-	s.must(sh.forget(s.Context(), over))
+	s.must(sh.forgetting.forget(s.Context(), over))
 	ctx, stop := context.WithCancel(s.Context())
 	defer stop()
-	go func() { _ = sh.keepForgetting(ctx) }()
+	go func() { _ = sh.forgetting.keepForgetting(ctx) }()
 	time.Sleep(100 * time.Millisecond)
 	if kept := s.stored(3); len(kept) != 3 {
 		t.Errorf("before the acknowledgements the broker holds %v", kept)

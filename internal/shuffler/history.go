@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -32,9 +33,21 @@ var errState = errors.New("the state folder is older than what this shuffler has
 // historyCondition is the readiness condition that recall keeps.
 const historyCondition = "history"
 
+// history holds what the journal knows against what the broker shows.
+type history struct {
+	*core
+	guarantees    *guarantees
+	reports       *admission
+	announcements *announcements
+	panels        *panels
+	newest        *opening     // the latest announcement when the journal was held against the broker; guarded by mu
+	looked        cohort.Round // the last round whose stored reports were looked through, or need not be; guarded by mu
+	once          sync.Once    // closes begun
+}
+
 // manifest reads a round's manifest; nil where there is none. What lies at its place may be another's, who has this
 // shuffler's broker credential and was there first: then the one in the audit log counts.
-func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (m *wire.Manifest, err error) {
+func (s *history) manifest(ctx context.Context, epoch uint64, round uint32) (m *wire.Manifest, err error) {
 	signed, err := s.c.Bus.ReadManifest(ctx, epoch, round)
 	if errors.Is(err, bus.ErrGone) {
 		return nil, nil
@@ -61,7 +74,7 @@ func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (m 
 // shuffler's own manifests. Where the journal lacks what a manifest states, it takes the manifest's word. trouble says
 // that the broker shows less than the journal knows, or another log: then nothing may be decided until it shows it
 // again. err is fatal, or the broker's.
-func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
+func (s *history) recall(ctx context.Context) (trouble, err error) {
 	defer func() {
 		if err == nil {
 			s.settle(trouble)
@@ -82,7 +95,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	there := map[roundID]*opening{}
 	var order []*opening
 	for _, a := range stored {
-		o, err := s.verify(a)
+		o, err := s.announcements.verify(a)
 		if err != nil { // what is refused is said when it comes by in order
 			continue
 		}
@@ -93,7 +106,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 		there[at] = o
 		order = append(order, o)
 	}
-	s.drawing.from, s.drawing.draws = 0, nil // the audit log may be another than before
+	s.panels.drawing.from, s.panels.drawing.draws = 0, nil // the audit log may be another than before
 	s.mu.Lock()
 	last, known := s.state.Last()
 	s.mu.Unlock()
@@ -141,7 +154,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 		if err := s.opened(o); err != nil {
 			return nil, err
 		}
-		if trouble, err := s.recallPanel(ctx, o); trouble != nil || err != nil {
+		if trouble, err := s.panels.recallPanel(ctx, o); trouble != nil || err != nil {
 			return trouble, err
 		}
 		line, err := s.adopt(m)
@@ -159,7 +172,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	panel := s.state.Panel()
 	s.mu.Unlock()
 	if panel != nil {
-		_, trouble, err = s.adoptPool(ctx, panel.Epoch)
+		_, trouble, err = s.panels.adoptPool(ctx, panel.Epoch)
 	}
 	return trouble, err
 }
@@ -168,7 +181,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 // process ended between the two, and its state folder was restored from an older copy. It is published now, for a round
 // has one manifest: what this journal would come to is another. nil where there is none, and where the journal comes to
 // the same one, because then the release is repeated as a whole.
-func (s *Shuffler) unpublished(ctx context.Context, o *opening) (m *wire.Manifest, err error) {
+func (s *history) unpublished(ctx context.Context, o *opening) (m *wire.Manifest, err error) {
 	var signed []byte
 	err = s.c.Bus.Said(ctx, bus.Shuffler, wire.KindManifest, func(b []byte) error {
 		one, _, err := wire.Open[wire.Manifest](b, s.own())
@@ -197,7 +210,7 @@ func (s *Shuffler) unpublished(ctx context.Context, o *opening) (m *wire.Manifes
 
 // seen checks that the broker still shows the last announcement that the journal knows, and the manifest of the last
 // round that is over.
-func (s *Shuffler) seen(ctx context.Context, last cohort.Round, there map[roundID]*opening, order []*opening) error {
+func (s *history) seen(ctx context.Context, last cohort.Round, there map[roundID]*opening, order []*opening) error {
 	o := there[roundID{last.Epoch, int(last.Round)}]
 	if o == nil {
 		newest := "no announcement of the analyzer's"
@@ -230,15 +243,15 @@ func (s *Shuffler) seen(ctx context.Context, last cohort.Round, there map[roundI
 // complete tells whether the journal is known to lack no report that was acknowledged: it was held against the broker,
 // every round that was announced by then is known or will never open, and the stream of reports was looked through for
 // the latest one. The lock is held.
-func (s *Shuffler) complete() bool {
+func (s *history) complete() bool {
 	last, open := s.state.Last()
 	return s.recalled && s.trouble == nil && !s.doubt && (s.newest == nil || s.settled(s.newest)) &&
 		(!open || last == s.looked)
 }
 
 // settled tells whether an announcement was opened, or is refused for good. The lock is held.
-func (s *Shuffler) settled(o *opening) bool {
-	never, refused := s.never[roundID{o.Epoch, int(o.Round)}]
+func (s *history) settled(o *opening) bool {
+	never, refused := s.announcements.never[roundID{o.Epoch, int(o.Round)}]
 	return s.state.Knows(o.Epoch, o.Round) || refused && never == o.digest
 }
 
@@ -252,11 +265,11 @@ type look struct {
 // consistent holds the broker against the journal whenever something gives reason to, looks again at announcements that
 // did not fit, and takes in again what was acknowledged and forgotten. It tells whether decisions may be made. After an
 // error, fatal or not, they may not.
-func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err error) {
+func (s *history) consistent(ctx context.Context, last *look) (clear bool, err error) {
 	reconnects := s.c.Bus.Traffic().Reconnects
 	now, _ := s.clock.now()
 	s.mu.Lock()
-	doubt, trouble, unfit := s.doubt, s.trouble, len(s.unfit) > 0
+	doubt, trouble, unfit := s.doubt, s.trouble, len(s.announcements.unfit) > 0
 	s.mu.Unlock()
 	if reconnects != last.reconnects || doubt || (trouble != nil || unfit) && now.Sub(last.at) >= recallEvery {
 		s.doubts(false)
@@ -270,11 +283,11 @@ func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err 
 		return false, nil
 	}
 	if unfit {
-		if err := s.reconsider(); err != nil {
+		if err := s.announcements.reconsider(); err != nil {
 			return false, err
 		}
 	}
-	known, trouble, err := s.draw(ctx)
+	known, trouble, err := s.panels.draw(ctx)
 	if trouble != nil {
 		s.settle(trouble)
 		last.at = now
@@ -304,23 +317,23 @@ func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err 
 
 // judged tells whether the latest announcement that the broker had is opened, refused for good, or waits for a round
 // ahead of it. The lock is held.
-func (s *Shuffler) judged() bool {
+func (s *history) judged() bool {
 	if s.newest == nil || s.settled(s.newest) {
 		return true
 	}
-	_, waits := s.unfit[roundID{s.newest.Epoch, int(s.newest.Round)}]
+	_, waits := s.announcements.unfit[roundID{s.newest.Epoch, int(s.newest.Round)}]
 	return waits
 }
 
 // doubts notes whether something gives reason to hold the broker against the journal.
-func (s *Shuffler) doubts(yes bool) {
+func (s *history) doubts(yes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.doubt = yes
 }
 
 // settle keeps the condition of readiness.
-func (s *Shuffler) settle(trouble error) {
+func (s *history) settle(trouble error) {
 	s.mu.Lock()
 	before := s.trouble
 	s.trouble = trouble

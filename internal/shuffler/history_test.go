@@ -341,7 +341,7 @@ func TestNothingIsDecidedOnABrokerThatWasSetBack(t *testing.T) {
 			})
 			if early {
 				s.eventually("asked what waits", func() bool {
-					o := &s.shuffler.outages
+					o := &s.shuffler.times.outages
 					o.mu.Lock()
 					defer o.mu.Unlock()
 					return o.count == s.broker.Traffic().Reconnects && o.held != nil && *o.held == 0

@@ -22,7 +22,7 @@ func (s *scene) published(keys ...*seal.HPKEKey) *wire.KeySet {
 	s.config.Keys = keys
 	sh, err := New(s.configured())
 	s.must(err)
-	s.must(sh.publishKeys(s.Context()))
+	s.must(sh.keys.publishKeys(s.Context()))
 	s.must(sh.Close())
 	payload, err := s.devices.Keys.Keys(s.Context(), bus.Shuffler)
 	s.must(err)

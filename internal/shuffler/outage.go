@@ -27,6 +27,12 @@ const (
 	deadlineCondition = "deadline"
 )
 
+// times knows when a round's time is over.
+type times struct {
+	*core
+	outages outages
+}
+
 // outages is what the shuffler knows of its broker's outages.
 type outages struct {
 	mu    sync.Mutex
@@ -83,7 +89,7 @@ func (m mark) reached(b bus.Backlog, newest uint64) bool {
 
 // backlog asks the broker what waits. No answer in time is an outage, and so is a connection that was lost meanwhile:
 // devices that report over the same broker may have been cut off as well.
-func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
+func (s *times) backlog(ctx context.Context) (bus.Backlog, error) {
 	asking, cancel := s.c.Clock.WithTimeout(ctx, maxGap)
 	defer cancel()
 	b, err := s.c.Bus.Backlog(asking)
@@ -115,7 +121,7 @@ func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
 // passed: a shuffler that was frozen, or slow, or busy with strangers' reports, must not shut out devices that reported
 // in time. What comes later does not put off the round. While the broker does not answer, nothing is known to be taken
 // in.
-func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
+func (s *times) takenIn(ctx context.Context, of mark) bool {
 	b, err := s.backlog(ctx)
 	if err != nil {
 		s.c.Log.Debug().Err(err).Msg("deadline put off: the broker does not say what waits")
@@ -154,7 +160,7 @@ func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
 
 // moment is the time, as the open round's deadline takes it: outages put it off while its patience lasts. late says
 // that the round should have been decided long ago. The lock is held.
-func (s *Shuffler) moment() (m cohort.Moment, late error) {
+func (s *times) moment() (m cohort.Moment, late error) {
 	m.Now, m.Resumed = s.clock.now()
 	own, fixed := s.state.Deadline(m.Now, time.Time{})
 	if !fixed || m.Now.Before(own) {
@@ -174,7 +180,7 @@ func (s *Shuffler) moment() (m cohort.Moment, late error) {
 }
 
 // keepTime looks at the clock often enough to notice when this process stood still, and has the journal keep the time.
-func (s *Shuffler) keepTime(ctx context.Context) error {
+func (s *times) keepTime(ctx context.Context) error {
 	stops := 0
 	for {
 		now, resumed := s.clock.now()
@@ -200,7 +206,7 @@ func (s *Shuffler) keepTime(ctx context.Context) error {
 }
 
 // watchBroker notices the broker's outages whether or not anything has to be decided meanwhile.
-func (s *Shuffler) watchBroker(ctx context.Context) error {
+func (s *times) watchBroker(ctx context.Context) error {
 	for {
 		if _, err := s.backlog(ctx); err != nil && ctx.Err() == nil {
 			s.c.Log.Debug().Err(err).Msg("broker's outage noted")
@@ -219,27 +225,3 @@ const (
 	// workersCondition is the readiness condition that a report finds a worker.
 	workersCondition = "workers"
 )
-
-// wait is since when something has been waiting.
-type wait struct {
-	mu      sync.Mutex
-	waiting bool
-	since   time.Time
-}
-
-func (w *wait) set(waiting bool, since time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.waiting, w.since = waiting, since
-}
-
-// tooLong is an error where a report has waited for more than stuckAfter.
-func (w *wait) tooLong(now time.Time) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.waiting || now.Sub(w.since) < stuckAfter {
-		return nil
-	}
-	return fmt.Errorf("all %d workers are busy and have decided on no report for %v; "+
-		"restart the shuffler if the broker and the disk are well", workers, stuckAfter)
-}

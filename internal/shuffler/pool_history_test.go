@@ -58,7 +58,7 @@ func TestAnOlderStateFolderHasTheSamePanel(t *testing.T) {
 			t.Parallel()
 			s := registered(t)
 			folder := s.backup()
-			s.open(panels(s.announcement()))
+			s.open(panelled(s.announcement()))
 			s.pooled()
 			var slots map[uint32]uint32
 			if when > 0 {
@@ -142,7 +142,7 @@ func TestADrawThatWasHiddenIsFoundLater(t *testing.T) {
 	s.start()
 	s.opened = s.announcement()
 	s.register(0, 20)
-	s.open(panels(s.announcement()))
+	s.open(panelled(s.announcement()))
 	s.reveal(s.Analyzer)
 	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.KindCounts, []byte("what stands behind the draw")))
 	s.eventually("read on behind the draw", passed.Load)
@@ -156,7 +156,7 @@ func TestADrawThatWasHiddenIsFoundLater(t *testing.T) {
 func TestReportsWaitForADrawThatTheJournalLacks(t *testing.T) {
 	t.Parallel()
 	s := registered(t)
-	s.open(panels(s.announcement()))
+	s.open(panelled(s.announcement()))
 	s.pooled()
 	folder := s.backup()
 	s.reopen()
@@ -183,9 +183,9 @@ func TestAnOlderStateFolderLearnsThePanelsThatAreOver(t *testing.T) {
 	first := map[uint32]uint32{}
 	for epoch := range 2 {
 		if epoch == 0 {
-			s.open(panels(s.announcement()))
+			s.open(panelled(s.announcement()))
 		} else {
-			s.open(panels(s.next()))
+			s.open(panelled(s.next()))
 		}
 		s.reveal(s.Analyzer)
 		s.drawn()
@@ -228,7 +228,7 @@ func TestAStateFolderWithoutThePoolsDevicesDrawsNothing(t *testing.T) {
 			s.register(0, c.known)
 			older := s.backup()
 			s.register(c.known, 22)
-			s.open(panels(s.announcement()))
+			s.open(panelled(s.announcement()))
 			s.pooled()
 			if over {
 				s.reveal(s.Analyzer)
@@ -247,7 +247,7 @@ func TestAStateFolderWithoutThePoolsDevicesDrawsNothing(t *testing.T) {
 				s.slots(22)
 				return
 			}
-			s.open(panels(s.next()))
+			s.open(panelled(s.next()))
 			s.reveal(s.Analyzer)
 			s.drawn()
 			s.slots(22)
@@ -263,7 +263,7 @@ func TestAnOlderBrokerGetsTheSamePool(t *testing.T) {
 	s.start()
 	s.opened = s.announcement()
 	s.register(0, 19)
-	s.open(panels(s.announcement()))
+	s.open(panelled(s.announcement()))
 	older := s.Backup()
 	s.register(19, 20)
 	before, first := s.pooled()
@@ -337,12 +337,12 @@ func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
 			s := newScene(t)
 			quick(s)
 			s.start()
-			a := panels(s.announcement())
+			a := panelled(s.announcement())
 			s.opened = a
 			f(s, a)
 			s.lost()
 			s.must(s.stop())
-			if trouble, err := s.idle().recall(s.Context()); trouble == nil || err != nil {
+			if trouble, err := s.idle().history.recall(s.Context()); trouble == nil || err != nil {
 				t.Errorf("held against the audit log again: %v, %v", trouble, err)
 			}
 		})
@@ -367,7 +367,7 @@ func TestNothingIsDrawnByAFalseContribution(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := registered(t)
-			s.open(panels(s.announcement()))
+			s.open(panelled(s.announcement()))
 			s.pooled()
 			s.must(s.stop()) // both are there before the shuffler looks
 			for _, change := range c.change {
@@ -390,7 +390,7 @@ func TestNothingIsDrawnByAFalseContribution(t *testing.T) {
 func TestForeignContributionsAreSkipped(t *testing.T) {
 	t.Parallel()
 	s := registered(t)
-	s.open(panels(s.announcement()))
+	s.open(panelled(s.announcement()))
 	for _, by := range []*seal.Identity{testbed.NewIdentity(t), s.Shuffler} {
 		s.reveal(by, func(d *wire.Draw) { d.Contribution = testbed.Contribution(7) })
 	}
@@ -411,7 +411,7 @@ func TestReadinessNamesWhatAPanelWaitsFor(t *testing.T) {
 	s.start()
 	s.opened = s.announcement()
 	s.register(0, 18)
-	s.open(panels(s.announcement()))
+	s.open(panelled(s.announcement()))
 	s.eventually("shown", func() bool { return s.shuffler.Snapshot().Panel.Waits != "" })
 	if why := s.why(panelCondition); why != "" {
 		t.Errorf("not ready at once: %s", why)

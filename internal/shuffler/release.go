@@ -22,11 +22,21 @@ const releaseCondition = "release"
 // shares.Patience.
 const analyzerCondition = "analyzer"
 
+// releases commits rounds and carries out what is committed.
+type releases struct {
+	*core
+	reports       *admission
+	times         *times
+	announcements *announcements
+	history       *history
+	forgetting    *forgetting
+}
+
 // release watches the open round and carries out what is committed, one round at a time.
-func (s *Shuffler) release(ctx context.Context) error {
+func (s *releases) release(ctx context.Context) error {
 	var looked look
 	for {
-		clear, err := s.consistent(ctx, &looked)
+		clear, err := s.history.consistent(ctx, &looked)
 		if ctx.Err() == nil && (err != nil || clear) { // what is not clear was told already
 			s.notice(historyCondition, err)
 		}
@@ -76,23 +86,23 @@ func (s *Shuffler) release(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.c.Clock.After(tick):
-		case <-s.wake:
+		case <-s.reports.wake:
 		}
 	}
 }
 
 // commit fixes the open round's membership if its time has come. Its error is fatal.
-func (s *Shuffler) commit(ctx context.Context) error {
+func (s *releases) commit(ctx context.Context) error {
 	s.mu.Lock()
-	m, late := s.moment()
+	m, late := s.times.moment()
 	r := s.state.Due(m)
 	at, fixed := s.state.Deadline(m.Now, m.Resumed)
 	f, _ := s.state.Filling()
 	s.mu.Unlock()
 	s.notice(deadlineCondition, late)
-	s.notice(enrolmentsCondition, s.enrolments())
+	s.notice(enrolmentsCondition, s.reports.enrolments())
 	if r == nil && fixed && !m.Now.Before(at) {
-		if m.TakenIn = s.takenIn(ctx, mark{epoch: f.Epoch, round: uint32(f.Round), deadline: at}); !m.TakenIn {
+		if m.TakenIn = s.times.takenIn(ctx, mark{epoch: f.Epoch, round: uint32(f.Round), deadline: at}); !m.TakenIn {
 			return nil
 		}
 		s.mu.Lock()
@@ -108,7 +118,7 @@ func (s *Shuffler) commit(ctx context.Context) error {
 	err := s.decide(func(state *cohort.State) (*cohort.Event, error) {
 		ev := state.Commit(r)
 		if ev != nil {
-			ev.Committed.Refused = s.refusals.Of(r.Epoch, r.Round)
+			ev.Committed.Refused = s.reports.refusals.Of(r.Epoch, r.Round)
 		}
 		return ev, nil
 	})
@@ -121,7 +131,7 @@ func (s *Shuffler) commit(ctx context.Context) error {
 // moment, with the members that are left. Its error is fatal.
 //
 // Which members are refused here depends on what no honest device sends, never on a record.
-func (s *Shuffler) sift(ctx context.Context, r *cohort.Release) (whole bool, err error) {
+func (s *releases) sift(ctx context.Context, r *cohort.Release) (whole bool, err error) {
 	if r.Outcome != wire.Released {
 		return true, nil // nothing of it leaves
 	}
@@ -159,10 +169,10 @@ func (s *Shuffler) sift(ctx context.Context, r *cohort.Release) (whole bool, err
 
 // carryOut does what the committed round's outcome says, up to its manifest. It can be repeated after any failure: what
 // left before leaves again byte for byte, and nothing else ever does.
-func (s *Shuffler) carryOut(ctx context.Context, r *cohort.Release) error {
+func (s *releases) carryOut(ctx context.Context, r *cohort.Release) error {
 	defer s.c.Steps.Since(stepRelease, s.c.Clock.Now())
 	// Once the manifest is out the analyzer may have counted what left and dropped it: it must not come back.
-	m, err := s.manifest(ctx, r.Epoch, r.Round)
+	m, err := s.history.manifest(ctx, r.Epoch, r.Round)
 	switch {
 	case err != nil:
 		return err
@@ -171,14 +181,14 @@ func (s *Shuffler) carryOut(ctx context.Context, r *cohort.Release) error {
 			return err
 		}
 	default:
-		if line, err := s.adopt(m); err != nil {
+		if line, err := s.history.adopt(m); err != nil {
 			return err
 		} else if line != "" {
-			s.stale([]string{line})
+			s.history.stale([]string{line})
 			return nil
 		}
 	}
-	if err := s.forgetOver(ctx, r); err != nil {
+	if err := s.forgetting.forgetOver(ctx, r); err != nil {
 		return err
 	}
 	if err := s.mixing(r.Layout).Forget(r.Epoch, r.Round); err != nil {
@@ -193,23 +203,12 @@ func (s *Shuffler) carryOut(ctx context.Context, r *cohort.Release) error {
 	return nil
 }
 
-// gone accounts for the reports of a round that is over.
-func (s *Shuffler) gone(o wire.Outcome, reports, messages int) {
-	if o == wire.Released {
-		s.c.Reports.Released(reports)
-		s.c.Messages.Released(messages)
-	} else {
-		s.c.Reports.Refused(Destroyed, reports)
-		s.c.Messages.Refused(Destroyed, messages)
-	}
-}
-
 // leave has the channel send a release, and sends the manifest behind it. left is false where the release turned out to
 // be impossible and is committed to destruction instead. The manifest stands in the transparency log, under a
 // checkpoint, before the analyzer can see it: nothing acts on what is not logged. It depends on the release and on what
 // the channel keeps of it alone and is signed deterministically, so a retry appends and sends the same bytes, and
 // either is stored once.
-func (s *Shuffler) leave(ctx context.Context, r *cohort.Release) (left bool, err error) {
+func (s *releases) leave(ctx context.Context, r *cohort.Release) (left bool, err error) {
 	manifest := &wire.Manifest{
 		Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.Announcement[:], Outcome: r.Outcome,
 		Enrolled: r.Enrolled, Reports: uint32(len(r.Members)), Refused: r.Refused, Messages: r.Left,
@@ -263,13 +262,13 @@ func (s *Shuffler) leave(ctx context.Context, r *cohort.Release) (left bool, err
 }
 
 // announcement reads the announcement of a release's round.
-func (s *Shuffler) announcement(ctx context.Context, r *cohort.Release) (*plan.Announcement, error) {
+func (s *releases) announcement(ctx context.Context, r *cohort.Release) (*plan.Announcement, error) {
 	all, err := s.c.Bus.AnnouncementsAt(ctx, r.Epoch, r.Round)
 	if err != nil {
 		return nil, err
 	}
 	for _, stored := range all {
-		if o, err := s.verify(stored); err == nil && o.digest == r.Announcement {
+		if o, err := s.announcements.verify(stored); err == nil && o.digest == r.Announcement {
 			return o.Announcement, nil
 		}
 	}
@@ -277,7 +276,7 @@ func (s *Shuffler) announcement(ctx context.Context, r *cohort.Release) (*plan.A
 }
 
 // reject takes the members whose reports did not leave out of a committed release. Its error is fatal.
-func (s *Shuffler) reject(r *cohort.Release, rejected []channel.Rejected) error {
+func (s *releases) reject(r *cohort.Release, rejected []channel.Rejected) error {
 	reasons := map[uint32]wire.Refusal{}
 	for _, one := range rejected {
 		reasons[one.Slot] = one.Reason
@@ -315,7 +314,7 @@ func (s *Shuffler) reject(r *cohort.Release, rejected []channel.Rejected) error 
 }
 
 // destroy commits a release to destruction, and says how much of it can have left before.
-func (s *Shuffler) destroy(r *cohort.Release, why error) error {
+func (s *releases) destroy(r *cohort.Release, why error) error {
 	left := uint64(0)
 	if errors.Is(why, channel.ErrLeft) {
 		left = uint64(r.Messages()) + shuffle.NoiseMessages(r.Announced)

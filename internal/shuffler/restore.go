@@ -13,7 +13,7 @@ import (
 )
 
 // opened makes sure that the journal has the round of an announcement whose manifest is out.
-func (s *Shuffler) opened(o *opening) error {
+func (s *history) opened(o *opening) error {
 	err := s.decide(func(state *cohort.State) (*cohort.Event, error) {
 		if state.Knows(o.Epoch, o.Round) {
 			return nil, nil
@@ -22,14 +22,14 @@ func (s *Shuffler) opened(o *opening) error {
 		return cohort.OpenedBy(o.Announcement, o.digest, o.layout, now), nil
 	})
 	if err == nil {
-		s.promised(o.Announcement)
+		s.guarantees.promised(o.Announcement)
 	}
 	return err
 }
 
 // adopt takes a manifest's word for a round that the journal ends otherwise or not at all. Its reports are forgotten
 // from time to time, as refused ones are. line describes the round, and is empty where there was nothing to adopt.
-func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
+func (s *history) adopt(m *wire.Manifest) (line string, err error) {
 	held, layout := 0, channel.Layout{}
 	err = s.decide(func(state *cohort.State) (*cohort.Event, error) {
 		ev := state.Adopt(m)
@@ -50,7 +50,7 @@ func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
 }
 
 // stale says that rounds were taken from this shuffler's own manifests, and what follows.
-func (s *Shuffler) stale(adopted []string) {
+func (s *history) stale(adopted []string) {
 	s.c.Log.Error().Err(errState).Strs("adopted", adopted).
 		Msg("the outcomes of rounds that the journal lacks are taken from this shuffler's own manifests")
 	s.c.Log.Error().Err(errState).Msg("who took part in these rounds is no longer known here: " +
@@ -68,7 +68,7 @@ func (s *Shuffler) stale(adopted []string) {
 // and refuses the report of a device that it does not know, as ever. Above the floor the broker does not tell what was
 // acknowledged from what was only handed out, as to a process that was killed: both are taken in, and only what is
 // below shows that the folder is old.
-func (s *Shuffler) takeAgain(ctx context.Context) error {
+func (s *history) takeAgain(ctx context.Context) error {
 	s.mu.Lock()
 	last, ok := s.state.Last()
 	admitted := s.state.Admitted()
@@ -98,7 +98,7 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 			return nil
 		}
 		d := &bus.Delivery{Epoch: last.Epoch, Round: last.Round, Sequence: sequence, Payload: payload}
-		fresh, err := s.admitReport(d)
+		fresh, err := s.reports.admitReport(d, s.reports.expects(d))
 		var refused *cohort.Refused
 		switch {
 		case errors.As(err, &refused):
@@ -127,28 +127,6 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 		s.c.Log.Error().Err(errState).Str(outcome.Field, string(cohort.Reason(wire.RefusalNotEnrolled))).
 			Func(about(last.Epoch, last.Round)).Int("reports", strangers).
 			Msg("reports of devices whose enrolments are lost cannot be used; their slots go to others")
-	}
-	return err
-}
-
-// errEnough ends a scan.
-var errEnough = errors.New("enough")
-
-// stored hands over the round's stored reports between two sequences.
-func (s *Shuffler) stored(
-	ctx context.Context, r cohort.Round, from, upTo uint64, fn func(sequence uint64, payload []byte) error,
-) error {
-	if from > upTo {
-		return nil
-	}
-	err := s.c.Bus.StoredReports(ctx, r.Epoch, r.Round, from, func(sequence uint64, payload []byte) error {
-		if sequence > upTo {
-			return errEnough
-		}
-		return fn(sequence, payload)
-	})
-	if errors.Is(err, errEnough) {
-		return nil
 	}
 	return err
 }

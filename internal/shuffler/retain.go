@@ -2,7 +2,6 @@ package shuffler
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,17 +73,4 @@ func (c *Config) retention() (*shuffle.Retention, error) {
 	return &shuffle.Retention{
 		Deployment: c.Deployment, Auditor: slices.Clone(c.Auditor), Window: c.Retain, Store: c.Bus,
 	}, nil
-}
-
-// canRetain makes sure before the first release that the broker takes what is retained, and drops it in time.
-func (s *Shuffler) canRetain(ctx context.Context) error {
-	if s.c.Retain == 0 {
-		return nil
-	}
-	if err := s.c.Bus.CanRetain(ctx); err != nil {
-		return fmt.Errorf("audit.retain: %w", err)
-	}
-	s.c.Log.Info().Stringer("window", s.c.Retain).
-		Msg("what is forwarded is retained, sealed to the auditor, until its window is over")
-	return nil
 }

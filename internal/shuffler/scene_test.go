@@ -101,7 +101,7 @@ func (s *scene) start() {
 	}
 	sh, err := New(s.configured())
 	s.must(err)
-	sh.channels[plan.Shuffle].(*shuffle.Mixing).Chunk, sh.forgetEvery = 100, s.forgetEvery
+	sh.channels[plan.Shuffle].(*shuffle.Mixing).Chunk, sh.forgetting.forgetEvery = 100, s.forgetEvery
 	if s.crash != nil {
 		sh.channels[plan.Shuffle] = crashingChannel{sh.channels[plan.Shuffle], s.crash}
 	}

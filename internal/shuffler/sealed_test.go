@@ -51,7 +51,7 @@ func TestARegistrationThatComesTwiceIsNotHeld(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	s.opened = s.announcement()
-	s.open(panels(s.opened))
+	s.open(panelled(s.opened))
 	by := func(nonce uint32) func(*wire.EnrolRequest) {
 		return func(r *wire.EnrolRequest) { toRegister(r); r.Nonces = []uint32{nonce} }
 	}

@@ -15,8 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -88,53 +86,19 @@ const (
 
 // Shuffler is the running role.
 type Shuffler struct {
-	c         Config
-	envelopes *work.Envelopes
-	requests  *seal.RequestOpener
-	admitted  *wire.Credentials // that the registrar admits
-	channels  map[plan.Channel]channel.Mixing
-	journal   Journal
-	log       *translog.Log
-	store     *spill.Store // of admitted reports, and of messages that are mixed
-	full      atomic.Bool  // the store could not keep the last report
-	clock     *clock
-	outages   outages
-	counter   *counter      // where workers ask about reports
-	once      sync.Once     // closes begun
-	begun     chan struct{} // closed when reports may be decided on: the journal was held against the broker
-	waits     wait          // a report for a worker
-	wake      chan struct{} // a report was admitted
+	*core
+	store *spill.Store // of admitted reports, and of messages that are mixed
 
-	mu         sync.Mutex
-	state      *cohort.State
-	covered    cohort.Covered // by the latest credential of each host
-	compacting cohort.Compaction
-	refusals   cohort.Refusals               // of the open round, as reports came
-	strangers  cohort.Strangers              // of the open epoch
-	latest     func() error                  // waits until the last decision is durable; nil before the first
-	planned    map[uint64]*plan.Announcement // first announcement of each epoch
-	epsilon    map[sized]float64             // by epoch and reports: it takes a while to compute
-	promises   map[uint64]promise            // by epoch
-	unfit      map[roundID]*opening          // announcements that do not fit yet, by epoch and round
-	never      map[roundID]cohort.Digest     // announcements that are refused for good, by epoch and round
-	doubt      bool                          // one came since the broker was last held against the journal
-	trouble    error                         // the broker shows less than the journal knows
-	lost       bool                          // the state folder is known to be older than what was signed
-	recalled   bool                          // the journal was held against the broker
-	newest     *opening                      // the latest announcement by then
-	looked     cohort.Round                  // the last round whose stored reports were looked through, or need not be
-	warned     uint64                        // epoch of the last warning that one host holds most of its cohort
-	filled     bool                          // somebody was refused because as many devices are known as may be
-	warnings   []string                      // for people
-
-	drawing drawer          // of the releasing goroutine alone
-	pool    *cohort.Pooling // as last looked at; guarded by mu
-	fixing  bool            // a pool is fixed, and nobody registers; guarded by mu
-
-	drawEvery   time.Duration
-	forgetEvery time.Duration
-	forgotten   uint64 // last sequence up to which the broker forgot the reports; guarded by mu
-	owed        uint64 // sequence up to which it must, for the rounds that are finished; guarded by mu
+	guarantees    *guarantees
+	reports       *admission
+	times         *times
+	announcements *announcements
+	enrolments    *enrolments
+	panels        *panels
+	history       *history
+	forgetting    *forgetting
+	releases      *releases
+	keys          *keySet
 }
 
 // New opens the shuffler's state and replays its journal. Run closes it when it returns; call Close if Run is
@@ -163,15 +127,12 @@ func New(c Config) (*Shuffler, error) {
 	if c.Clock == nil {
 		c.Clock = role.SystemClock()
 	}
-	s := &Shuffler{
-		c: c, journal: c.Journal, requests: requests, counter: newCounter(), begun: make(chan struct{}),
-		wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
-		drawEvery: drawEvery, compacting: cohort.Compaction{After: c.Compact},
-		state:    cohort.NewState(cohort.Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare, Devices: c.Devices}),
-		admitted: wire.NewCredentials(wire.Party{Deployment: c.Deployment, Key: c.Registrar, Hosts: c.Hosts}),
-		planned:  map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, promises: map[uint64]promise{},
-		unfit: map[roundID]*opening{}, never: map[roundID]cohort.Digest{},
-	}
+	s := &Shuffler{core: &core{
+		c: c, journal: c.Journal, begun: make(chan struct{}), compacting: cohort.Compaction{After: c.Compact},
+		state: cohort.NewState(cohort.Admission{
+			Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare, Devices: c.Devices,
+		}),
+	}}
 	s.log, err = translog.New(translog.Config{
 		Deployment: c.Deployment, Role: bus.Shuffler, Identity: c.Identity, Broker: c.Bus,
 		Path: filepath.Join(c.StateDir, "log"), Journal: c.LogJournal, Log: c.Log,
@@ -219,13 +180,39 @@ func New(c Config) (*Shuffler, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("shuffler: replaying the journal: %w", err), s.Close())
 	}
-	s.covered = cohort.CoveredBy(s.state)
 	s.clock = newClock(readings(c.Clock), s.state.Clock())
+	s.parts(requests)
 	return s, nil
 }
 
-// mixing is the channel of a round's layout.
-func (s *Shuffler) mixing(l channel.Layout) channel.Mixing { return s.channels[l.Of()] }
+// parts makes the parts of the shuffler, each after those that it asks.
+func (s *Shuffler) parts(requests *seal.RequestOpener) {
+	registrar := wire.Party{Deployment: s.c.Deployment, Key: s.c.Registrar, Hosts: s.c.Hosts}
+	s.guarantees = &guarantees{
+		core: s.core, planned: map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, promises: map[uint64]promise{},
+	}
+	s.reports = &admission{core: s.core, counter: newCounter(), wake: make(chan struct{}, 1)}
+	s.times = &times{core: s.core}
+	s.announcements = &announcements{
+		core: s.core, guarantees: s.guarantees, unfit: map[roundID]*opening{}, never: map[roundID]cohort.Digest{},
+	}
+	s.enrolments = &enrolments{
+		core: s.core, requests: requests, admitted: wire.NewCredentials(registrar), covered: cohort.CoveredBy(s.state),
+	}
+	s.panels = &panels{core: s.core, drawEvery: drawEvery}
+	s.history = &history{
+		core: s.core, guarantees: s.guarantees, reports: s.reports, announcements: s.announcements, panels: s.panels,
+	}
+	s.forgetting = &forgetting{core: s.core, reports: s.reports, history: s.history, forgetEvery: forgetEvery}
+	s.releases = &releases{
+		core: s.core, reports: s.reports, times: s.times, announcements: s.announcements, history: s.history,
+		forgetting: s.forgetting,
+	}
+	s.keys = &keySet{s.core}
+}
+
+// Answers are the answers to what workers ask. They wait until reports may be decided on.
+func (s *Shuffler) Answers() worker.Handlers { return worker.Handlers{work.Question: s.reports.claims} }
 
 // Close lets go of the journal, of the log and of what is kept in memory and beyond it for mixing.
 func (s *Shuffler) Close() error {
@@ -267,7 +254,7 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	if err := s.look(ctx); err != nil {
 		return err
 	}
-	switch _, err := s.recall(ctx); {
+	switch _, err := s.history.recall(ctx); {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errFatal):
@@ -276,23 +263,23 @@ func (s *Shuffler) Run(ctx context.Context) error {
 		s.doubt = true
 		s.c.Log.Error().Err(err).Msg("the broker could not be held against the journal; tried again")
 	}
-	keys := s.publishKeys(ctx)
+	keys := s.keys.publishKeys(ctx)
 	if keys != nil && !errors.Is(keys, bus.ErrFull) {
 		return keys
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	if keys != nil { // beside the rest: the reports that this shuffler takes in and forgets may be what makes room
-		g.Go(func() error { return s.keepPublishing(ctx, keys) })
+		g.Go(func() error { return s.keys.keepPublishing(ctx, keys) })
 	}
 	deliveries := make(chan *bus.Delivery)
 	g.Go(func() error {
-		return s.c.Bus.WatchAnnouncements(ctx, func(a bus.Announcement) error { return s.announced(ctx, a) })
+		return s.c.Bus.WatchAnnouncements(ctx, func(a bus.Announcement) error { return s.announcements.announced(ctx, a) })
 	})
 	g.Go(func() error {
 		ctx, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
 		return s.c.Bus.ServeEnrol(ctx, workers, func(_ context.Context, request []byte) ([]byte, error) {
-			reply, err := s.asked(request)
+			reply, err := s.enrolments.asked(request)
 			if err != nil {
 				stop(err)
 			}
@@ -319,7 +306,7 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	for range workers {
 		g.Go(func() error {
 			for d := range deliveries {
-				if err := s.take(d); err != nil {
+				if err := s.reports.take(d); err != nil {
 					return err // which ends the group, and so the reader too
 				}
 			}
@@ -328,74 +315,28 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	}
 	g.Go(func() error {
 		select {
-		case err := <-s.counter.failed:
+		case err := <-s.reports.counter.failed:
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	})
-	g.Go(func() error { return s.release(ctx) })
-	g.Go(func() error { return s.keepForgetting(ctx) })
-	g.Go(func() error { return s.keepTime(ctx) })
-	g.Go(func() error { return s.watchBroker(ctx) })
+	g.Go(func() error { return s.releases.release(ctx) })
+	g.Go(func() error { return s.forgetting.keepForgetting(ctx) })
+	g.Go(func() error { return s.times.keepTime(ctx) })
+	g.Go(func() error { return s.times.watchBroker(ctx) })
 	return g.Wait()
 }
 
-// decide makes one decision on the state and returns once it is durable, and with it every decision that it was made
-// upon. A refusal, or the repetition of an answer, must not be heard of before what it rests on can no longer be
-// forgotten.
-func (s *Shuffler) decide(f func(*cohort.State) (*cohort.Event, error)) error {
-	durable, err := s.begin(f)
-	if durable != nil {
-		if err := durable(); err != nil {
-			return fatal(err)
-		}
+// canRetain makes sure before the first release that the broker takes what is retained, and drops it in time.
+func (s *Shuffler) canRetain(ctx context.Context) error {
+	if s.c.Retain == 0 {
+		return nil
 	}
-	return err
-}
-
-// begin makes one decision on the state. Nothing may be said of it, not even a refusal, before durable has returned;
-// nil where nothing was ever decided, and with an error that is fatal. The error of durable is fatal.
-func (s *Shuffler) begin(f func(*cohort.State) (*cohort.Event, error)) (durable func() error, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ev, err := f(s.state)
-	if err == nil && ev != nil {
-		if err := s.apply(ev); err != nil {
-			return nil, err
-		}
+	if err := s.c.Bus.CanRetain(ctx); err != nil {
+		return fmt.Errorf("audit.retain: %w", err)
 	}
-	return s.latest, err
-}
-
-// apply makes a decision part of the state, and appends it to the journal. The lock is held, and nobody may hear of the
-// decision before latest says that it is durable. Its error is fatal.
-func (s *Shuffler) apply(ev *cohort.Event) error {
-	if err := s.state.Apply(ev); err != nil {
-		return fatal(err)
-	}
-	s.keepEvent(ev)
+	s.c.Log.Info().Stringer("window", s.c.Retain).
+		Msg("what is forwarded is retained, sealed to the auditor, until its window is over")
 	return nil
-}
-
-// record makes a decision that does not depend on the state.
-func (s *Shuffler) record(ev *cohort.Event) error {
-	return s.decide(func(*cohort.State) (*cohort.Event, error) { return ev, nil })
-}
-
-// errFatal marks an error after which the shuffler must stop: its memory may be ahead of its journal.
-var errFatal = errors.New("shuffler: cannot go on")
-
-func fatal(err error) error { return fmt.Errorf("%w: %w", errFatal, err) }
-
-// about names a round in a log line.
-func about(epoch uint64, round uint32) func(*zerolog.Event) {
-	return func(e *zerolog.Event) { e.Uint64("epoch", epoch).Uint32("round", round) }
-}
-
-// notice tells readiness of a condition.
-func (s *Shuffler) notice(condition string, err error) {
-	if s.c.Notice != nil {
-		s.c.Notice(condition, err)
-	}
 }

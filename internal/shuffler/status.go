@@ -3,13 +3,11 @@ package shuffler
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role/status"
-	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -23,65 +21,12 @@ const (
 // Steps lists the steps whose time is measured.
 func Steps() []string { return []string{stepEnrolment, stepAdmission, stepRelease} }
 
-// roundID names one round of one epoch.
-type roundID struct {
-	epoch uint64
-	round int
-}
-
-// sized is an epoch with a number of reports.
-type sized struct {
-	epoch   uint64
-	reports int
-}
-
 // shown is an outcome as people read it.
 func shown(o wire.Outcome) string {
 	if o == wire.Released {
 		return status.Released
 	}
 	return status.Destroyed
-}
-
-// promise is what a plan reveals about one person at most, in all epochs in which their device may report: +Inf where
-// nothing bounds it.
-type promise struct {
-	epsilon float64
-	alone   float64 // if no other device is honest
-}
-
-// promised keeps an announcement's plan, whose guarantee the shuffler computes for itself.
-func (s *Shuffler) promised(a *plan.Announcement) {
-	if a.Final || a.Round > 0 {
-		return
-	}
-	of := promise{epsilon: math.Inf(1), alone: math.Inf(1)}
-	if together, alone, err := plan.Lifetime(a); err == nil {
-		of = promise{together.Epsilon(a.Plan.Delta), alone.Epsilon(a.Plan.Delta)}
-	}
-	s.mu.Lock()
-	s.planned[a.Epoch], s.promises[a.Epoch] = a, of
-	s.mu.Unlock()
-}
-
-// guarantee is the epsilon of an epoch's whole plan with this many reports; 0 while its plan is not known, +Inf if it
-// has none.
-func (s *Shuffler) guarantee(epoch uint64, reports int) float64 {
-	at := sized{epoch, reports}
-	s.mu.Lock()
-	a, eps := s.planned[epoch], s.epsilon[at]
-	s.mu.Unlock()
-	if a == nil || eps > 0 {
-		return eps
-	}
-	eps = math.Inf(1)
-	if g, err := plan.GuaranteeWith(a, uint32(reports)); err == nil {
-		eps = g.Epsilon(a.Plan.Delta)
-	}
-	s.mu.Lock()
-	s.epsilon[at] = eps
-	s.mu.Unlock()
-	return eps
 }
 
 // panel describes the drawing of the latest epoch's panel; nil where there are no panels. The lock is held.
@@ -101,8 +46,8 @@ func (s *Shuffler) panel() *status.Panel {
 		if !of.Drawn {
 			p.Waits = fmt.Sprintf("Epoch %d waits for the analyzer's contribution to the draw.", of.Epoch)
 		}
-	case s.pool != nil && s.pool.Epoch == of.Epoch && s.pool.Devices < s.pool.Needed:
-		p.Waits = s.pool.Waits()
+	case s.panels.pool != nil && s.panels.pool.Epoch == of.Epoch && s.panels.pool.Devices < s.panels.pool.Needed:
+		p.Waits = s.panels.pool.Waits()
 	}
 	return p
 }
@@ -116,15 +61,15 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	narrow := s.narrowWarning(f)
 	out.Panel = s.panel()
 	rounds := s.state.Over()
-	plans, most := slices.Collect(maps.Values(s.planned)), promise{}
-	for _, of := range s.promises {
+	plans, most := slices.Collect(maps.Values(s.guarantees.planned)), promise{}
+	for _, of := range s.guarantees.promises {
 		most = promise{max(most.epsilon, of.epsilon), max(most.alone, of.alone)}
 	}
 	var layout channel.Layout
 	var deadline *time.Time
 	if ok && !f.Final {
 		layout, _ = s.state.Expects(f.Epoch, uint32(f.Round))
-		m, _ := s.moment()
+		m, _ := s.times.moment()
 		if at, fixed := s.state.Deadline(m.Now, m.Resumed); fixed {
 			until := s.c.Clock.Now().Round(0).Add(at.Sub(m.Now)) // by the time of day, which people read
 			deadline = &until
@@ -141,7 +86,7 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 			Epoch: r.Epoch, Round: r.Round, Outcome: shown(r.Outcome), Enrolled: &r.Enrolled, Reports: r.Reports,
 		}
 		if r.Outcome == wire.Released || r.Left > 0 { // what may have left is spent
-			row.Messages, row.Epsilon = r.Messages*r.Reports, status.Epsilon(s.guarantee(r.Epoch, r.Reports))
+			row.Messages, row.Epsilon = r.Messages*r.Reports, status.Epsilon(s.guarantees.guarantee(r.Epoch, r.Reports))
 			spent = max(spent, row.Epsilon)
 		}
 		out.Releases = append(out.Releases, row)
@@ -157,7 +102,7 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 		}
 		out.Cohort = &status.Cohort{
 			Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: layout.Messages,
-			Deadline: deadline, Waiting: s.outages.waiting(), Largest: &f.Largest,
+			Deadline: deadline, Waiting: s.times.outages.waiting(), Largest: &f.Largest,
 		}
 	}
 	if len(plans) > 0 { // they differ from epoch to epoch, but not in this

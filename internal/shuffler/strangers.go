@@ -14,7 +14,7 @@ var errStrangers = errors.New("devices report that this shuffler's journal never
 
 // enrolments is the readiness condition of that name. It is met again once the epoch is over. It logs once for each
 // epoch.
-func (s *Shuffler) enrolments() error {
+func (s *admission) enrolments() error {
 	s.mu.Lock()
 	epoch, told, first := s.strangers.Told(s.state)
 	s.mu.Unlock()

@@ -80,7 +80,7 @@ func TestABrokerThatIsNotReadShowsInReadiness(t *testing.T) {
 	s.mu.Unlock()
 	ctx, stop := context.WithCancel(s.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = sh.release(ctx) }()
+	go func() { defer close(done); _ = sh.releases.release(ctx) }()
 	defer func() { stop(); <-done }()
 	s.eventually("told", func() bool { return strings.Contains(s.why(historyCondition), "may not use") })
 }

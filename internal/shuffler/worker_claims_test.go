@@ -27,7 +27,7 @@ func (s *scene) claimed(slot uint32, sequence uint64) work.Claim {
 // verdicts are the lead's.
 func (s *scene) verdicts(body []byte) []byte {
 	s.t.Helper()
-	b, err := s.shuffler.claims(s.Context(), body)
+	b, err := s.shuffler.reports.claims(s.Context(), body)
 	s.must(err)
 	var reply work.Answer
 	s.must(json.Unmarshal(b, &reply))
@@ -67,7 +67,7 @@ func TestClaimsAreCountedOnce(t *testing.T) {
 		"short": nil, "half a claim": make([]byte, len(work.BatchID{})+work.ClaimSize/2),
 		"too many": make([]byte, len(work.BatchID{})+(work.MaxBatch+1)*work.ClaimSize),
 	} {
-		if _, err := s.shuffler.claims(s.Context(), body); err == nil {
+		if _, err := s.shuffler.reports.claims(s.Context(), body); err == nil {
 			t.Errorf("%s: answered", what)
 		}
 	}
@@ -83,7 +83,7 @@ func TestNoVerdictBeforeItIsDurable(t *testing.T) {
 	body := batchOf(1, s.claimed(0, 1001), s.claimed(1, 1002))
 	heard := make(chan error, 1)
 	go func() {
-		_, err := s.shuffler.claims(context.Background(), body)
+		_, err := s.shuffler.reports.claims(context.Background(), body)
 		heard <- err
 	}()
 	select {
@@ -111,7 +111,8 @@ func BenchmarkClaims(b *testing.B) {
 		id.Number = uint32(i)
 		_, _, ev, err := s.shuffler.state.Enrol(id, 1, s.digest, time.Now())
 		s.must(err)
-		s.must(s.shuffler.apply(ev))
+		s.must(s.shuffler.state.Apply(ev))
+		s.shuffler.keepEvent(ev)
 	}
 	latest := s.shuffler.latest
 	s.shuffler.mu.Unlock()

@@ -85,7 +85,7 @@ func TestACommittedReleaseBelowTheMinimumDoesNotLeave(t *testing.T) {
 	r.Epoch, r.Announcement, r.Minimum = 1, s.digest, 4
 	r.Layout = channel.Layout{Messages: s.opened.ReportMessages()}
 	r.Members = []channel.Member{{Slot: 0, Sequence: 1}, {Slot: 1, Sequence: 2}, {Slot: 2, Sequence: 3}}
-	left, err := s.shuffler.leave(s.Context(), r)
+	left, err := s.shuffler.releases.leave(s.Context(), r)
 	if left || !errors.Is(err, errFatal) || len(s.left(1, 0)) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}

@@ -212,6 +212,28 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 	return slot, reportAt, ev, nil
 }
 
+// Make makes a decision, and the event that it gives part of the state. broken says that no decision can have given it.
+func (s *State) Make(decide func(*State) (*Event, error)) (ev *Event, refused, broken error) {
+	if ev, refused = decide(s); refused != nil || ev == nil {
+		return nil, refused, nil
+	}
+	return ev, nil, s.Apply(ev)
+}
+
+// Report is a report that was opened and verified to come from a device, at its place in the stream of reports.
+type Report struct {
+	Device            DeviceID
+	Epoch             uint64
+	Round, Slot       uint32
+	Announced, Digest Digest
+	Sequence          uint64
+}
+
+// Decide is Admit of the report.
+func (r *Report) Decide(s *State) (*Event, error) {
+	return s.Admit(r.Device, r.Epoch, r.Round, r.Slot, r.Announced, r.Digest, r.Sequence)
+}
+
 // Admit decides on a report that was opened and verified to come from id, and that stands at sequence in the stream of
 // reports. The same report at the same place gives no event and no error; the same report at another place is a copy.
 func (s *State) Admit(
