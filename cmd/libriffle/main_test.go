@@ -17,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -42,9 +43,9 @@ func sign[T wire.Statement](statement *T, by *seal.Identity) []byte {
 
 // announcement is the first one of a learner in dimension 2 whose cohort has twelve people.
 func announcement(key *seal.HPKEKey) *plan.Announcement {
-	learner := must(glm.NewLearner(glm.Config{
+	learner := must(learner.New(learner.Config{
 		Profile: glm.Practical, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4, Delta: 1e-3, MinCohort: 12,
-		Practical: glm.PracticalConfig{FirstCohort: 12, Growth: 1},
+		Practical: learner.PracticalConfig{FirstCohort: 12, Growth: 1},
 	}))
 	step := learner.Next()
 	step.Cohort = 12

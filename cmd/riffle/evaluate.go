@@ -8,12 +8,12 @@ import (
 	"os"
 	"slices"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
@@ -130,11 +130,11 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 }
 
 // readLog reads the log, and the family of its rewards.
-func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, glm.Family, error) {
+func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, family.Family, error) {
 	if err := checkConfidence(f.confidence); err != nil {
 		return nil, nil, err
 	}
-	family, err := glm.NewFamily(f.family, f.maxReward)
+	family, err := family.New(f.family, f.maxReward)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -89,7 +89,7 @@ func TestWrongExamplesAreFound(t *testing.T) {
 		{"a flag alone", "prose", "Set `--max-report-size`.", "Set `--max-reports-size`.", "--max-reports-size"},
 		{"a configuration key", "prose", "Set `admission.host_share`.", "Set `admission.share`.", "admission.share"},
 		{"a path", "prose", "See `pkg/privacy`.", "See\n`pkg/private`.", "line 2: .*pkg/private"},
-		{"a name", "prose", "See `pkg/privacy.Solve`.", "See `pkg/privacy.Solved`.", "declares no Solved"},
+		{"a name", "prose", "See `pkg/privacy.Certify`.", "See `pkg/privacy.Solved`.", "declares no Solved"},
 		{"a wrapped command", "prose", "See `riffle plan\n--json`.", "See `riffle plan\n--jsn`.", "line 1: .*--jsn"},
 	} {
 		if faults, _ := e.Examine(fenced(test.info, test.good)); len(faults) > 0 {

@@ -6,27 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
-
-// handStarted are the commands of the README that start each role by hand, without bin/ and what stands behind them.
-func handStarted(t *testing.T) (commands [][]string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "## Start each role by hand")
-	for _, m := range regexp.MustCompile(`(?m)^bin/([^#&\n]*)`).FindAllStringSubmatch(section, -1) {
-		commands = append(commands, strings.Fields(m[1]))
-	}
-	return commands
-}
 
 // freePort is a port of this machine that nothing listens on.
 func freePort(t *testing.T) string {
@@ -43,9 +28,9 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// Whoever follows the README in a git work tree, and then commits all files, commits no key, no seed and no state: git
-// would take the public files alone. The same holds of what other commands write beside them.
-func TestGitTakesNoSecretOfTheReadmesCommands(t *testing.T) {
+// Whoever follows the tutorial in a git work tree, and then commits all files, commits no key, no seed and no state:
+// git would take the public files alone. The same holds of what other commands write beside them.
+func TestGitTakesNoSecretOfTheTutorialsCommands(t *testing.T) {
 	tree := t.TempDir()
 	git := func(args ...string) string {
 		out, err := exec.Command("git", append([]string{"-C", tree}, args...)...).CombinedOutput()
@@ -71,7 +56,11 @@ func TestGitTakesNoSecretOfTheReadmesCommands(t *testing.T) {
 	}
 	extra["randomizer"] = append(extra["randomizer"], "--api-listen=127.0.0.1:0")
 	states := []string{}
-	for _, args := range handStarted(t) {
+	lesson := readTutorial(t)
+	if err := lesson.save(tree); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range lesson.started {
 		if args[1] == "keygen" {
 			if out := run(args...); strings.Contains(out, "Warning") {
 				t.Errorf("%v warns: %s", args, out)
@@ -91,7 +80,7 @@ func TestGitTakesNoSecretOfTheReadmesCommands(t *testing.T) {
 		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	}
 	if len(states) != 4 {
-		t.Fatalf("the README's commands have the state folders %v", states)
+		t.Fatalf("the tutorial's commands have the state folders %v", states)
 	}
 	for _, state := range states {
 		testbed.Eventually(t, "something is in "+state, func() bool {
@@ -107,8 +96,8 @@ func TestGitTakesNoSecretOfTheReadmesCommands(t *testing.T) {
 	public := []string{"bundle.json", "ca.pem", "nats-users.json"}
 	for line := range strings.Lines(git("add", "-n", "-A")) {
 		name := strings.TrimSuffix(strings.TrimPrefix(line, "add '"), "'\n")
-		if folder := filepath.Dir(name); folder != "keys" && folder != "workers" ||
-			!slices.Contains(public, filepath.Base(name)) {
+		if folder := filepath.Dir(name); folder != "my" && (folder != "keys" && folder != "workers" ||
+			!slices.Contains(public, filepath.Base(name))) {
 			t.Errorf("git takes %s", name)
 		}
 	}

@@ -22,12 +22,16 @@ func root() *cobra.Command {
 		Use:   "riffle",
 		Short: "learn which decision works for whom, without collecting any person's data",
 		Long: `
-Riffle learns which decision works for whom without collecting any person's context or reward. Devices decide
-locally with a public policy and answer only with noisy, encrypted, single-bit messages; a shuffler mixes the bits of
-a whole cohort; an analyzer counts ones and publishes the next policy. The guarantee is (epsilon, delta) shuffle
-differential privacy.
+Riffle learns which decision works for whom (a reminder, an offer, an exercise) without collecting any
+person's data. Devices decide by themselves, with a public policy, and answer only with noisy, sealed
+messages about sums over many people. Every device computes its own guarantee of differential privacy.
 
-Begin with: riffle demo`[1:],
+  riffle demo              watch three processes learn from 5000 people; some minutes
+  riffle plan --users N    see what privacy costs N people before anything runs
+
+It needs some thousands of people, a choice among a few options described by up to about 20 numbers,
+and a reward within a fixed time. README.md says when not to use it, docs/tutorial.md how to begin.
+`[1:],
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	for _, group := range []struct {

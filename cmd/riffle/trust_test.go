@@ -31,8 +31,10 @@ func TestDemoOfEachTrust(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs deployments")
 	}
+	t.Parallel()
 	for _, trust := range plan.Channels() {
 		t.Run(string(trust), func(t *testing.T) {
+			t.Parallel()
 			cmd := exec.Command(executable(t), "demo", "--trust", string(trust), "--users", "240", "--json",
 				"--out", t.TempDir())
 			var said bytes.Buffer
@@ -72,6 +74,7 @@ func TestServerNoiseIsAGuaranteeAlone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a deployment")
 	}
+	t.Parallel()
 	out, err := exec.Command(executable(t), "demo", "--trust", "shares", "--users", "240", "--server-noise", "1", "--json",
 		"--out", t.TempDir()).Output()
 	var r chart.Result
@@ -88,8 +91,10 @@ func TestLoadOfEachTrust(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs deployments")
 	}
+	t.Parallel()
 	for _, trust := range plan.Channels() {
 		t.Run(string(trust), func(t *testing.T) {
+			t.Parallel()
 			out, err := exec.Command(executable(t), "load", "--trust", string(trust), "--users", "150", "--json",
 				"--hostile-host", "enemy", "--hostile-devices", "1",
 				"--goal", "lost=0", "--goal", "anomalies=0", "--goal", "unexpected=0").CombinedOutput()

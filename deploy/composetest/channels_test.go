@@ -107,7 +107,7 @@ func (s *stack) checkChannel(ctx context.Context, auditor *bus.Conn, c *crowd, c
 	if err != nil {
 		t.Fatal(err)
 	}
-	announced, err := auditor.Announcements.Announcements(ctx)
+	announced, err := auditor.Announcements.ReadAnnouncements(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,8 @@ func (s *stack) checkChannel(ctx context.Context, auditor *bus.Conn, c *crowd, c
 		t.Errorf("%d epochs, want 2", epochs)
 	}
 	counted := 0
-	err = auditor.Audit.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
+	filter := bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}
+	err = auditor.Audit.ReadAudit(ctx, filter, func(st bus.Statement) error {
 		n, _, err := wire.Open[wire.Counts](st.Payload, bundle.AnalyzerParty())
 		if err != nil {
 			return err

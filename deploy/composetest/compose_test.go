@@ -132,7 +132,7 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	announced, err := auditor.Announcements.Announcements(ctx)
+	announced, err := auditor.Announcements.ReadAnnouncements(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,8 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 		t.Errorf("all %d epochs were announced with one key of the analyzer, which was rotated in the first", epochs)
 	}
 	released := 0
-	err = auditor.Audit.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
+	filter := bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}
+	err = auditor.Audit.ReadAudit(ctx, filter, func(st bus.Statement) error {
 		m, _, err := wire.Open[wire.Manifest](st.Payload, bundle.ShufflerParty())
 		if err != nil {
 			return err
@@ -172,7 +173,8 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 		t.Errorf("%d manifests of %d epochs: %v", released, epochs, err)
 	}
 	counted := 0
-	err = auditor.Audit.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
+	filter = bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}
+	err = auditor.Audit.ReadAudit(ctx, filter, func(st bus.Statement) error {
 		n, _, err := wire.Open[wire.Counts](st.Payload, bundle.AnalyzerParty())
 		if err != nil {
 			return err
@@ -186,7 +188,7 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 	if err != nil || counted != epochs {
 		t.Errorf("%d counts of %d epochs: %v", counted, epochs, err)
 	}
-	signed, err := auditor.Keys.Keys(ctx, bus.Shuffler)
+	signed, err := auditor.Keys.ReadKeys(ctx, bus.Shuffler)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +235,8 @@ func TestComposeCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = auditor.Audit.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
+	filter := bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}
+	err = auditor.Audit.ReadAudit(ctx, filter, func(st bus.Statement) error {
 		m, _, err := wire.Open[wire.Manifest](st.Payload, bundle.ShufflerParty())
 		if err == nil &&
 			(m.Outcome != wire.Released || m.Reports != m.Enrolled || int(m.Reports) != c.sampled[m.Epoch]) {

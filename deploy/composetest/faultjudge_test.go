@@ -192,7 +192,7 @@ func (c *faultCase) ends(f found, sampled int) {
 func (x *faulty) announcement(epoch uint64) (*plan.Announcement, [32]byte, error) {
 	ctx, cancel := context.WithTimeout(x.ctx, 5*time.Second)
 	defer cancel()
-	all, err := x.auditor.Announcements.AnnouncementsAt(ctx, epoch, 0)
+	all, err := x.auditor.Announcements.ReadAnnouncementsAt(ctx, epoch, 0)
 	if err != nil {
 		return nil, [32]byte{}, err
 	}

@@ -297,12 +297,16 @@ func (outer *stack) testAccess(t *testing.T) {
 	for _, f := range found.Faults() {
 		t.Error(f)
 	}
-	page, err := os.ReadFile(filepath.Join(s.tree, "docs", "access.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(page) != found.Document() {
-		t.Error("docs/access.md is not what was found here")
+	for path, text := range map[string]string{
+		"docs/access.md": found.Document(), "internal/testing/access/testdata/attempts.md": found.Table(),
+	} {
+		page, err := os.ReadFile(filepath.Join(s.tree, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(page) != text {
+			t.Errorf("%s is not what was found here", path)
+		}
 	}
 	refused, reached := found.Counts()
 	t.Logf("%d attempts refused, %d allowed", refused, reached)

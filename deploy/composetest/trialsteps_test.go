@@ -26,7 +26,8 @@ func outcomeOf(m *wire.Manifest) string {
 func (x *trial) manifest(epoch uint64) (found *wire.Manifest, err error) {
 	ctx, cancel := context.WithTimeout(x.ctx, 3*time.Second)
 	defer cancel()
-	err = x.auditor.Audit.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
+	filter := bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}
+	err = x.auditor.Audit.ReadAudit(ctx, filter, func(st bus.Statement) error {
 		m, _, err := wire.Open[wire.Manifest](st.Payload, x.bundle.ShufflerParty())
 		if err == nil && m.Epoch == epoch {
 			found = m

@@ -4,11 +4,10 @@
 // # What it guarantees
 //
 // All its state is a function of its configuration and of counts that it signed and appended to the audit log before it
-// went on. After a crash it replays them and stands where it stood; its announcements are the same byte for byte, and
-// it stops if they would not be. The audit log holds everything from which that follows, in this order: the
-// configuration, and of each round the announcement, the counts and what was learned from them. Each stands there
-// before anything acts on it: before a device sees an announcement, and before the next one is made of the counts. It
-// acts on no manifest that is not in the audit log. It announces no plan whose guarantee is weaker than configured.
+// went on. After a crash it replays them; its announcements are the same byte for byte, and it stops if they would not
+// be. The audit log holds everything from which that follows, in this order: the configuration, and of each round the
+// announcement, the counts and what was learned from them. Nothing acts on what is not in the audit log yet: no device
+// sees an announcement, and no manifest counts. No plan is announced whose guarantee is weaker than configured.
 //
 // Where cohorts are panels, it commits to its contribution to the seed in the announcement, and reveals it once, in the
 // audit log, after the shuffler's pool stands there. The contribution follows from its identity and from what was
@@ -46,6 +45,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -58,7 +58,7 @@ type Config struct {
 	Identity   *seal.Identity  // signs announcements and counts
 	Keys       []*seal.HPKEKey // for messages of devices, newest first; older ones open what is on its way
 	Shuffler   []byte          // Ed25519 public key that manifests must be signed with
-	Learner    glm.Config
+	Learner    learner.Config
 	Anytime    bool // go on after Learner.Horizon people, without a last policy
 	Batch      int  // people of a cohort in the profile joint, a leaf of its trees; 0: the default
 	Terms      plan.Terms

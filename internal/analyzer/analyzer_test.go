@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -24,11 +25,11 @@ func TestCountsAreExact(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, profile)
 			s.start()
-			learner, err := glm.NewLearner(s.config.Learner)
+			bandit, err := learner.New(s.config.Learner)
 			s.must(err)
 			follows := func(a *plan.Announcement) {
 				t.Helper()
-				step := learner.Next()
+				step := bandit.Next()
 				if !reflect.DeepEqual(a.Policy, step.Policy) {
 					t.Errorf("round %d of epoch %d: the policy is\n%v\nthe learner's is\n%v",
 						a.Round, a.Epoch, a.Policy, step.Policy)
@@ -52,16 +53,16 @@ func TestCountsAreExact(t *testing.T) {
 							epoch, round, c, ones, a.Cohort.Minimum)
 					}
 					released += int(r.manifest.Messages)
-					var sums []glm.Aggregate
+					var sums []learner.Aggregate
 					for i, e := range a.Encodings {
 						sum, err := e.Decode(ones[i], uint64(a.Cohort.Minimum), 0)
 						s.must(err)
-						sums = append(sums, glm.Aggregate{
+						sums = append(sums, learner.Aggregate{
 							Kind: a.Plan.Rounds[round].Releases[i].Statistic, Sum: sum,
 							Variance: e.Variance(uint64(a.Cohort.Minimum), 0), Reports: int(a.Cohort.Minimum),
 						})
 					}
-					s.must(learner.Absorb(sums))
+					s.must(bandit.Absorb(sums))
 				}
 			}
 			if b := s.analyzer.c.Messages.Balance(); int(b.Released) != released || int(b.Received) != released {
@@ -73,7 +74,7 @@ func TestCountsAreExact(t *testing.T) {
 			if !p.Final || len(p.Releases) == 0 || !(p.Releases[0].Epsilon > 0 && p.Releases[0].Epsilon <= 4) {
 				t.Errorf("progress %+v", p)
 			}
-			shown(t, s.analyzer, learner)
+			shown(t, s.analyzer, bandit)
 			stated(t, s.analyzer.Snapshot().Releases)
 			s.must(s.stop())
 		})
@@ -99,10 +100,10 @@ func stated(t *testing.T, releases []status.Round) {
 }
 
 // shown holds what an analyzer shows as learned, at the end of its horizon, against the learner.
-func shown(t *testing.T, z *Analyzer, learner *glm.Learner) {
+func shown(t *testing.T, z *Analyzer, bandit *learner.Learner) {
 	t.Helper()
 	l, p := z.Snapshot().Learned, z.Progress()
-	final := learner.Next().Policy
+	final := bandit.Next().Policy
 	if l == nil || l.Cohorts != final.Epoch || len(l.Epochs) != final.Epoch || l.Interval == "" {
 		t.Fatalf("shown as learned: %+v", l)
 	}

@@ -35,7 +35,7 @@ type stored struct {
 // the first of two for one round, as for every other reader.
 func (z *Analyzer) past(ctx context.Context) (*past, error) {
 	p := &past{announced: map[roundID]stored{}, history: newHistory()}
-	all, err := z.c.Bus.Announcements(ctx)
+	all, err := z.c.Bus.ReadAnnouncements(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (z *Analyzer) second(at roundID, where string) error {
 
 // standing is the digest of the announcement that counts for a round; zero if there is none.
 func (z *Analyzer) standing(ctx context.Context, at roundID) (digest [32]byte, err error) {
-	all, err := z.c.Bus.AnnouncementsAt(ctx, at.epoch, at.round)
+	all, err := z.c.Bus.ReadAnnouncementsAt(ctx, at.epoch, at.round)
 	if err != nil {
 		return digest, err
 	}

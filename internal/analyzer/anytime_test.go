@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
 // With anytime the end of the horizon is not the end: the fourth of three planned cohorts learns from all before it, as
@@ -54,7 +55,7 @@ func TestAnytimeGoesOnAfterTheHorizon(t *testing.T) {
 		t.Errorf("without anytime: %v", err)
 	}
 	s.config.Anytime, s.config.Learner = true, testbed.Learner(glm.Paper, cohort)
-	if _, err := New(s.config); !errors.Is(err, glm.ErrExtend) || !strings.Contains(err.Error(), "one horizon") {
+	if _, err := New(s.config); !errors.Is(err, learner.ErrExtend) || !strings.Contains(err.Error(), "one horizon") {
 		t.Errorf("the paper profile: %v", err)
 	}
 }

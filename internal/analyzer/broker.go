@@ -22,11 +22,11 @@ import (
 
 // Broker is what the analyzer does at its broker. Over makes one; the handles of package bus document each method.
 type Broker interface {
-	Announcements(ctx context.Context) ([]bus.Announcement, error)
-	AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error)
+	ReadAnnouncements(ctx context.Context) ([]bus.Announcement, error)
+	ReadAnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error)
 	PutAnnouncement(ctx context.Context, epoch uint64, round uint32, payload []byte) error
 
-	Mixed(ctx context.Context, handler func(*bus.Mixed)) error
+	ReceiveMixed(ctx context.Context, handler func(*bus.Mixed)) error
 	ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error)
 	chunks.Store
 

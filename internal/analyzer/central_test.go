@@ -61,7 +61,7 @@ func (s *scene) boxed(a *plan.Announcement, digest [32]byte, payload []byte) *re
 	return &release{chunks: [][]byte{chunk}, manifest: &wire.Manifest{
 		Deployment: testbed.Deployment, Epoch: a.Epoch, Announcement: digest[:], Outcome: wire.Released,
 		Enrolled: a.Cohort.Size, Reports: cohort, Messages: cohort, Chunks: 1, ChunksDigest: all[:],
-		ReportsDigest: make([]byte, 32),
+		ReportsDigest: make([]byte, 32), MessagesRoot: rootOf(payload, len(payload)/cohort),
 	}}
 }
 
@@ -172,7 +172,7 @@ func TestSharesNeedABrokerThatKnowsThem(t *testing.T) {
 	if !errors.Is(err, bus.ErrForbidden) || !strings.Contains(err.Error(), "run riffle broker provision again") {
 		t.Errorf("ended with %v", err)
 	}
-	if all, err := s.config.Bus.Announcements(s.Context()); err != nil || len(all) > 0 {
+	if all, err := s.config.Bus.ReadAnnouncements(s.Context()); err != nil || len(all) > 0 {
 		t.Errorf("%d announcements, %v", len(all), err)
 	}
 	s.config.Terms.Channel = central
@@ -224,7 +224,7 @@ func TestSharesSayThatTheirStreamIsMissing(t *testing.T) {
 		!strings.Contains(err.Error(), "run riffle broker provision again") {
 		t.Errorf("told %v", err)
 	}
-	if all, err := s.config.Bus.Announcements(s.Context()); err != nil || len(all) > 0 {
+	if all, err := s.config.Bus.ReadAnnouncements(s.Context()); err != nil || len(all) > 0 {
 		t.Errorf("%d announcements, %v", len(all), err)
 	}
 	mended.Store(true)

@@ -108,7 +108,7 @@ func TestManifestIsLoggedFirst(t *testing.T) {
 	if b := s.analyzer.c.Messages.Balance(); b.Received != 0 || len(s.analyzer.Progress().Releases) != 0 {
 		t.Errorf("counted before the manifest was logged: %+v", b)
 	}
-	if all, err := s.auditor.Announcements.Announcements(s.Context()); err != nil || len(all) != 1 {
+	if all, err := s.auditor.Announcements.ReadAnnouncements(s.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%d announcements, %v", len(all), err)
 	}
 	if why, _ := unmet.Load().(string); !strings.Contains(why, unlogged) {

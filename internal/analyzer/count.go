@@ -34,7 +34,7 @@ func Reasons() []outcome.Reason {
 
 // receive takes in what the shuffler sends. An acknowledged part stays in the stream until its round is counted.
 func (z *Analyzer) receive(ctx context.Context) error {
-	return z.c.Bus.Mixed(ctx, func(m *bus.Mixed) {
+	return z.c.Bus.ReceiveMixed(ctx, func(m *bus.Mixed) {
 		if m.Manifest {
 			select {
 			case z.published <- struct{}{}:

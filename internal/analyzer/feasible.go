@@ -7,6 +7,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -20,7 +22,7 @@ func (s Settings) configuration() wire.Configuration {
 }
 
 // Planned plans every cohort of the schedule and gives each plan to f, which does not change it.
-func (s Settings) Planned(f func(glm.Step, *plan.Proposal)) error {
+func (s Settings) Planned(f func(learner.Step, *plan.Proposal)) error {
 	_, err := deployment.Planned(s.configuration(), f)
 	return err
 }
@@ -28,7 +30,7 @@ func (s Settings) Planned(f func(glm.Step, *plan.Proposal)) error {
 // NoiseRatio is the largest variance of a planned release over that of a trusted curator's Gaussian mechanism with the
 // same budget; 1 in the profile joint, whose curator is one.
 func (s Settings) NoiseRatio() (largest float64, err error) {
-	err = s.Planned(func(_ glm.Step, p *plan.Proposal) {
+	err = s.Planned(func(_ learner.Step, p *plan.Proposal) {
 		for _, r := range p.Details.Releases {
 			largest = max(largest, r.VarianceRatio)
 		}
@@ -83,8 +85,8 @@ func (s Settings) faults() (faults []error) {
 }
 
 // plausible is a valid learner's configuration, in which one value at a time is tried.
-func plausible(profile glm.Profile) glm.Config {
-	return glm.Config{Profile: profile, Family: glm.FamilyLogistic, Dimension: 2, Horizon: 10_000}
+func plausible(profile glm.Profile) learner.Config {
+	return learner.Config{Profile: profile, Family: family.NameLogistic, Dimension: 2, Horizon: 10_000}
 }
 
 // Validate lists what is wrong with values by themselves, by the learner's rules.
@@ -94,9 +96,9 @@ func (l LearnerSettings) Validate() (faults []error) {
 	if profile == glm.Joint {
 		profile = glm.Practical // whose rules for what they have in common are the same
 	}
-	wrong := func(key string, value any, c glm.Config) {
+	wrong := func(key string, value any, c learner.Config) {
 		if _, err := c.Resolve(); err != nil {
-			faults = append(faults, refused(key, value, err, glm.ErrConfig))
+			faults = append(faults, refused(key, value, err, learner.ErrConfig))
 		}
 	}
 	if wrong("profile", l.Profile, plausible(profile)); len(faults) > 0 {
@@ -109,33 +111,33 @@ func (l LearnerSettings) Validate() (faults []error) {
 	if l.Batch < 0 {
 		faults = append(faults, role.Wrong("batch", l.Batch, "must be at least 0"))
 	}
-	if _, err := glm.NewFamily(l.Family, 1); err != nil {
-		faults = append(faults, refused("family", l.Family, err, glm.ErrConfig))
-	} else if _, err := glm.NewFamily(l.Family, l.MaxReward); err != nil {
-		faults = append(faults, refused("max_reward", l.MaxReward, err, glm.ErrConfig).Given("family"))
+	if _, err := family.New(l.Family, 1); err != nil {
+		faults = append(faults, refused("family", l.Family, err, learner.ErrConfig))
+	} else if _, err := family.New(l.Family, l.MaxReward); err != nil {
+		faults = append(faults, refused("max_reward", l.MaxReward, err, learner.ErrConfig).Given("family"))
 	}
 	for _, try := range []struct {
 		key   string
 		value any
-		set   func(*glm.Config)
+		set   func(*learner.Config)
 	}{
-		{"dimension", l.Dimension, func(c *glm.Config) { c.Dimension = l.Dimension }},
-		{"radius", l.Radius, func(c *glm.Config) { c.Radius = l.Radius }},
-		{"horizon", l.Horizon, func(c *glm.Config) { c.Horizon = l.Horizon }},
-		{"first_cohort", l.FirstCohort, func(c *glm.Config) { c.Practical.FirstCohort = l.FirstCohort }},
-		{"growth", l.Growth, func(c *glm.Config) { c.Practical.Growth = l.Growth }},
-		{"width", l.Width, func(c *glm.Config) { c.Practical.Width, c.Paper.Width = l.Width, l.Width }},
-		{"ahead_width", l.AheadWidth, func(c *glm.Config) { c.Practical.AheadWidth = l.AheadWidth }},
-		{"explorers", l.Explorers, func(c *glm.Config) { c.Practical.Explorers = l.Explorers }},
-		{"explorer_share", l.ExplorerShare, func(c *glm.Config) { c.Practical.ExplorerShare = l.ExplorerShare }},
-		{"rounds", l.Rounds, func(c *glm.Config) { c.Paper.Rounds = l.Rounds }},
-		{"half_life", l.HalfLife, func(c *glm.Config) { c.Practical.HalfLife = l.HalfLife }},
-		{"alarm", l.Alarm, func(c *glm.Config) { c.Practical.Alarm = l.Alarm }},
-		{"control", l.Control, func(c *glm.Config) { c.Practical.Control = l.Control }},
-		{"control_share", l.ControlShare, func(c *glm.Config) {
+		{"dimension", l.Dimension, func(c *learner.Config) { c.Dimension = l.Dimension }},
+		{"radius", l.Radius, func(c *learner.Config) { c.Radius = l.Radius }},
+		{"horizon", l.Horizon, func(c *learner.Config) { c.Horizon = l.Horizon }},
+		{"first_cohort", l.FirstCohort, func(c *learner.Config) { c.Practical.FirstCohort = l.FirstCohort }},
+		{"growth", l.Growth, func(c *learner.Config) { c.Practical.Growth = l.Growth }},
+		{"width", l.Width, func(c *learner.Config) { c.Practical.Width, c.Paper.Width = l.Width, l.Width }},
+		{"ahead_width", l.AheadWidth, func(c *learner.Config) { c.Practical.AheadWidth = l.AheadWidth }},
+		{"explorers", l.Explorers, func(c *learner.Config) { c.Practical.Explorers = l.Explorers }},
+		{"explorer_share", l.ExplorerShare, func(c *learner.Config) { c.Practical.ExplorerShare = l.ExplorerShare }},
+		{"rounds", l.Rounds, func(c *learner.Config) { c.Paper.Rounds = l.Rounds }},
+		{"half_life", l.HalfLife, func(c *learner.Config) { c.Practical.HalfLife = l.HalfLife }},
+		{"alarm", l.Alarm, func(c *learner.Config) { c.Practical.Alarm = l.Alarm }},
+		{"control", l.Control, func(c *learner.Config) { c.Practical.Control = l.Control }},
+		{"control_share", l.ControlShare, func(c *learner.Config) {
 			c.Practical.Control, c.Practical.ControlShare = 0.05, l.ControlShare
 		}},
-		{"caution", l.Caution, func(c *glm.Config) { c.Practical.Caution = l.Caution }},
+		{"caution", l.Caution, func(c *learner.Config) { c.Practical.Caution = l.Caution }},
 	} {
 		c := plausible(profile)
 		try.set(&c)

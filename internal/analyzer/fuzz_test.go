@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/testing/allocated"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // FuzzPrior reads any bytes as the file of the setting learner.prior. What is read has as many numbers as the dimension
@@ -25,7 +25,7 @@ func FuzzPrior(f *testing.F) {
 		var p prior
 		var err error
 		allocated.ForInput(t, len(text), func() { p, err = l.prior() })
-		if err == nil && (len(p.theta) != 2 || len(p.precision) != glm.TriangleDim(2)) {
+		if err == nil && (len(p.theta) != 2 || len(p.precision) != symmetric.Dim(2)) {
 			t.Fatalf("%s is the prior %+v", text, p)
 		}
 	})

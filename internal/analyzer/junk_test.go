@@ -86,14 +86,14 @@ func TestSecondAnalyzer(t *testing.T) {
 	if err := s.stop(); !errors.Is(err, ErrConfigChanged) || !strings.Contains(err.Error(), "another analyzer") {
 		t.Fatalf("behind another analyzer: %v", err)
 	}
-	before, err := s.auditor.Announcements.AnnouncementsAt(s.Context(), 2, 0)
+	before, err := s.auditor.Announcements.ReadAnnouncementsAt(s.Context(), 2, 0)
 	s.must(err)
 	s.start()
 	s.end()
 	if err := s.stop(); !errors.Is(err, ErrConfigChanged) {
 		t.Errorf("after a restart: %v", err)
 	}
-	after, err := s.auditor.Announcements.AnnouncementsAt(s.Context(), 2, 0)
+	after, err := s.auditor.Announcements.ReadAnnouncementsAt(s.Context(), 2, 0)
 	if err != nil || len(after) != len(before) || len(before) != 2 {
 		t.Errorf("%d announcements of epoch 2, then %d, %v", len(before), len(after), err)
 	}

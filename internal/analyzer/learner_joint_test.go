@@ -15,6 +15,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/box"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -43,9 +46,9 @@ func (s *scene) read(a *plan.Announcement, digest [32]byte) *release {
 		arms := [][]float64{{rng.Float64() - .5, rng.Float64()}, {rng.Float64(), rng.Float64() - .5}}
 		made, err := a.Policy.Decide(arms, rng)
 		s.must(err)
-		row, err := glm.NewRow(glm.Logistic{}, 2)
+		row, err := statistic.NewRow(family.Logistic{}, 2)
 		s.must(err)
-		vector, err := row.Vector(nil, glm.Record{Arm: arms[made.Arm], Reward: float64(i % 2), Explored: made.Explored})
+		vector, err := row.Vector(nil, statistic.Record{Arm: arms[made.Arm], Reward: float64(i % 2), Explored: made.Explored})
 		s.must(err)
 		by := devices.Sender{Identity: id, Credential: credential, Number: 100*uint32(a.Epoch) + i}
 		payload, err = d.Append(payload, by, [][]float64{vector}, rng)
@@ -157,7 +160,7 @@ func TestJointIsRefusedElsewhere(t *testing.T) {
 	t.Parallel()
 	s, _ := newJoint(t)
 	s.config.Anytime = true
-	if _, err := New(s.config); !errors.Is(err, glm.ErrExtend) {
+	if _, err := New(s.config); !errors.Is(err, learner.ErrExtend) {
 		t.Errorf("anytime: %v", err)
 	}
 	s.config.Anytime = false

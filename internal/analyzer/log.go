@@ -144,8 +144,7 @@ func (z *Analyzer) state(ctx context.Context, h *history, kind string, signed []
 	return err
 }
 
-// configured logs the configuration once, before anything is announced. A deployment of a version before this log has
-// none yet, and gets it now.
+// configured logs the configuration once, before anything is announced.
 func (z *Analyzer) configured(ctx context.Context, h *history) error {
 	c := z.machine.Configuration()
 	signed, _, err := wire.Sign(&c, z.c.Identity)
@@ -153,6 +152,10 @@ func (z *Analyzer) configured(ctx context.Context, h *history) error {
 		return fmt.Errorf("analyzer: %w", err)
 	}
 	if h.configuration == nil {
+		if len(h.announced)+len(h.counts) > 0 {
+			return fmt.Errorf("%w: the audit log has statements of this analyzer and no configuration: check the broker's "+
+				"data", ErrConfigChanged)
+		}
 		err := z.state(ctx, h, wire.KindConfiguration, signed, func() bool { return h.configuration != nil })
 		if err != nil {
 			return err

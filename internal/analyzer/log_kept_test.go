@@ -74,7 +74,7 @@ func TestAFullAuditLogSaysWhatToDo(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if all, err := s.auditor.Announcements.Announcements(s.Context()); err != nil || len(all) != 0 {
+	if all, err := s.auditor.Announcements.ReadAnnouncements(s.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%d announcements, %v", len(all), err)
 	}
 }

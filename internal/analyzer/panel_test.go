@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -24,7 +25,7 @@ const registered = 40 // devices, at least
 func newPanelScene(t *testing.T) *scene {
 	t.Helper()
 	s := newScene(t, glm.Practical)
-	s.config.Learner.Practical = glm.PracticalConfig{Panel: cohort, Decisions: 3, Control: 0.2}
+	s.config.Learner.Practical = learner.PracticalConfig{Panel: cohort, Decisions: 3, Control: 0.2}
 	s.config.Terms.Registered, s.config.Terms.Decisions, s.config.Terms.Records = registered, 3, 2
 	return s
 }
@@ -104,7 +105,7 @@ func (s *scene) said(what []byte) (found bool) {
 		found = found || bytes.Contains(st.Payload, what)
 		return nil
 	}))
-	all, err := s.auditor.Announcements.Announcements(s.Context())
+	all, err := s.auditor.Announcements.ReadAnnouncements(s.Context())
 	s.must(err)
 	for _, one := range all {
 		found = found || bytes.Contains(one.Payload, what)

@@ -207,7 +207,7 @@ func TestChangedConfiguration(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if all, err := s.auditor.Announcements.Announcements(s.Context()); err != nil || len(all) != 1 {
+	if all, err := s.auditor.Announcements.ReadAnnouncements(s.Context()); err != nil || len(all) != 1 {
 		t.Errorf("the refused configurations announced: %d announcements, %v", len(all), err)
 	}
 	s.config = honest
@@ -273,7 +273,7 @@ func TestBrokerSetBackAndForward(t *testing.T) {
 		t.Errorf("epoch 1 is counted as %v, it was %v", again, first)
 	}
 	signed := 0
-	all, err := s.auditor.Announcements.Announcements(s.Context())
+	all, err := s.auditor.Announcements.ReadAnnouncements(s.Context())
 	s.must(err)
 	for _, stored := range all {
 		_, _, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, s.AnalyzerParty())

@@ -17,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -182,7 +183,7 @@ func (s *scene) announcement(epoch uint64, round uint32) (*plan.Announcement, [3
 	var a *plan.Announcement
 	var digest [32]byte
 	testbed.Eventually(s.t, "announced", func() bool {
-		all, err := s.auditor.Announcements.Announcements(s.Context())
+		all, err := s.auditor.Announcements.ReadAnnouncements(s.Context())
 		s.must(err)
 		for _, stored := range all {
 			if stored.Epoch == epoch && stored.Round == round {
@@ -302,8 +303,19 @@ func (s *scene) cut(a *plan.Announcement, digest [32]byte, messages []byte, repo
 		Deployment: testbed.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Outcome: wire.Released,
 		Enrolled: a.Cohort.Size, Reports: uint32(reports), Messages: uint64(len(messages) / seal.BitSize),
 		Chunks: uint32(len(r.chunks)), ChunksDigest: total[:], ReportsDigest: make([]byte, 32),
+		MessagesRoot: rootOf(messages, seal.BitSize),
 	}
 	return r
+}
+
+// rootOf is the root over messages of this size.
+func rootOf(messages []byte, size int) []byte {
+	var digests [][32]byte
+	for m := range slices.Chunk(messages, size) {
+		digests = append(digests, wire.MessageDigest(m))
+	}
+	root := transparency.SortedRoot(digests)
+	return root[:]
 }
 
 // publish hands a release over: chunks first.

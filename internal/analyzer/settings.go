@@ -20,6 +20,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/version"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -214,17 +215,17 @@ func (p PrivacySettings) Validate() (faults []error) {
 }
 
 // learner is the learner's configuration. A prior that cannot be read is left out; Validate names it.
-func (s Settings) learner() glm.Config {
+func (s Settings) learner() learner.Config {
 	l := s.Learner
-	c := glm.Config{
+	c := learner.Config{
 		Profile: glm.Profile(l.Profile), Family: l.Family, MaxReward: l.MaxReward, Dimension: l.Dimension,
 		Radius: l.Radius, Horizon: l.Horizon, Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta,
 		MinCohort: s.Privacy.MinCohort,
-		Practical: glm.PracticalConfig{
+		Practical: learner.PracticalConfig{
 			FirstCohort: l.FirstCohort, Growth: l.Growth, Width: l.Width, AheadWidth: l.AheadWidth,
 			Explorers: l.Explorers, ExplorerShare: l.ExplorerShare,
 		},
-		Paper: glm.PaperConfig{Width: l.Width, Rounds: l.Rounds},
+		Paper: learner.PaperConfig{Width: l.Width, Rounds: l.Rounds},
 	}
 	p := &c.Practical
 	p.HalfLife, p.Alarm, p.Control, p.ControlShare, p.Caution = l.HalfLife, l.Alarm, l.Control, l.ControlShare, l.Caution
@@ -363,7 +364,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		}
 		defer conn.Close()
 		z.c.Bus = Over(conn.Streams)
-		lead, err := s.lead(env, conn, keys, &z.c)
+		lead, err := s.lead(env, conn.Streams, keys, &z.c)
 		if err != nil {
 			return err
 		}

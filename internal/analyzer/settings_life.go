@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/strict"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -231,7 +232,7 @@ func (s Settings) announcedSchema() []byte {
 // prior is what is known before the first person.
 type prior struct {
 	theta     []float64
-	precision glm.Symmetric
+	precision symmetric.Packed
 }
 
 // prior reads the file of that name; zero where there is none. Its matrix is written as rows, or as its upper triangle
@@ -258,16 +259,16 @@ func (l LearnerSettings) prior() (p prior, err error) {
 	var rows [][]float64
 	if strict.Unmarshal(file.Precision, &rows, strict.Options{}) == nil {
 		p.precision, err = triangle(rows, n)
-	} else if strict.Unmarshal(file.Precision, &p.precision, strict.Options{}) != nil || len(p.precision) != glm.TriangleDim(n) {
+	} else if strict.Unmarshal(file.Precision, &p.precision, strict.Options{}) != nil || len(p.precision) != symmetric.Dim(n) {
 		err = fmt.Errorf("precision must be the %d rows of a symmetric matrix, or the %d numbers of its upper triangle",
-			n, glm.TriangleDim(n))
+			n, symmetric.Dim(n))
 	}
 	p.theta = file.Theta
 	return p, err
 }
 
 // triangle is the upper triangle of a symmetric matrix that is given by rows.
-func triangle(rows [][]float64, n int) (out glm.Symmetric, err error) {
+func triangle(rows [][]float64, n int) (out symmetric.Packed, err error) {
 	if len(rows) != n || slices.ContainsFunc(rows, func(row []float64) bool { return len(row) != n }) {
 		return nil, fmt.Errorf("precision must have %d rows of %d numbers", n, n)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/device"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -122,7 +122,7 @@ func TestAPriorIsReadInEitherForm(t *testing.T) {
 		s.Learner.Dimension, s.Learner.Prior = 2, path
 		got := s.learner().Practical
 		if !reflect.DeepEqual(got.PriorTheta, []float64{0.5, 0}) ||
-			!reflect.DeepEqual(got.PriorPrecision, glm.Symmetric{2, 0.5, 1}) {
+			!reflect.DeepEqual(got.PriorPrecision, symmetric.Packed{2, 0.5, 1}) {
 			t.Errorf("%s: %v, %v", content, got.PriorTheta, got.PriorPrecision)
 		}
 	}

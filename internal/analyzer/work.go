@@ -28,29 +28,30 @@ number of workers may be started and ended at any time. The analyzer itself need
 			}
 			return &worker.Member{
 				Seed: keys.Seed, Secrets: keyring.Secrets(keys.HPKE),
-				Work: func(_ *role.Env, conn *bus.Conn, _ worker.Asker) (worker.Handlers, func(context.Context) error,
+				Work: func(_ *role.Env, streams bus.Streams, _ worker.Asker) (worker.Handlers,
+					func(context.Context) error,
 					error) {
-					return handlersOf(conn, keys.Bundle, keys.HPKE), nil, nil
+					return handlersOf(streams.Mixed, keys.Bundle, keys.HPKE), nil, nil
 				},
 			}, nil
 		},
 	}.Command()
 }
 
-func handlersOf(conn *bus.Conn, bundle keyring.Bundle, keys []*seal.HPKEKey) worker.Handlers {
+func handlersOf(mixed *bus.MixedStream, bundle keyring.Bundle, keys []*seal.HPKEKey) worker.Handlers {
 	return WorkerHandlers(WorkerConfig{
 		Deployment: bundle.Deployment, Registrar: bundle.Registrar, Hosts: bundle.RegistrarParty().Hosts, Keys: keys,
-		Bus: conn.Mixed,
+		Bus: mixed,
 	})
 }
 
 // lead makes the configuration that of an analyzer with workers, if the settings ask for some. Without, it is nil.
-func (s Settings) lead(env *role.Env, conn *bus.Conn, keys *keyring.ServerKeys, c *Config) (*worker.Lead, error) {
+func (s Settings) lead(env *role.Env, streams bus.Streams, keys *keyring.ServerKeys, c *Config) (*worker.Lead, error) {
 	if !s.Workers.Enabled {
 		return nil, nil
 	}
-	handlers := handlersOf(conn, keys.Bundle, keys.HPKE)
-	lead, err := s.Workers.Lead(env, conn, keyring.Secrets(keys.HPKE), handlers)
+	handlers := handlersOf(streams.Mixed, keys.Bundle, keys.HPKE)
+	lead, err := s.Workers.Lead(env, streams, keyring.Secrets(keys.HPKE), handlers)
 	if err != nil {
 		return nil, err
 	}

@@ -39,10 +39,9 @@ func newCrew(t *testing.T) *crew {
 	return c
 }
 
-func (c *crew) process() worker.Config {
-	return worker.Config{
-		Conn: c.Connect(bus.Analyzer), Box: c.box, Parallel: 1, Log: testbed.Log(), Metrics: prometheus.NewRegistry(),
-	}
+func (c *crew) process(conn *bus.Conn) worker.Config {
+	return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box, Parallel: 1, Log: testbed.Log(),
+		Metrics: prometheus.NewRegistry()}
 }
 
 // run keeps something running until the test ends.
@@ -62,7 +61,7 @@ func (c *crew) run(f func(context.Context) error) (stop func()) {
 
 // lead starts an analyzer with workers.
 func (c *crew) lead() {
-	lead := worker.NewLead(c.process())
+	lead := worker.NewLead(c.process(c.Connect(bus.Analyzer)))
 	c.config.Pool = lead
 	stop := c.run(lead.Run)
 	c.start()
@@ -76,22 +75,22 @@ func (c *crew) lead() {
 
 // worker starts one, with a connection of its own.
 func (c *crew) worker() {
-	p, did := c.process(), new(atomic.Int64)
+	conn, did := c.Connect(bus.Analyzer), new(atomic.Int64)
 	c.did = append(c.did, did)
 	handlers := WorkerHandlers(WorkerConfig{
-		Deployment: testbed.Deployment, Keys: c.config.Keys, Registrar: c.Registrar.Public(), Bus: p.Conn.Mixed,
+		Deployment: testbed.Deployment, Keys: c.config.Keys, Registrar: c.Registrar.Public(), Bus: conn.Mixed,
 	})
 	for kind, do := range handlers {
 		handlers[kind] = func(ctx context.Context, body []byte) ([]byte, error) {
 			if c.dead.CompareAndSwap(true, false) {
-				go p.Conn.Close()
+				go conn.Close()
 				<-ctx.Done() // its result would come too late
 			}
 			did.Add(1)
 			return do(ctx, body)
 		}
 	}
-	c.run(func(ctx context.Context) error { return worker.Serve(ctx, p, handlers) })
+	c.run(func(ctx context.Context) error { return worker.Serve(ctx, c.process(conn), handlers) })
 }
 
 // 1, 2 and 4 workers over a real broker count what there is, with one that dies in the middle of each round, and so does

@@ -28,14 +28,9 @@ func Certify(ctx context.Context, src Source, keys keyring.Bundle, f func(epoch 
 	mixed := &ahead{next: next, from: keys.ShufflerParty()}
 	var epoch uint64
 	var statements []numbered
-	early := map[uint64]bool{} // epochs of which something stands before the configuration
 	whole := func() error {
 		if epoch == 0 {
 			return nil
-		}
-		if early[epoch] {
-			statements = nil
-			return f(epoch, nil, errEarly)
 		}
 		others, err := mixed.until(epoch)
 		if err != nil {
@@ -55,10 +50,6 @@ func Certify(ctx context.Context, src Source, keys keyring.Bundle, f func(epoch 
 		if !ok {
 			return nil
 		}
-		if c.configuration != nil && one.index < c.configuration.index {
-			early[of] = true
-			return nil
-		}
 		if of != epoch {
 			if err := whole(); err != nil {
 				return err
@@ -73,9 +64,6 @@ func Certify(ctx context.Context, src Source, keys keyring.Bundle, f func(epoch 
 	}
 	return whole()
 }
-
-// errEarly is why there is no certificate of an epoch that an analyzer of a version before there were logs counted.
-var errEarly = errors.New("a version before there were transparency logs counted it, and logged no announcement of it then")
 
 // numbered is an entry and its place in the log.
 type numbered struct {
@@ -207,8 +195,8 @@ func (c *certifier) begin(ctx context.Context) error {
 
 // make is the certificate of an epoch.
 func (c *certifier) make(analyzer, shuffler []numbered) ([]byte, error) {
-	if c.configuration == nil {
-		return nil, errors.New("the analyzer's log has no configuration, as that of a deployment from before there were logs")
+	if c.configuration == nil || c.configuration.index != 0 {
+		return nil, errors.New("the analyzer's log does not begin with its configuration")
 	}
 	a, err := c.shown(bus.Analyzer, append([]numbered{*c.configuration}, analyzer...))
 	if err != nil {

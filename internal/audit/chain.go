@@ -278,7 +278,7 @@ func (l *chain) end(ctx context.Context) error {
 	switch size := l.tree.Size(); {
 	case !own && (size > 0 || l.role == bus.Analyzer): // a shuffler says nothing before the first round is over
 		l.c.breach(CheckpointMissing, string(l.role)+".checkpoint", "", "the %s's log has %d entries and no checkpoint that "+
-			"the %s signed. Versions before there were logs sign none until a newer one goes on", l.role, size, l.role)
+			"the %s signed", l.role, size, l.role)
 	case size > covered && own:
 		l.c.breach(Uncovered, fmt.Sprintf("%s/%d", l.role, covered), "", "the log has %d entries, and the newest checkpoint "+
 			"covers %d", size, covered)

@@ -65,7 +65,7 @@ func Check(ctx context.Context, source Source, o Options) (*Report, error) {
 	c := &checker{ctx: ctx, source: source, o: o, report: &Report{
 		OK: true, Deployment: o.Trust.Deployment, Running: true, Witnessed: []Witnessed{}, Breaches: []Breach{},
 		Notes: []string{},
-	}, keys: map[[seal.HPKEKeySize]byte]bool{}, opened: map[roundID]bool{}, early: map[roundID][]*statement{}}
+	}, keys: map[[seal.HPKEKeySize]byte]bool{}, opened: map[roundID]bool{}}
 	c.analyzer = c.follow(ctx, bus.Analyzer, o.Trust.AnalyzerParty())
 	defer c.analyzer.stop()
 	c.shuffler = c.follow(ctx, bus.Shuffler, o.Trust.ShufflerParty())
@@ -88,8 +88,7 @@ type checker struct {
 	report             *Report
 	analyzer, shuffler *chain
 
-	early         map[roundID][]*statement // of a version before the log, by round; see keptEarly
-	begun         bool                     // another statement was read
+	begun         bool // a statement was read
 	configuration *wire.Configuration
 	machine       *deployment.Machine // nil: nothing can be recomputed (any more)
 	previous      []byte              // digest of the last announcement; nil before the first
@@ -156,7 +155,6 @@ func (c *checker) run() error {
 			return err
 		}
 	}
-	c.leftEarly()
 	if err := c.rest(); err != nil {
 		return err
 	}
@@ -204,21 +202,16 @@ func (c *checker) checkpoints() error {
 // said takes the analyzer's next statement.
 func (c *checker) said(s *statement) error {
 	c.report.Entries.Analyzer++
-	if c.keptEarly(s) {
-		return nil
-	}
 	if _, ok := s.value.(*wire.Configuration); !ok && !c.begun {
-		c.unconfigured(s)
+		c.wrong(ConfigurationMissing, s, "the first entry of the analyzer's log must be its configuration, from which with "+
+			"the counts everything follows; so nothing can be recomputed")
 	}
 	c.begun = true
 	switch v := s.value.(type) {
 	case *wire.Configuration:
 		c.configured(s, v)
 	case *plan.Announcement:
-		if err := c.announced(s, v); err != nil {
-			return err
-		}
-		return c.catchUp(v)
+		return c.announced(s, v)
 	case *wire.Draw:
 		return c.drawn(s, v)
 	case *wire.Accepted:

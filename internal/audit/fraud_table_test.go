@@ -523,7 +523,7 @@ func TestEveryBreachHasAFraud(t *testing.T) {
 		if !slices.Contains(caught, e.What) && !slices.Contains(ofFolders, e.What) {
 			t.Errorf("no fraud is named %s", e.What)
 		}
-		if slices.Contains(explained, e.What) || e.Means == "" || e.By == "" {
+		if slices.Contains(explained, e.What) || e.Means == "" || e.By == "" || e.Do == "" {
 			t.Errorf("%s is explained twice, or by nothing", e.What)
 		}
 		explained = append(explained, e.What)

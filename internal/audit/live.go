@@ -12,8 +12,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Streams is what a live audit reads at the broker. Over makes one of an auditor's connection; the handles of package bus
-// document the methods.
+// Streams is what a live audit reads at the broker. Over makes one of an auditor's connection; the handles of package
+// bus document the methods.
 type Streams interface {
 	ReadAudit(ctx context.Context, filter bus.AuditFilter, handler func(bus.Statement) error) error
 	ReadRetained(ctx context.Context, epoch uint64, round uint32, handler func(bus.Retained) error) error
@@ -48,7 +48,8 @@ type moment struct {
 	size       uint64 // that it states
 }
 
-// NewLive reads the audit stream once, for the moment that it shows from then on. Errors: those of bus.AuditStream.ReadAudit.
+// NewLive reads the audit stream once, for the moment that it shows from then on. Errors: those of
+// bus.AuditStream.ReadAudit.
 func NewLive(ctx context.Context, streams Streams, bundle keyring.Bundle) (*Live, error) {
 	l := &Live{streams: streams, bundle: bundle, logs: map[bus.Role]*moment{}}
 	for _, role := range logged() {

@@ -119,9 +119,6 @@ func (c *checker) manifest(x *mixture, r *round) {
 		c.wrong(MessageCount, x.statement, "%d messages left besides noise, and %d reports of %d messages hold %d",
 			m.Messages-m.NoiseMessages, m.Reports, each, uint64(m.Reports)*each)
 	}
-	if len(m.MessagesRoot) == 0 {
-		c.report.note("Manifests of an earlier version commit to no messages.")
-	}
 }
 
 // destroys takes a round that the shuffler destroyed, of which at most so many messages can have left.

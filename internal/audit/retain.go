@@ -134,7 +134,7 @@ func (c *checker) whole(k *kept, r *round) {
 	case n > k.m.Messages:
 		c.wrong(MessageAdded, k.s, "%d messages are retained, and the manifest commits to %d", n, k.m.Messages)
 		return
-	case len(k.m.MessagesRoot) > 0 && !bytes.Equal(root[:], k.m.MessagesRoot):
+	case !bytes.Equal(root[:], k.m.MessagesRoot):
 		c.wrong(MessageSwapped, k.s, "as many messages are retained as the manifest commits to, and they are not the same: "+
 			"their root is %x, committed is %x", short(root[:]), short(k.m.MessagesRoot))
 		return

@@ -30,18 +30,19 @@ func (s *AnnouncementStream) PutAnnouncement(ctx context.Context, epoch uint64, 
 	return s.create(ctx, subjectAnnouncement(epoch, round, payload), payload)
 }
 
-// Announcements reads all announcements in the order in which they were stored.
+// ReadAnnouncements reads all announcements in the order in which they were stored.
 //
 // Errors: ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
-func (s *AnnouncementStream) Announcements(ctx context.Context) ([]Announcement, error) {
+func (s *AnnouncementStream) ReadAnnouncements(ctx context.Context) ([]Announcement, error) {
 	return s.announcements(ctx, SubjectAnnouncements+".*.*.*")
 }
 
-// AnnouncementsAt reads what is stored under one round, in that order. Nothing that was stored before the call is
+// ReadAnnouncementsAt reads what is stored under one round, in that order. Nothing that was stored before the call is
 // missed.
 //
-// Errors: those of Announcements.
-func (s *AnnouncementStream) AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]Announcement, error) {
+// Errors: those of ReadAnnouncements.
+func (s *AnnouncementStream) ReadAnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]Announcement,
+	error) {
 	return s.announcements(ctx, subjectRound(SubjectAnnouncements, epoch, round)+".*")
 }
 

@@ -42,7 +42,8 @@ func BenchmarkPublish(b *testing.B) {
 			b.Run(name+"/report", func(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if err := dev.Reports.PublishReport(ctx, 1, 0, strconv.FormatUint(n.Add(1), 10), payload); err != nil {
+					if err := dev.Reports.PublishReport(ctx, 1, 0, strconv.FormatUint(n.Add(1), 10),
+						payload); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -52,7 +53,8 @@ func BenchmarkPublish(b *testing.B) {
 				b.SetParallelism(64 / runtime.GOMAXPROCS(0))
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
-						if err := dev.Reports.PublishReport(ctx, 1, 0, strconv.FormatUint(n.Add(1), 10), payload); err != nil {
+						if err := dev.Reports.PublishReport(ctx, 1, 0, strconv.FormatUint(n.Add(1), 10),
+							payload); err != nil {
 							b.Error(err)
 						}
 					}
@@ -116,7 +118,7 @@ func BenchmarkConsume(b *testing.B) {
 		b.StartTimer()
 		n := 0
 		rctx, cancel := context.WithCancel(ctx)
-		_ = shuf.Reports.Reports(rctx, func(d *bus.Delivery) {
+		_ = shuf.Reports.ReceiveReports(rctx, func(d *bus.Delivery) {
 			if err := d.Ack(); err != nil {
 				b.Error(err)
 			}

@@ -103,7 +103,7 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 	}()
 	got := map[uint64]int{}
 	rctx, stop := context.WithCancelCause(ctx)
-	err = shuf.Reports.Reports(rctx, func(d *bus.Delivery) {
+	err = shuf.Reports.ReceiveReports(rctx, func(d *bus.Delivery) {
 		got[d.Sequence]++
 		_ = d.Ack() // may fail on the server that stops: then it comes again
 		if len(got) == reports {
@@ -144,7 +144,8 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 		if err != nil {
 			t.Fatalf("entry %d of the audit log: %v", i, err)
 		}
-		if _, err := shuf.Audit.AppendAuditAfter(ctx, "other", fmt.Append(nil, i), last); !errors.Is(err, bus.ErrMoved) {
+		if _, err := shuf.Audit.AppendAuditAfter(ctx, "other", fmt.Append(nil, i), last); !errors.Is(err,
+			bus.ErrMoved) {
 			t.Fatalf("another entry %d of the audit log: %v", i, err)
 		}
 		last = sequence
@@ -154,7 +155,7 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 			t.Fatalf("announcement %s: %v", text, err)
 		}
 	}
-	stored, err := ana.Announcements.AnnouncementsAt(ctx, 1, 0)
+	stored, err := ana.Announcements.ReadAnnouncementsAt(ctx, 1, 0)
 	if err != nil || len(stored) != 2 || string(stored[0].Payload)+string(stored[1].Payload) != "onetwo" {
 		t.Errorf("of two announcements of one round, the first stored twice: %v, %v", stored, err)
 	}

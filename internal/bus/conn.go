@@ -50,8 +50,8 @@ type TLS struct {
 	ServerName        string // name expected in the broker's certificate; empty: the URL's host
 }
 
-// Conn is a role's connection to the broker, with the handles of what it can do there. It reconnects for ever and may be
-// used from many goroutines. What is outside the role's rights returns ErrForbidden.
+// Conn is a role's connection to the broker, with the handles of what it can do there. It reconnects for ever and may
+// be used from many goroutines. What is outside the role's rights returns ErrForbidden.
 type Conn struct {
 	Streams
 	link *link

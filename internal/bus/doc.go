@@ -1,8 +1,11 @@
-// Package bus is a role's way to the broker: a client of NATS with JetStream ([Connect], [Conn]), the names of what
-// lies there, and the streams that [Provision] makes. The server and the table of rights are in package broker. The
-// bus stands on no other package of Riffle.
+// Package bus is a role's way to the broker: a client of NATS with JetStream ([Connect], [Conn]), a handle for each of
+// the streams there ([Streams]), and the streams that [Provision] makes. The server and the table of rights are in
+// package broker. The bus imports no other package of Riffle.
 //
-// Payloads are opaque bytes; all that the bus knows of them is the epoch and round that stand in the subject, or in a
+// A role is given the handles that it needs, and no connection. The handles ask over a [Transport]: that of a Conn is
+// the network; the simulation's is memory.
+//
+// Payloads are opaque bytes; all that the bus knows of them is the epoch and round that the subject has, or a
 // report's header.
 //
 // # What lies where
@@ -25,7 +28,7 @@
 // [ErrExists] mean that nothing was stored; [ErrUnknown] means that the broker's answer did not come, so that the
 // payload may or may not be stored, and that repeating the same call is safe. Methods retry by themselves for as long
 // as their context lives, but only while there is no answer, or one that is known to pass; any method can end with
-// ErrRefused after some seconds if the broker gives an answer that is not known here (see answers.go). A call that is
+// ErrRefused after some seconds if the broker gives an answer that is not known here (see errors.go). A call that is
 // repeated for long shows in the role's readiness, metrics and log (see [Conn.Monitor]).
 //
 // # Not promised

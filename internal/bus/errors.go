@@ -1,8 +1,16 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 var (
@@ -15,12 +23,12 @@ var (
 	// ErrExists: something else is stored under this name, and stays. See ExistsError for what.
 	ErrExists = errors.New("bus: a different payload is stored under this name")
 
-	// ErrTaken: the subject holds as many messages as it may, or its newest one is not the one that was expected. Nothing
-	// was stored now. Only a Transport returns it.
+	// ErrTaken: the subject holds as many messages as it may, or its newest one is not the one that was expected.
+	// Nothing was stored now. Only a Transport returns it.
 	ErrTaken = errors.New("bus: subject taken")
 
-	// ErrMoved: the role's newest entry of the audit log is another one than the caller knows, or what it appends stands
-	// there already. Nothing was stored now. Read what came since.
+	// ErrMoved: the role's newest entry of the audit log is another one than the caller knows, or what it appends
+	// stands there already. Nothing was stored now. Read what came since.
 	ErrMoved = errors.New("bus: the audit log has moved on")
 
 	// ErrFull: the stream or the disk is full. Nothing was stored. Retry once there is room.
@@ -66,3 +74,141 @@ func (e *ExistsError) Error() string { return fmt.Sprintf("%v: %s", ErrExists, e
 
 // Is makes errors.Is(err, ErrExists) true.
 func (e *ExistsError) Is(target error) bool { return target == ErrExists }
+
+// meaning is what follows from how a try ended.
+type meaning int
+
+const (
+	settled meaning = iota // the call is over: repeating it would bring the same
+	// no answer, or one that says that there will be another later: the call is repeated while its context lives
+	passing
+	unknown // an answer that is not known here: the call is repeated a few times, then it is over
+)
+
+// Codes of the broker's answers, by what they mean to a call. nats.go names but a few of them; the names are the
+// server's (errors.json).
+var (
+	// A message that a call names is not stored. (A role that may delete single messages would have to know 10043 and
+	// some of the words of 10057 as well; none may.)
+	goneCodes  = []jetstream.ErrorCode{jetstream.JSErrCodeMessageNotFound} // 10037, NoMessageFound
+	takenCodes = []jetstream.ErrorCode{jetstream.JSErrCodeStreamWrongLastSequence,
+		jetstream.JSErrCodeStreamWrongLastSequenceConstant}
+	largeCodes = []jetstream.ErrorCode{jetstream.JSErrCodeStreamMessageExceedsMaximum}
+	fullCodes  = []jetstream.ErrorCode{
+		10002, // AccountResourcesExceeded
+		10023, // InsufficientResources
+		10028, // MemoryResourcesExceeded
+		10047, // StorageResourcesExceeded
+	}
+	// StreamStoreFailed: the stream's limits refuse it; the words say which
+	codeStoreFailed = jetstream.ErrorCode(10077)
+	missingCodes    = []jetstream.ErrorCode{jetstream.JSErrCodeStreamNotFound, jetstream.JSErrCodeConsumerNotFound}
+	passingCodes    = []jetstream.ErrorCode{
+		10004, // ClusterIncomplete
+		10007, // ClusterNotAssigned
+		10008, // ClusterNotAvail: no leader now
+		10009, // ClusterNotLeader
+		jetstream.JSErrCodeJetStreamNotEnabledForAccount, // 10039: a server that is starting, or that gave up its disk
+		jetstream.JSErrCodeJetStreamNotEnabled,           // 10076
+		10118,                                            // StreamOffline
+		10119,                                            // ConsumerOffline
+		// StreamDuplicateMessageConflict: the first copy is being stored
+		10158,
+		10163, // StreamExpectedLastSeqPerSubjectNotReady
+		10167, // StreamTooManyRequests
+	}
+)
+
+// diskWords are how a server's disk fails it, in whatever code: it keeps such an error until it is restarted.
+var diskWords = []string{
+	"no space left", "disk quota exceeded", "file too large", "read-only file system", "input/output error",
+	"permission denied", "short write", "store is closed",
+}
+
+var (
+	// errOddAnswer: an answer came that no server of the kind that is known here gives.
+	errOddAnswer = errors.New("bus: answer not understood")
+	// errBusy: the broker says that it will answer later.
+	errBusy = errors.New("bus: the broker is busy")
+	// errMissed: part of a batch did not arrive.
+	errMissed = errors.New("bus: messages of a batch were lost on the way")
+)
+
+// unanswered are the ways in which no answer comes, besides those of the network.
+var unanswered = []error{
+	context.DeadlineExceeded, context.Canceled, errLost, errBusy, errMissed, ErrNoShuffler,
+	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded,
+	nats.ErrStaleConnection,
+	nats.ErrNoServers, nats.ErrSlowConsumer, nats.ErrBadSubscription,
+}
+
+// interpret says what the end of a try means. It is the only place that knows the broker's words, and gives them this
+// package's.
+func interpret(err error) (meaning, error) {
+	var answer jetstream.JetStreamError
+	var network net.Error
+	switch {
+	case errors.Is(err, ErrForbidden), errors.Is(err, ErrGone), errors.Is(err, ErrTooLarge), errors.Is(err,
+		errNoReplica):
+		return settled, err
+	case errors.Is(err, nats.ErrMaxPayload):
+		return settled, fmt.Errorf("%w (%v)", ErrTooLarge, err)
+	case errors.Is(err, nats.ErrConnectionClosed):
+		return settled, fmt.Errorf("%w (%v)", ErrClosed, err)
+	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
+		// No stream stores this subject now. A broker that is starting says so as well, and provisioning may be about
+		// to happen.
+		return passing, fmt.Errorf("%w (%v)", ErrUnprovisioned, err)
+	case errors.As(err, &answer) && answer.APIError() != nil:
+		return interpretCode(answer.APIError())
+	case slices.ContainsFunc(unanswered, func(e error) bool { return errors.Is(err, e) }), errors.As(err,
+		&network), errors.Is(err, io.EOF):
+		return passing, err
+	}
+	return unknown, err
+}
+
+func interpretCode(api *jetstream.APIError) (meaning, error) {
+	says := func(words []string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(api.Description, w) })
+	}
+	is := func(codes []jetstream.ErrorCode) bool { return slices.Contains(codes, api.ErrorCode) }
+	switch {
+	case is(goneCodes):
+		return settled, fmt.Errorf("%w (%v)", ErrGone, api)
+	case is(takenCodes), api.ErrorCode == codeStoreFailed && says([]string{"per subject"}):
+		return settled, ErrTaken
+	case is(largeCodes):
+		return settled, fmt.Errorf("%w (%v)", ErrTooLarge, api)
+	case api.Code >= 500 && says(diskWords):
+		return passing, fmt.Errorf("%w (%v)", ErrDisk, api)
+	case is(fullCodes), api.ErrorCode == codeStoreFailed:
+		return settled, fmt.Errorf("%w (%v)", ErrFull, api)
+	case is(missingCodes):
+		return passing, fmt.Errorf("%w (%v)", ErrUnprovisioned, api)
+	case is(passingCodes):
+		return passing, api
+	case api.Code >= 500, api.Code == 409, api.Code == 429:
+		return unknown, api
+	}
+	return settled, refused(api) // a bad request stays one
+}
+
+// refused is how a call ends for which the broker has another answer than those that are known.
+func refused(err error) error { return fmt.Errorf("%w: %w", ErrRefused, err) }
+
+// status reads what a replica answers in place of a stored message: nil where the answer is one.
+func status(m *nats.Msg) error {
+	switch s := m.Header.Get("Status"); s {
+	case "":
+		return nil
+	case "404":
+		return ErrGone
+	case "503":
+		return nats.ErrNoResponders
+	case "429":
+		return errBusy
+	default:
+		return fmt.Errorf("%w: status %s %s", errOddAnswer, s, m.Header.Get("Description"))
+	}
+}

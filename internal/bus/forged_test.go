@@ -124,7 +124,8 @@ func levers(b *bed, r bus.Role) []string {
 	}
 	return append(out, bus.ReportSubject(b.options.Users[bus.Randomizer][0]), bus.ReportSubject("UFORGED"),
 		bus.SubjectMixed+".7.7.7", bus.SubjectRetained+".7.7.7", bus.SubjectManifest+".7.7",
-		bus.SubjectAnnouncements+".7.7.7", bus.SubjectKeys+".shuffler", bus.SubjectAudit+".shuffler.junk.junk", bus.SubjectAudit+".analyzer.junk.junk",
+		bus.SubjectAnnouncements+".7.7.7", bus.SubjectKeys+".shuffler", bus.SubjectAudit+".shuffler.junk.junk",
+		bus.SubjectAudit+".analyzer.junk.junk",
 		"$JS.ACK."+bus.StreamReports+"."+bus.ConsumerReports+".1.1.1.1.0", bus.SubjectAnnounced+".7.7")
 }
 
@@ -218,7 +219,8 @@ func TestForgedReplySubjectsReachNothing(t *testing.T) {
 					if is.messages < was.messages && !mayPurge(r, name) {
 						t.Errorf("%s made %s lose messages: %+v, then %+v", r, name, was, is)
 					}
-					// A role may also have what it stored handed to its own right to purge, as the body of that request.
+					// A role may also have what it stored handed to its own right to purge, as the body of that
+					// request.
 					purged := mayPurge(r, name) && is.messages == 0 && is.last == pastEnd-1
 					if is.last != was.last && !mayWrite(r, name) && !purged {
 						t.Errorf("%s wrote into %s: %+v, then %+v", r, name, was, is)

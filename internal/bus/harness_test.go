@@ -17,6 +17,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
+// What the handles do is tested by the suite of package standin, on a server and in memory. Here is what only the
+// network has.
+
 // TestMain has six tests run at a time: they wait more than they work, and more would be late under the race detector.
 func TestMain(m *testing.M) {
 	parallel.Tests("6")

@@ -70,14 +70,15 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 			}
 			for i := range 20 {
 				p := fmt.Sprintf("victim %d", i)
-				if reply, err := victim.Enrolment.Enrol(b.ctx(), []byte(p)); err != nil || string(reply) != "slot of "+p {
+				if reply, err := victim.Enrolment.Enrol(b.ctx(),
+					[]byte(p)); err != nil || string(reply) != "slot of "+p {
 					t.Errorf("the victim's request: %q, %v", reply, err)
 				}
 			}
 			if err := victim.Reports.PublishReport(b.ctx(), 1, 0, "victim", []byte("report")); err != nil {
 				t.Error(err)
 			}
-			if all, err := victim.Announcements.Announcements(b.ctx()); err != nil || len(all) != 1 {
+			if all, err := victim.Announcements.ReadAnnouncements(b.ctx()); err != nil || len(all) != 1 {
 				t.Errorf("the victim reads %d announcements, %v", len(all), err)
 			}
 			time.Sleep(200 * time.Millisecond)
@@ -117,7 +118,7 @@ func TestHostIsAddedToARunningBroker(t *testing.T) {
 	}()
 	reports := make(chan string, 100)
 	go func() {
-		_ = shuf.Reports.Reports(ctx, func(d *bus.Delivery) { _ = d.Ack(); reports <- string(d.Payload) })
+		_ = shuf.Reports.ReceiveReports(ctx, func(d *bus.Delivery) { _ = d.Ack(); reports <- string(d.Payload) })
 	}()
 	seen := make(chan uint64, 100)
 	go func() {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// chunksAhead is how many chunks are asked for ahead. Opening one takes a second of a processor: those that wait for many
-// others would be delivered again while they wait.
+// chunksAhead is how many chunks are asked for ahead. Opening one takes a second of a processor: those that wait for
+// many others would be delivered again while they wait.
 const chunksAhead = 4
 
 // MixedStream is the handle of what the shuffler releases: the chunks of a round, in an order that says nothing of who
-// sent them, and the round's manifest. The shuffler writes, each chunk and manifest once; the analyzer reads, and purges
-// a round's chunks when they are counted. Manifests stay.
+// sent them, and the round's manifest. The shuffler writes, each chunk and manifest once; the analyzer reads, and
+// purges a round's chunks when they are counted. Manifests stay.
 type MixedStream struct{ stream }
 
 // Mixed is one chunk of a round's permuted bit messages, or its manifest.
@@ -37,12 +37,12 @@ func (s *MixedStream) PublishManifest(ctx context.Context, epoch uint64, round u
 	return s.create(ctx, subjectRound(SubjectManifest, epoch, round), payload)
 }
 
-// Mixed hands arriving chunks and manifests to the handler, one after another on the caller's goroutine, until the
-// context ends, in the order in which the shuffler published them, apart from redeliveries. A message that is not
+// ReceiveMixed hands arriving chunks and manifests to the handler, one after another on the caller's goroutine, until
+// the context ends, in the order in which the shuffler published them, apart from redeliveries. A message that is not
 // acknowledged is delivered again.
 //
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed.
-func (s *MixedStream) Mixed(ctx context.Context, handler func(*Mixed)) error {
+func (s *MixedStream) ReceiveMixed(ctx context.Context, handler func(*Mixed)) error {
 	return s.t.Consume(ctx, s.name, ConsumerMixed, chunksAhead, func(a Arrival) bool {
 		m, err := mixed(a)
 		if err != nil { // not stored by this package

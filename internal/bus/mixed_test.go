@@ -23,14 +23,14 @@ func TestFewChunksWaitBehindOne(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(b.ctx())
 	begun, ended := make(chan struct{}, chunks), make(chan error, 1)
 	go func() {
-		ended <- slow.Mixed.Mixed(ctx, func(*bus.Mixed) {
+		ended <- slow.Mixed.ReceiveMixed(ctx, func(*bus.Mixed) {
 			begun <- struct{}{}
 			<-ctx.Done()
 		})
 	}()
 	<-begun
 	n := 0
-	err := other.Mixed.Mixed(ctx, func(m *bus.Mixed) {
+	err := other.Mixed.ReceiveMixed(ctx, func(m *bus.Mixed) {
 		if err := m.Ack(); err != nil {
 			t.Error(err)
 		}

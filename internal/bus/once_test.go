@@ -64,7 +64,7 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 	if p, err := shuf.Reports.GetReport(ctx, 1); err != nil || string(p) != "secret report" {
 		t.Errorf("report: %q, %v", p, err)
 	}
-	all, err := dev.Announcements.Announcements(ctx)
+	all, err := dev.Announcements.ReadAnnouncements(ctx)
 	if err != nil || len(all) != 1 || string(all[0].Payload) != "announcement" {
 		t.Errorf("announcements: %+v, %v", all, err)
 	}
@@ -93,7 +93,8 @@ func TestNoHostUsesUpAnothersID(t *testing.T) {
 		}
 	}
 	var who []bus.Role
-	err := ana.Audit.ReadAudit(ctx, bus.AuditFilter{}, func(s bus.Statement) error { who = append(who, s.Role); return nil })
+	err := ana.Audit.ReadAudit(ctx, bus.AuditFilter{},
+		func(s bus.Statement) error { who = append(who, s.Role); return nil })
 	if err != nil || len(who) != 2 || who[1] != bus.Shuffler {
 		t.Errorf("the log has statements of %v, %v", who, err)
 	}
@@ -127,7 +128,7 @@ func TestMalformedNamesAreRefused(t *testing.T) {
 	activity(t, ana, 1)
 	places := map[uint64]int{}
 	ctx, cancel := context.WithCancelCause(ctx)
-	err := shuf.Reports.Reports(ctx, func(d *bus.Delivery) {
+	err := shuf.Reports.ReceiveReports(ctx, func(d *bus.Delivery) {
 		if err := d.Ack(); err != nil {
 			t.Error(err)
 		}
@@ -138,7 +139,7 @@ func TestMalformedNamesAreRefused(t *testing.T) {
 	if !errors.Is(err, errStop) || places[0] != len(names) || places[1] != 1 {
 		t.Fatalf("reports by epoch: %v, %v", places, err)
 	}
-	all, err := dev.Announcements.Announcements(b.ctx())
+	all, err := dev.Announcements.ReadAnnouncements(b.ctx())
 	if err != nil || len(all) != 1 {
 		t.Errorf("announcements: %+v, %v", all, err)
 	}

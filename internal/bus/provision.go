@@ -64,8 +64,8 @@ const (
 	// leastMessages is what a stream may have however few bytes it may: about a megabyte of the broker's memory.
 	leastMessages = 4096
 
-	// maxKeySet is the bytes of one key set at most. 16 of each of five roles fit into the stream, so that no role's push
-	// out another's.
+	// maxKeySet is the bytes of one key set at most. 16 of each of five roles fit into the stream, so that no role's
+	// push out another's.
 	maxKeySet = 128 << 10
 
 	// DefaultTaskWait is how long a worker may be silent before its task is given to another one. Workers say three
@@ -289,8 +289,8 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	prepared.RePublish = &jetstream.RePublish{Source: SubjectPrepared + ".*.*.*",
 		Destination: SubjectAnswered + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
 
-	// What is retained is gone when the time is over that stands in the message, and the broker sees to it. The stream's
-	// own age bounds what comes without a time.
+	// What is retained is gone when the time is over that stands in the message, and the broker sees to it. The
+	// stream's own age bounds what comes without a time.
 	retained := once(base(StreamRetained, "forwarded chunks, sealed to the auditor", SubjectRetained+".*.*.*"))
 	retained.AllowMsgTTL = true
 	retained.MaxAge = MaxRetain

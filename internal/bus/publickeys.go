@@ -18,8 +18,8 @@ func (s *KeyStream) PutKeys(ctx context.Context, payload []byte) error {
 	return err
 }
 
-// Keys reads a role's newest public keys. ErrGone where it has not published any.
-func (s *KeyStream) Keys(ctx context.Context, role Role) ([]byte, error) {
+// ReadKeys reads a role's newest public keys. ErrGone where it has not published any.
+func (s *KeyStream) ReadKeys(ctx context.Context, role Role) ([]byte, error) {
 	r, err := s.last(ctx, SubjectKeys+"."+string(role))
 	if err != nil {
 		return nil, fmt.Errorf("keys of %s: %w", role, err)

@@ -3,7 +3,6 @@ package bus_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -87,91 +86,6 @@ func TestNoHostReportsAsAnother(t *testing.T) {
 	}
 	if n, want := waiting[bus.ReportSubject(mine.User())], uint64(1+len(answers)); n != want || len(waiting) != 2 {
 		t.Errorf("%d reports under this host's name, %d expected, of %d hosts", n, want, len(waiting))
-	}
-}
-
-// What one host may have waiting is bounded by the broker. Above it the host is told that there is no room, and
-// others are not; what is stored already may be repeated; and once something is forgotten there is room again.
-func TestOneHostHasItsShareOnly(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.HostReports = 5 })
-	b.server.Stop()
-	seed := b.addUser(bus.Randomizer)
-	b.start()
-	mine, other, shuf := b.connect(bus.Randomizer), b.connectSeed(bus.Randomizer, seed), b.connect(bus.Shuffler)
-	ctx := b.ctx()
-	publish := func(c *bus.Conn, from, to int) (err error) {
-		for i := from; i < to; i++ {
-			// Epochs of one's own invention give no further room.
-			err = errors.Join(err, c.Reports.PublishReport(ctx, uint64(i+1), uint32(i), fmt.Sprintf("r%d", i),
-				fmt.Appendf(nil, "%s %d", c.User(), i)))
-		}
-		return err
-	}
-	if err := publish(mine, 0, 5); err != nil {
-		t.Fatal(err)
-	}
-	if err := publish(mine, 5, 6); !errors.Is(err, bus.ErrFull) {
-		t.Errorf("above its share: %v", err)
-	}
-	if err := publish(mine, 3, 5); err != nil {
-		t.Errorf("a repetition of what is stored: %v", err)
-	}
-	if err := publish(other, 0, 5); err != nil {
-		t.Errorf("another host: %v", err)
-	}
-	if err := shuf.Reports.PurgeReports(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := publish(mine, 5, 6); err != nil {
-		t.Errorf("once there is room: %v", err)
-	}
-	if err := publish(mine, 6, 7); !errors.Is(err, bus.ErrFull) {
-		t.Errorf("above its share again: %v", err)
-	}
-}
-
-// A report larger than any plan's is refused at the broker, so that a host's share is one of bytes too.
-func TestTooLargeReportIsRefused(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.ReportSize = 10_000 })
-	dev := b.connect(bus.Randomizer)
-	if err := dev.Reports.PublishReport(b.ctx(), 1, 0, "fits", make([]byte, 10_000)); err != nil {
-		t.Errorf("one of the largest size: %v", err)
-	}
-	if err := dev.Reports.PublishReport(b.ctx(), 1, 0, "larger", make([]byte, 20_000)); !errors.Is(err, bus.ErrTooLarge) {
-		t.Errorf("one of twice that: %v", err)
-	}
-}
-
-// All hosts together share the broker's room for reports: what does not fit is refused, and what is stored stays.
-func TestFullStreamOfReportsRefuses(t *testing.T) {
-	t.Parallel()
-	const size, share, room = 10_000, 5, 100_000
-	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) {
-		p.ReportSize, p.HostReports, p.MaxReportBytes = size, share, room
-	})
-	b.server.Stop()
-	seeds := [][]byte{b.seeds[bus.Randomizer], b.addUser(bus.Randomizer), b.addUser(bus.Randomizer)}
-	b.start()
-	stored := uint64(0)
-	for _, seed := range seeds {
-		c := b.connectSeed(bus.Randomizer, seed)
-		for i := range share {
-			err := c.Reports.PublishReport(b.ctx(), 1, 0, fmt.Sprintf("%s%d", c.User(), i), make([]byte, size))
-			switch {
-			case err == nil:
-				stored++
-			case !errors.Is(err, bus.ErrFull):
-				t.Fatal(err)
-			}
-		}
-	}
-	if stored < 2*share-1 || stored > 2*share {
-		t.Errorf("%d reports of %d bytes stored in %d bytes", stored, size, room)
-	}
-	if is := look(t, b.connect(bus.Admin))[bus.StreamReports]; is.messages != stored {
-		t.Errorf("%d of %d stored reports are there", is.messages, stored)
 	}
 }
 

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
 
-// backlogBytes is how many bytes of requests wait at most, of whatever size: honest requests for enrolment have some kB,
-// and a stranger's 8 MB would fill the memory long before they are as many as may wait.
+// backlogBytes is how many bytes of requests wait at most, of whatever size: honest requests for enrolment have some
+// kB, and a stranger's 8 MB would fill the memory long before they are as many as may wait.
 const backlogBytes = 64 << 20
 
 // Ask implements Transport.
@@ -98,4 +100,37 @@ func (c *link) Serve(ctx context.Context, s Service, handler func(context.Contex
 	_ = sub.Unsubscribe() // fails only on a closed connection
 	wg.Wait()
 	return context.Cause(ctx)
+}
+
+const pollEvery = 10 * time.Second // how late a lost notice can make a watcher, plus as much at random
+
+// PollAfter implements Transport. The jitter is for the broker's sake; no secret and no noise depends on it.
+func (c *link) PollAfter() time.Duration { return pollEvery + rand.N(pollEvery) }
+
+// Listen implements Transport.
+func (c *link) Listen(ctx context.Context, subject string) (context.Context, <-chan struct{}, func(), error) {
+	news := make(chan struct{}, 1)
+	sub, err := c.nc.Subscribe(subject, func(*nats.Msg) { tell(news) })
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%w (%v)", ErrClosed, err)
+	}
+	heard, release := c.guard(ctx, subject)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.redials[news] = struct{}{}
+	return heard, news, func() {
+		c.mu.Lock()
+		delete(c.redials, news)
+		c.mu.Unlock()
+		_ = sub.Unsubscribe() // fails only on a closed connection
+		release()
+	}, nil
+}
+
+// tell leaves a token in a channel, if none is there.
+func tell(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
 }

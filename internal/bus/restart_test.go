@@ -28,7 +28,7 @@ func collect(t *testing.T, c *bus.Conn, n int, ack bool) map[uint64]int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	limit := time.AfterFunc(testbed.Patience, func() { cancel(fmt.Errorf("only %d of %d reports", len(got), n)) })
 	defer limit.Stop()
-	err := c.Reports.Reports(ctx, func(d *bus.Delivery) {
+	err := c.Reports.ReceiveReports(ctx, func(d *bus.Delivery) {
 		got[d.Sequence]++
 		if ack {
 			if err := d.Ack(); err != nil {
@@ -55,44 +55,6 @@ func publishReports(t *testing.T, c *bus.Conn, from, to int) {
 	}
 }
 
-func TestUnacknowledgedComesAgain(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.AckWait = 3 * time.Second })
-	dev, first := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
-	publishReports(t, dev, 0, 3)
-	collect(t, first, 3, false)
-	first.Close()
-	second := b.connect(bus.Shuffler)
-	ctx, cancel := context.WithCancelCause(b.ctx())
-	sent := map[uint64]int{}
-	err := second.Reports.Reports(ctx, func(d *bus.Delivery) {
-		sent[d.Sequence]++
-		if !d.Redelivered {
-			t.Errorf("report %d is not marked as redelivered", d.Sequence)
-		}
-		if sent[2] == 1 && d.Sequence == 2 {
-			if err := d.Retry(10 * time.Millisecond); err != nil { // sent back once, comes once more
-				t.Error(err)
-			}
-		} else if err := d.Ack(); err != nil {
-			t.Error(err)
-		}
-		if len(sent) == 3 && sent[2] == 2 {
-			cancel(errStop)
-		}
-	})
-	if !errors.Is(err, errStop) {
-		t.Fatal(err)
-	}
-	// What is acknowledged does not.
-	quiet, stop := context.WithTimeout(b.ctx(), 4*time.Second)
-	defer stop()
-	if err := second.Reports.Reports(quiet, func(d *bus.Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err,
-		context.DeadlineExceeded) {
-		t.Error(err)
-	}
-}
-
 // A worker that dies without a word must not hold up what comes after it: the request for messages that it left
 // behind must not swallow them until AckWait.
 func TestKilledWorkerSwallowsNothing(t *testing.T) {
@@ -103,7 +65,7 @@ func TestKilledWorkerSwallowsNothing(t *testing.T) {
 	collect(t, first, 1, true)
 	ctx, cancel := context.WithCancel(b.ctx())
 	defer cancel()
-	go func() { _ = first.Reports.Reports(ctx, func(*bus.Delivery) {}) }()
+	go func() { _ = first.Reports.ReceiveReports(ctx, func(*bus.Delivery) {}) }()
 	time.Sleep(300 * time.Millisecond)
 	first.NATS().Close() // no drain, no acknowledgement
 	time.Sleep(100 * time.Millisecond)
@@ -136,7 +98,7 @@ func TestServerRestartLosesNothing(t *testing.T) {
 	got := map[uint64]int{}
 	all := make(chan struct{})
 	go func() {
-		_ = shuf.Reports.Reports(ctx, func(d *bus.Delivery) {
+		_ = shuf.Reports.ReceiveReports(ctx, func(d *bus.Delivery) {
 			mu.Lock()
 			defer mu.Unlock()
 			if got[d.Sequence]++; len(got) == 20 && got[d.Sequence] == 1 {
@@ -354,7 +316,7 @@ func TestUnprovisionedBrokerIsWaitedFor(t *testing.T) {
 	}
 	again, cancel2 := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel2()
-	if err := shuf.Reports.Reports(again, func(*bus.Delivery) {}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := shuf.Reports.ReceiveReports(again, func(*bus.Delivery) {}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("consuming from no stream: %v", err)
 	}
 	if err := shuf.Reports.PurgeReports(again, 1); !errors.Is(err, bus.ErrUnknown) {
@@ -364,7 +326,7 @@ func TestUnprovisionedBrokerIsWaitedFor(t *testing.T) {
 	ctx, stop := context.WithCancelCause(b.ctx())
 	done := make(chan error, 1)
 	go func() {
-		done <- shuf.Reports.Reports(ctx, func(d *bus.Delivery) { _ = d.Ack(); stop(errStop) })
+		done <- shuf.Reports.ReceiveReports(ctx, func(d *bus.Delivery) { _ = d.Ack(); stop(errStop) })
 	}()
 	time.Sleep(200 * time.Millisecond)
 	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{}); err != nil {

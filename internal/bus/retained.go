@@ -13,12 +13,13 @@ import (
 
 // How long a chunk may be retained.
 const (
-	MinRetain = time.Second          // the broker's shortest time to live
-	MaxRetain = 366 * 24 * time.Hour // for an audit once a year; the stream drops what is older, whatever it says itself
+	MinRetain = time.Second // the broker's shortest time to live
+	// MaxRetain is for an audit once a year. The stream drops what is older, whatever it says itself.
+	MaxRetain = 366 * 24 * time.Hour
 )
 
-// RetainedStream is the handle of forwarded chunks that are kept for an audit, sealed to the auditor. The shuffler writes
-// them; the auditor reads them. The broker drops each when its window is over; no role removes one before.
+// RetainedStream is the handle of forwarded chunks that are kept for an audit, sealed to the auditor. The shuffler
+// writes them; the auditor reads them. The broker drops each when its window is over; no role removes one before.
 type RetainedStream struct{ stream }
 
 // Retained is one chunk that the shuffler forwarded and retained, sealed to the auditor.
@@ -57,7 +58,8 @@ func (s *RetainedStream) PublishRetained(ctx context.Context, epoch uint64, roun
 //
 // Errors: the handler's own; ErrForbidden; ErrUnknown where the context ended first, with ErrUnprovisioned where the
 // broker has no such stream. Reading changes nothing.
-func (s *RetainedStream) ReadRetained(ctx context.Context, epoch uint64, round uint32, handler func(Retained) error) error {
+func (s *RetainedStream) ReadRetained(ctx context.Context, epoch uint64, round uint32,
+	handler func(Retained) error) error {
 	_, err := s.scan(ctx, subjectRound(SubjectRetained, epoch, round)+".*", 1, func(r Record) error {
 		_, _, index, err := parseRound(r.Subject, SubjectRetained, true)
 		if err != nil {

@@ -26,49 +26,6 @@ func retainedOf(t *testing.T, c *bus.Conn, b *bed, epoch uint64, round uint32) (
 	return all
 }
 
-// A chunk is retained once, whatever is retained in its place later, under its own round and with the time after which
-// the broker drops it.
-func TestAChunkIsRetainedOnce(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t)
-	shuf, auditor, admin := b.connect(bus.Shuffler), b.connect(bus.Auditor), b.connect(bus.Admin)
-	if err := shuf.Retained.CanRetain(b.ctx()); err != nil {
-		t.Error(err)
-	}
-	for i, sealed := range []string{"first", "sealed anew"} {
-		for index := range uint32(2) {
-			window := time.Hour + time.Duration(i)*time.Hour + 300*time.Millisecond
-			if err := shuf.Retained.PublishRetained(b.ctx(), 7, 1, index, []byte(sealed), window); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := shuf.Retained.PublishRetained(b.ctx(), 7, 11, 0, []byte("of another round"), time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	all := retainedOf(t, auditor, b, 7, 1)
-	for i, r := range all {
-		if int(r.Index) != i || string(r.Sealed) != "first" || r.Window != time.Hour || time.Since(r.Stored) > time.Hour {
-			t.Errorf("%+v", r)
-		}
-	}
-	if len(all) != 2 {
-		t.Errorf("%d are retained", len(all))
-	}
-	// What the broker itself has stored: one message each, and each has its time to live.
-	s, err := admin.JetStream().Stream(b.ctx(), bus.StreamRetained)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := s.CachedInfo().State.Msgs; n != 3 {
-		t.Errorf("%d messages are stored", n)
-	}
-	stop := errors.New("stop")
-	if err := auditor.Retained.ReadRetained(b.ctx(), 7, 1, func(bus.Retained) error { return stop }); !errors.Is(err, stop) {
-		t.Error(err)
-	}
-}
-
 // The broker drops what is retained when its window is over, also where it was restarted meanwhile, and not before.
 // Then the place is free: a release that could not be finished within the window is retained again.
 func TestTheBrokerEndsTheWindow(t *testing.T) {
@@ -173,7 +130,8 @@ func TestWhatCannotRetainSaysSo(t *testing.T) {
 		}
 		says(what, "would not drop")
 		if what == "no time to live" {
-			if err := shuf.Retained.PublishRetained(b.ctx(), 7, 1, 0, []byte("x"), time.Hour); !errors.Is(err, bus.ErrRefused) {
+			if err := shuf.Retained.PublishRetained(b.ctx(), 7, 1, 0, []byte("x"), time.Hour); !errors.Is(err,
+				bus.ErrRefused) {
 				t.Errorf("retained without an end: %v", err)
 			}
 		}

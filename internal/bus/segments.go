@@ -23,7 +23,8 @@ func (s *SegmentStream) PublishSegment(ctx context.Context, epoch uint64, round 
 // ReadSegment reads a segment, from any replica that has it.
 //
 // Errors: ErrGone where there is none; ErrForbidden; ErrUnknown where the context ended first.
-func (s *SegmentStream) ReadSegment(ctx context.Context, epoch uint64, round uint32, name string, bucket uint32) ([]byte,
+func (s *SegmentStream) ReadSegment(ctx context.Context, epoch uint64, round uint32, name string,
+	bucket uint32) ([]byte,
 	error) {
 	r, err := s.anywhere(ctx, Query{Last: subjectSegment(epoch, round, name, bucket)})
 	if err != nil {

@@ -3,7 +3,6 @@ package chart
 import (
 	"image/color"
 
-	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/text"
@@ -50,11 +49,14 @@ func fade(c color.Color, alpha uint8) color.Color {
 	return n
 }
 
+// boldWeight is WeightBold of golang.org/x/image/font.
+const boldWeight = 3
+
 // textStyle returns the one typeface of the pictures.
 func textStyle(size float64, bold bool, c color.Color) draw.TextStyle {
 	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(size)}
 	if bold {
-		f.Weight = xfont.WeightBold
+		f.Weight = boldWeight
 	}
 	return draw.TextStyle{Color: c, Font: f, Handler: text.Plain{Fonts: font.DefaultCache}}
 }

@@ -91,8 +91,7 @@ func Door(ctx context.Context, forwards []Forward) error {
 	return nil
 }
 
-// pass connects to an address and copies bytes in both directions until both sides have closed theirs, or nothing passes
-// for so long.
+// pass connects a connection with an address: see join.
 func pass(ctx context.Context, near net.Conn, to string, idle time.Duration) {
 	defer func() { _ = near.Close() }()
 	dialer := net.Dialer{Timeout: doorPatience}
@@ -102,6 +101,12 @@ func pass(ctx context.Context, near net.Conn, to string, idle time.Duration) {
 	}
 	defer func() { _ = far.Close() }()
 	defer context.AfterFunc(ctx, func() { _, _ = near.Close(), far.Close() })()
+	join(near, far, idle)
+}
+
+// join copies bytes between two connections, in both directions, until both sides have closed theirs, or nothing passes
+// for so long.
+func join(near, far net.Conn, idle time.Duration) {
 	silence := time.AfterFunc(idle, func() { _, _ = near.Close(), far.Close() })
 	defer silence.Stop()
 	var both sync.WaitGroup

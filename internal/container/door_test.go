@@ -51,14 +51,11 @@ func TestDoorForwardsUntilItEnds(t *testing.T) {
 
 	call := func() *net.TCPConn {
 		t.Helper()
-		for until := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-			c, err := net.Dial("tcp", at)
-			if err == nil {
+		for {
+			if c, err := net.Dial("tcp", at); err == nil {
 				return c.(*net.TCPConn)
 			}
-			if time.Now().After(until) {
-				t.Fatal(err)
-			}
+			time.Sleep(5 * time.Millisecond)
 		}
 	}
 	question := strings.Repeat("what is asked ", 1<<16)
@@ -85,19 +82,11 @@ func TestDoorForwardsUntilItEnds(t *testing.T) {
 	open := call()
 	defer open.Close()
 	cancel()
-	if err := open.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := open.Read(make([]byte, 1)); err == nil {
 		t.Error("a connection outlived its door")
 	}
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("the door does not end")
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 
 	if err := health(); !errors.Is(err, container.ErrNotReady) {

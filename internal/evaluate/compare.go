@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/riffle-dp/riffle/internal/play"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -155,7 +156,7 @@ func (p Prior) values(judge []Decision, standard int, o Options) (*Values, error
 		over *Overlap
 		in   bounds
 	}{{over[0], rewards}, {same, rewards}, {over[1], rewards}, {over[0], difference}, {&both, difference}} {
-		value, se := mean(scores[j])
+		value, se := play.MeanAndError(scores[j])
 		e[j] = of.over.interval(value, se, o.z(), of.in)
 		if err := e[j].finite(); err != nil {
 			return nil, err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // gain is how much better greedy play by a parameter is than arm 0, on many people of logOf's population.
@@ -16,7 +16,7 @@ func gain(t testing.TB, theta []float64) (better float64) {
 	t.Helper()
 	const people = 4000
 	src := rand.NewChaCha8([32]byte{42})
-	env, err := glm.NewBallEnvironment(family(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
+	env, err := family.NewBallEnvironment(newFamily(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestComparisonsAreOfThePriorThatIsWritten(t *testing.T) {
 		var gains []float64
 		for seed := range logs {
 			log, _ := logOf(t, 900, seed, evaluate.Uniform)
-			prior, c, err := evaluate.NewPrior(log, 0, priorOptions(epsilon, seed), evaluate.Options{Family: family(t)})
+			prior, c, err := evaluate.NewPrior(log, 0, priorOptions(epsilon, seed), evaluate.Options{Family: newFamily(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestPriorsOfNoiseAreCalledSo(t *testing.T) {
 					log[i].Reward = float64(src.IntN(2))
 				}
 			}
-			_, c, err := evaluate.NewPrior(log, 0, priorOptions(epsilon, seed), evaluate.Options{Family: family(t)})
+			_, c, err := evaluate.NewPrior(log, 0, priorOptions(epsilon, seed), evaluate.Options{Family: newFamily(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +136,7 @@ func TestWhatTheLogCannotSayIsNotSaid(t *testing.T) {
 	for i := range log {
 		log[i].Propensity = 1
 	}
-	prior, c, err := evaluate.NewPrior(log, 0, priorOptions(0, 1), evaluate.Options{Family: family(t)})
+	prior, c, err := evaluate.NewPrior(log, 0, priorOptions(0, 1), evaluate.Options{Family: newFamily(t)})
 	if err != nil || c.Decisions != 300 || c.Verdict != evaluate.Unknown || c.Values != nil || !strings.Contains(c.Doubt, "could not be played") ||
 		len(prior.Theta) != 3 {
 		t.Errorf("%+v, %v", c, err)

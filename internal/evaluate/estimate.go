@@ -7,9 +7,10 @@ import (
 	"math"
 	"slices"
 
+	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // Target is the policy to value: it returns the probability of each arm. The propensities of the log belong to the
@@ -73,9 +74,9 @@ type Estimates struct {
 
 // Options of Evaluate.
 type Options struct {
-	Family     glm.Family // of the reward model and of all rewards
-	Confidence float64    // of the intervals, in (0, 1); 0 = 0.95
-	Ridge      float64    // of the reward model's fit; 0 = 1
+	Family     family.Family // of the reward model and of all rewards
+	Confidence float64       // of the intervals, in (0, 1); 0 = 0.95
+	Ridge      float64       // of the reward model's fit; 0 = 1
 }
 
 // withDefaults fills in what is 0, and refuses what cannot be.
@@ -138,8 +139,8 @@ func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
 	}
 	n, z, in := float64(len(log)), o.z(), o.rewards()
 	r := &Estimates{Decisions: len(log), Overlap: *over}
-	ips, ipsSE := mean(weighted)
-	doubly, doublySE := mean(robust)
+	ips, ipsSE := play.MeanAndError(weighted)
+	doubly, doublySE := play.MeanAndError(robust)
 	r.IPS, r.DoublyRobust = over.interval(ips, ipsSE, z, in), over.interval(doubly, doublySE, z, in)
 	r.SNIPS = over.interval(value, math.Sqrt(variance*n/(n-1)), z, in)
 	for _, e := range []Estimate{r.IPS, r.SNIPS, r.DoublyRobust} {
@@ -177,7 +178,7 @@ func propensities(log []Decision, target Target) ([][]float64, error) {
 
 // model is a generalised linear model of rewards.
 type model struct {
-	family glm.Family
+	family family.Family
 	theta  []float64
 	scale  float64 // of features
 }
@@ -240,16 +241,4 @@ func checkProbabilities(p []float64, arms int) error {
 		return fmt.Errorf("the target has %d probabilities of sum %v for %d arms", len(p), sum, arms)
 	}
 	return nil
-}
-
-// mean is the mean of values with its standard error.
-func mean(values []float64) (value, se float64) {
-	n, square := float64(len(values)), 0.0
-	for _, v := range values {
-		value += v / n
-	}
-	for _, v := range values {
-		square += (v - value) * (v - value) / n
-	}
-	return value, math.Sqrt(square / (n - 1))
 }

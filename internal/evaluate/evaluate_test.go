@@ -8,11 +8,12 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
-func family(t testing.TB) glm.Family {
+func newFamily(t testing.TB) family.Family {
 	t.Helper()
-	f, err := glm.NewFamily("logistic", 1)
+	f, err := family.New("logistic", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,7 @@ func family(t testing.TB) glm.Family {
 func logOf(t testing.TB, n int, seed byte, target evaluate.Target) (log []evaluate.Decision, truth float64) {
 	t.Helper()
 	src := rand.NewChaCha8([32]byte{seed})
-	env, err := glm.NewBallEnvironment(family(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
+	env, err := family.NewBallEnvironment(newFamily(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestIntervalsCoverTheTruth(t *testing.T) {
 		if seed >= 256 {
 			log, truth = logOf(t, 401, byte(seed%256), target)
 		}
-		r, err := evaluate.Evaluate(log, target, evaluate.Options{Family: family(t)})
+		r, err := evaluate.Evaluate(log, target, evaluate.Options{Family: newFamily(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +95,7 @@ func TestIntervalsCoverTheTruth(t *testing.T) {
 // Valued on its own log, a policy gets its mean reward from IPS and SNIPS, to rounding.
 func TestOwnPolicyHasTheMeanReward(t *testing.T) {
 	log, _ := logOf(t, 200, 3, evaluate.Uniform)
-	r, err := evaluate.Evaluate(log, evaluate.Uniform, evaluate.Options{Family: family(t)})
+	r, err := evaluate.Evaluate(log, evaluate.Uniform, evaluate.Options{Family: newFamily(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestOwnPolicyHasTheMeanReward(t *testing.T) {
 		t.Errorf("%+v, mean reward %v", r, mean)
 	}
 	if wide, err := evaluate.Evaluate(log, evaluate.Uniform,
-		evaluate.Options{Family: family(t), Confidence: 0.99}); err != nil || !(wide.IPS.Interval.High > r.IPS.Interval.High) {
+		evaluate.Options{Family: newFamily(t), Confidence: 0.99}); err != nil || !(wide.IPS.Interval.High > r.IPS.Interval.High) {
 		t.Error("a larger confidence needs a wider interval", err)
 	}
 }
@@ -118,11 +119,11 @@ func TestBadInputsAreRefused(t *testing.T) {
 	broken := errors.New("broken")
 	for name, try := range map[string]func() error{
 		"few": func() error {
-			_, err := evaluate.Evaluate(log[:9], evaluate.Uniform, evaluate.Options{Family: family(t)})
+			_, err := evaluate.Evaluate(log[:9], evaluate.Uniform, evaluate.Options{Family: newFamily(t)})
 			return err
 		},
 		"confidence": func() error {
-			_, err := evaluate.Evaluate(log, evaluate.Uniform, evaluate.Options{Family: family(t), Confidence: 1})
+			_, err := evaluate.Evaluate(log, evaluate.Uniform, evaluate.Options{Family: newFamily(t), Confidence: 1})
 			return err
 		},
 		"family": func() error {
@@ -132,16 +133,16 @@ func TestBadInputsAreRefused(t *testing.T) {
 		},
 		"probabilities": func() error {
 			_, err := evaluate.Evaluate(log, half,
-				evaluate.Options{Family: family(t)})
+				evaluate.Options{Family: newFamily(t)})
 			return err
 		},
 		"dimension": func() error {
-			_, err := evaluate.Evaluate(log, evaluate.Greedy([]float64{1}), evaluate.Options{Family: family(t)})
+			_, err := evaluate.Evaluate(log, evaluate.Greedy([]float64{1}), evaluate.Options{Family: newFamily(t)})
 			return err
 		},
 		"target": func() error {
 			_, err := evaluate.Evaluate(log, func([][]float64) ([]float64, error) { return nil, broken },
-				evaluate.Options{Family: family(t)})
+				evaluate.Options{Family: newFamily(t)})
 			return err
 		},
 	} {

@@ -12,7 +12,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
@@ -43,8 +43,8 @@ func (w *Writer) Write(d Decision) error {
 
 // ReadOptions of Read.
 type ReadOptions struct {
-	Family glm.Family // its range holds all rewards; nil: any finite rewards
-	Strict bool       // refuse fields that a decision does not have, which a log may have for its own use
+	Family family.Family // its range holds all rewards; nil: any finite rewards
+	Strict bool          // refuse fields that a decision does not have, which a log may have for its own use
 }
 
 const example = `{"arms": [[0.2, 1], [0.4, 0]], "arm": 1, "reward": 1, "propensity": 0.25}`
@@ -110,7 +110,7 @@ func (d Decision) check() error {
 }
 
 // fits says whether the reward is of the family's range.
-func (d Decision) fits(f glm.Family) error {
+func (d Decision) fits(f family.Family) error {
 	if f == nil || d.Reward >= f.MinReward() && d.Reward <= f.MaxReward() {
 		return nil
 	}

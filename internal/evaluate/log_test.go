@@ -13,7 +13,7 @@ import (
 // readLogistic reads a log with rewards from 0 to 1.
 func readLogistic(t testing.TB, text string, strictly bool) ([]evaluate.Decision, error) {
 	t.Helper()
-	return evaluate.Read(strings.NewReader(text), evaluate.ReadOptions{Family: family(t), Strict: strictly})
+	return evaluate.Read(strings.NewReader(text), evaluate.ReadOptions{Family: newFamily(t), Strict: strictly})
 }
 
 func TestWrittenLogsAreRead(t *testing.T) {

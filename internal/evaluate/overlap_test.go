@@ -30,7 +30,7 @@ func coins(n int, drawn, logged float64, seed byte) (log []evaluate.Decision) {
 
 func valued(t testing.TB, log []evaluate.Decision, theta float64) (*evaluate.Estimates, error) {
 	t.Helper()
-	return evaluate.Evaluate(log, evaluate.Greedy([]float64{theta}), evaluate.Options{Family: family(t)})
+	return evaluate.Evaluate(log, evaluate.Greedy([]float64{theta}), evaluate.Options{Family: newFamily(t)})
 }
 
 // What the log cannot hold is refused: arms that could not be played, and weights whose mean cannot be 1.

@@ -10,7 +10,10 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -19,8 +22,8 @@ import (
 
 // Prior is what a deployment knows before its first person, as the setting learner.prior reads it.
 type Prior struct {
-	Theta     []float64     `json:"theta"`     // estimate of the parameter
-	Precision glm.Symmetric `json:"precision"` // inverse of the covariance of its error, upper triangle row by row
+	Theta     []float64        `json:"theta"`     // estimate of the parameter
+	Precision symmetric.Packed `json:"precision"` // inverse of the covariance of its error, upper triangle row by row
 }
 
 // ErrPrior wraps every reason to refuse a prior or to fit none.
@@ -32,9 +35,9 @@ func ReadPrior(text []byte, dimension int) (Prior, error) {
 	if err := strict.Unmarshal(text, &p, strict.Options{}); err != nil {
 		return p, fmt.Errorf("%w: %w", ErrPrior, err)
 	}
-	if len(p.Theta) != dimension || len(p.Precision) != glm.TriangleDim(dimension) {
+	if len(p.Theta) != dimension || len(p.Precision) != symmetric.Dim(dimension) {
 		return p, fmt.Errorf("%w: theta has %d numbers and the precision %d, of dimension %d they have %d and %d", ErrPrior,
-			len(p.Theta), len(p.Precision), dimension, dimension, glm.TriangleDim(dimension))
+			len(p.Theta), len(p.Precision), dimension, dimension, symmetric.Dim(dimension))
 	}
 	if new(mat.Cholesky).Factorize(p.Precision.Dense(dimension)) {
 		return p, nil
@@ -46,7 +49,7 @@ func ReadPrior(text []byte, dimension int) (Prior, error) {
 func (p Prior) Target(arms [][]float64) ([]float64, error) {
 	scaled := make([][]float64, len(arms))
 	for a, x := range arms {
-		scaled[a], _ = glm.ToUnitBall(x)
+		scaled[a], _ = convex.ToUnitBall(x)
 	}
 	return Greedy(p.Theta)(scaled)
 }
@@ -99,35 +102,35 @@ func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
 		return Prior{}, fmt.Errorf("%w: the log does not determine a precision: %w", ErrPrior, err)
 	}
 	precision.ScaleSym(o.worth(), precision)
-	return Prior{Theta: theta, Precision: glm.NewSymmetric(precision)}, nil
+	return Prior{Theta: theta, Precision: symmetric.Pack(precision)}, nil
 }
 
 // FirstCohort prepares the release of a fit's first cohort, the rows 0, 7, 14 and so on, and returns what makes it anew
 // each time it is called: the noised sums from which FitPrior learns. o.Noise is not read.
-func FirstCohort(log []Decision, o PriorOptions) (release func(noise protocol.Source) ([]glm.Aggregate, error), err error) {
+func FirstCohort(log []Decision, o PriorOptions) (release func(noise protocol.Source) ([]learner.Aggregate, error), err error) {
 	in, err := o.inputs(log)
 	if err != nil {
 		return nil, err
 	}
-	learner, err := glm.NewLearner(in.config)
+	l, err := learner.New(in.config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPrior, err)
 	}
-	step := learner.Next()
+	step := l.Next()
 	channel, _, err := in.trust(step)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPrior, err)
 	}
-	return func(noise protocol.Source) ([]glm.Aggregate, error) {
+	return func(noise protocol.Source) ([]learner.Aggregate, error) {
 		return sumsOf(step.Statistics[0], in.rows[:step.Cohort], channel, noise)
 	}, nil
 }
 
 // inputs are what a prior is learnt from: rows in the order of their cohorts, and the channel of their sums.
 type inputs struct {
-	config glm.Config
+	config learner.Config
 	trust  play.Trust
-	rows   []glm.Record
+	rows   []statistic.Record
 }
 
 // inputs deals the rows to cohorts and chooses the channel that the guarantee asks for.
@@ -147,15 +150,15 @@ func (o PriorOptions) inputs(log []Decision) (in inputs, err error) {
 	for _, part := range parts {
 		for i, d := range log {
 			if slices.Contains(part, i%dealt) {
-				in.rows = append(in.rows, glm.Record{Arm: d.Arms[d.Arm], Reward: d.Reward, Weight: 1})
+				in.rows = append(in.rows, statistic.Record{Arm: d.Arms[d.Arm], Reward: d.Reward, Weight: 1})
 			}
 		}
 		first = cmp.Or(first, len(in.rows))
 	}
 	d := len(log[0].Arms[0])
-	in.config = glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: d, Radius: o.Radius, Horizon: len(log),
+	in.config = learner.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: d, Radius: o.Radius, Horizon: len(log),
 		Epsilon: cmp.Or(o.Epsilon, 10), Delta: o.Delta, MinCohort: 1,
-		Practical: glm.PracticalConfig{FirstCohort: first, Growth: 2, MaxEpochs: len(parts)}}
+		Practical: learner.PracticalConfig{FirstCohort: first, Growth: 2, MaxEpochs: len(parts)}}
 	in.trust = play.Trust(play.Exact)
 	if o.Epsilon != 0 {
 		t := plan.DefaultTermsFor(plan.Central)
@@ -166,13 +169,13 @@ func (o PriorOptions) inputs(log []Decision) (in inputs, err error) {
 }
 
 // learned is what a learner knows after the rows, cohort by cohort.
-func (in inputs) learned(noise protocol.Source) (theta []float64, covariance glm.Symmetric, err error) {
-	learner, err := glm.NewLearner(in.config)
+func (in inputs) learned(noise protocol.Source) (theta []float64, covariance symmetric.Packed, err error) {
+	l, err := learner.New(in.config)
 	if err != nil {
 		return nil, nil, err
 	}
 	rows := in.rows
-	for step := learner.Next(); !step.Done; step = learner.Next() {
+	for step := l.Next(); !step.Done; step = l.Next() {
 		channel, _, err := in.trust(step)
 		if err != nil {
 			return nil, nil, err
@@ -182,16 +185,16 @@ func (in inputs) learned(noise protocol.Source) (theta []float64, covariance glm
 			return nil, nil, err
 		}
 		rows = rows[step.Cohort:]
-		if err := learner.Absorb(sums); err != nil {
+		if err := l.Absorb(sums); err != nil {
 			return nil, nil, err
 		}
 	}
-	return learner.Next().Policy.Theta, learner.Covariance(), nil
+	return l.Next().Policy.Theta, l.Covariance(), nil
 }
 
 // sumsOf are a cohort's sums as the channel gives them.
-func sumsOf(statistics []glm.Statistic, cohort []glm.Record, channel simulated.Channel, noise protocol.Source) (
-	sums []glm.Aggregate, err error,
+func sumsOf(statistics []statistic.Statistic, cohort []statistic.Record, channel simulated.Channel, noise protocol.Source) (
+	sums []learner.Aggregate, err error,
 ) {
 	var refused error
 	reports := func(yield func(simulated.Report) bool) {
@@ -212,7 +215,7 @@ func sumsOf(statistics []glm.Statistic, cohort []glm.Record, channel simulated.C
 		return nil, err
 	}
 	for i, a := range aggregates {
-		sums = append(sums, glm.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports})
+		sums = append(sums, learner.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports})
 	}
 	return sums, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 func priorOptions(epsilon float64, seed byte) evaluate.PriorOptions {
@@ -20,7 +20,7 @@ func priorOptions(epsilon float64, seed byte) evaluate.PriorOptions {
 // truthOf is the parameter of logOf.
 func truthOf(t testing.TB) []float64 {
 	t.Helper()
-	env, err := glm.NewBallEnvironment(family(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
+	env, err := family.NewBallEnvironment(newFamily(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,11 +108,11 @@ func TestBadPriorsAreRefused(t *testing.T) {
 		}
 	}
 	for _, standard := range []int{-1, 4} { // decisions have four arms
-		if _, _, err := evaluate.NewPrior(log, standard, priorOptions(0, 1), evaluate.Options{Family: family(t)}); err == nil {
+		if _, _, err := evaluate.NewPrior(log, standard, priorOptions(0, 1), evaluate.Options{Family: newFamily(t)}); err == nil {
 			t.Errorf("a default arm of %d was taken", standard)
 		}
 	}
-	if _, _, err := evaluate.NewPrior(log[:29], 0, priorOptions(0, 1), evaluate.Options{Family: family(t)}); err == nil {
+	if _, _, err := evaluate.NewPrior(log[:29], 0, priorOptions(0, 1), evaluate.Options{Family: newFamily(t)}); err == nil {
 		t.Error("29 rows were taken")
 	}
 	for _, text := range []string{``, `{"theta": [1]}`, `{"theta": [1, 2], "precision": [1, 2, 1]}`,

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // world makes logs with a known mean reward of the target, which plays arm 0 but for a share of the time.
@@ -124,9 +124,9 @@ func (w world) size(effective float64) int {
 	return max(evaluate.MinDecisions, int(math.Ceil(effective*squares)))
 }
 
-func familyOf(t testing.TB, name string) glm.Family {
+func familyOf(t testing.TB, name string) family.Family {
 	t.Helper()
-	f, err := glm.NewFamily(name, 1)
+	f, err := family.New(name, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

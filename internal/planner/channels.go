@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/play"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -71,7 +71,7 @@ type proposed struct {
 }
 
 // propose plans a cohort in a channel. limit bounds the bit messages of one person; 0: none.
-func (o Options) propose(p *plan.Proposer, config glm.Config, size int, c plan.Channel, limit int) (*proposed, error) {
+func (o Options) propose(p *plan.Proposer, config learner.Config, size int, c plan.Channel, limit int) (*proposed, error) {
 	step, err := o.step(config)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (o Options) propose(p *plan.Proposer, config glm.Config, size int, c plan.C
 }
 
 // channels plans all cohorts in every channel.
-func (o Options) channels(proposer *plan.Proposer, config glm.Config, tasks []task, limits []int) ([]Channel, error) {
+func (o Options) channels(proposer *plan.Proposer, config learner.Config, tasks []task, limits []int) ([]Channel, error) {
 	var all []Channel
 	for _, c := range plan.Channels() {
 		one := Channel{Trust: c, Whom: strings.TrimPrefix(c.RestsOn(), "rests on "), OptIn: c == plan.Central}

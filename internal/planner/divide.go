@@ -5,11 +5,12 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
-// information is what a cohort tells about one direction of the parameter. It is h^2/(h+v), as glm.FirstCohort
+// information is what a cohort tells about one direction of the parameter. It is h^2/(h+v), as learner.FirstCohort
 // approximates it: h is the curvature of the cohort's decisions per direction, v the noise of the two releases in an
 // estimate.
 type information struct {
@@ -18,7 +19,7 @@ type information struct {
 	hessian   float64 // weight of the Hessian's noise variance in v; the gradient's has weight 1
 }
 
-// filled is the part of the largest curvature that an optimal design reaches, as in glm.FirstCohort.
+// filled is the part of the largest curvature that an optimal design reaches, as in learner.FirstCohort.
 const filled = 0.8
 
 func (o Options) information() (information, error) {
@@ -26,7 +27,7 @@ func (o Options) information() (information, error) {
 	if err != nil {
 		return information{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	f, err := glm.NewFamily(c.Family, c.MaxReward)
+	f, err := family.New(c.Family, c.MaxReward)
 	if err != nil {
 		return information{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
@@ -36,13 +37,13 @@ func (o Options) information() (information, error) {
 }
 
 // noise is v.
-func (i information) noise(p privacy.Solution) float64 {
+func (i information) noise(p calibrate.Solution) float64 {
 	h, g := p.Releases[0].Deviation, p.Releases[1].Deviation
 	return g*g + i.hessian*h*h
 }
 
 // of is the information from a cohort of the given number of people.
-func (i information) of(people int, p privacy.Solution) float64 {
+func (i information) of(people int, p calibrate.Solution) float64 {
 	h := i.curvature * float64(people)
 	return h * h / (h + i.noise(p))
 }
@@ -71,7 +72,7 @@ func (o Options) searchShare(proposer *plan.Proposer) (float64, error) {
 		if o.MeanMessages > 0 {
 			t.request.MaxMessages = o.MeanMessages
 		}
-		p, err := privacy.Solve(t.request)
+		p, err := calibrate.Bits(t.request)
 		if err != nil {
 			return 0, o.explain(err, 0, t.size, t.rounds)
 		}

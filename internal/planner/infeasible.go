@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -26,9 +26,9 @@ func (e *Infeasible) Error() string {
 	return fmt.Sprintf("no plan: %s%s cannot be met: %s; %s", where, e.Option, e.Reason, e.Remedy)
 }
 
-// explain puts a refusal of privacy.Solve into the words of the options.
+// explain puts a refusal of calibrate.Bits into the words of the options.
 func (o Options) explain(err error, cohort, people, rounds int) error {
-	var inner *privacy.Infeasible
+	var inner *calibrate.Infeasible
 	if !errors.As(err, &inner) {
 		return err
 	}

@@ -2,7 +2,7 @@
 // it takes of each person, and how large the error of every released sum is, compared with a trusted curator's and with
 // that of local differential privacy.
 //
-// The plans are those that an analyzer announces for the same settings (pkg/plan, privacy.Solve). This package lays out
+// The plans are those that an analyzer announces for the same settings (pkg/plan, calibrate.Bits). This package lays out
 // the cohorts, computes the costs and shows them. CPU times are estimates from one measurement of this machine; the
 // other numbers are exact.
 package planner
@@ -14,8 +14,12 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -97,8 +101,8 @@ func (o Options) check() error {
 		return wrong("--max-shift", o.MaxShift, "a finite number >= 0")
 	case o.HessianShare != SearchShare && o.HessianShare != 0 && !(o.HessianShare > 0 && o.HessianShare < 1):
 		return wrong("--hessian-share", o.HessianShare, "a number between 0 and 1")
-	case !(o.ThetaNorm >= 0 && o.ThetaNorm <= glm.MaxParameterNorm):
-		return wrong("--theta-norm", o.ThetaNorm, fmt.Sprintf("0 to %d", glm.MaxParameterNorm))
+	case !(o.ThetaNorm >= 0 && o.ThetaNorm <= statistic.MaxParameterNorm):
+		return wrong("--theta-norm", o.ThetaNorm, fmt.Sprintf("0 to %d", statistic.MaxParameterNorm))
 	case o.MeanMessages > 0 && (o.MaxMessages != 0 || o.Bytes > 0 || o.VarianceRatio > 0):
 		return fmt.Errorf("%w: --mean-messages is a budget of its own; leave out --messages, --bytes and --variance",
 			ErrOptions)
@@ -129,23 +133,23 @@ func (o Options) check() error {
 }
 
 // config is the learner's configuration.
-func (o Options) config() glm.Config {
-	return glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius,
+func (o Options) config() learner.Config {
+	return learner.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius,
 		Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
 }
 
 // task is one cohort to plan.
 type task struct {
 	size    int
-	request privacy.Request
+	request calibrate.Request
 	// rounds is the number of reports in which one person sends the releases: 1, or one for each release.
 	rounds int
 	// explores says how people explore in the learner's own schedule; zero for cohorts that the caller gave.
-	explores glm.Exploration
+	explores learner.Exploration
 }
 
 // configured is the learner's configuration with its defaults, and its own cohorts.
-func (o Options) configured() (config glm.Config, schedule []int, err error) {
+func (o Options) configured() (config learner.Config, schedule []int, err error) {
 	config = o.config()
 	if len(o.Cohorts) > 0 {
 		config.Horizon = 0
@@ -156,7 +160,7 @@ func (o Options) configured() (config glm.Config, schedule []int, err error) {
 	if o.HessianShare > 0 {
 		config.Practical.HessianShare = o.HessianShare
 	}
-	learner, err := glm.NewLearner(config)
+	learner, err := learner.New(config)
 	if err != nil {
 		return config, nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
@@ -187,7 +191,7 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 	if len(sizes) == 0 {
 		sizes = schedule
 		first = &FirstCohort{Size: sizes[0], Rule: fmt.Sprintf("the fewest people from whom one learns somewhat more "+
-			"about a direction than was known before; at least %d, at most a fifth of all (glm.FirstCohort)",
+			"about a direction than was known before; at least %d, at most a fifth of all (learner.FirstCohort)",
 			config.MinCohort)}
 	}
 	step, err := o.step(config)
@@ -216,36 +220,36 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 }
 
 // step is what a learner asks of a cohort at a public point of the given norm.
-func (o Options) step(c glm.Config) (glm.Step, error) {
-	f, err := glm.NewFamily(c.Family, c.MaxReward)
+func (o Options) step(c learner.Config) (learner.Step, error) {
+	f, err := family.New(c.Family, c.MaxReward)
 	if err != nil {
-		return glm.Step{}, err
+		return learner.Step{}, err
 	}
 	theta := make([]float64, c.Dimension)
 	for i := range theta {
 		theta[i] = o.ThetaNorm / math.Sqrt(float64(c.Dimension)) // no direction is special
 	}
 	score := glm.Score(f, glm.Practical)
-	h, err := glm.NewHessian(score, theta)
+	h, err := statistic.NewHessian(score, theta)
 	if err != nil {
-		return glm.Step{}, err
+		return learner.Step{}, err
 	}
-	g, err := glm.NewGradient(score, theta)
+	g, err := statistic.NewGradient(score, theta)
 	if err != nil {
-		return glm.Step{}, err
+		return learner.Step{}, err
 	}
 	share := c.Practical.HessianShare
-	return glm.Step{Statistics: [][]glm.Statistic{{h, g}}, Shares: [][]float64{{share, 1 - share}},
+	return learner.Step{Statistics: [][]statistic.Statistic{{h, g}}, Shares: [][]float64{{share, 1 - share}},
 		Policy: glm.Policy{Dimension: c.Dimension, Family: c.Family, MaxReward: c.MaxReward, Radius: c.Radius}}, nil
 }
 
 // generic asks for vectors of diameter 1.
-func (o Options) generic(n int) privacy.Request {
+func (o Options) generic(n int) calibrate.Request {
 	s := privacy.Vector{Name: "vector", Diameter: 1}
 	for range o.Dimension {
 		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
 	}
-	r := privacy.Request{
+	r := calibrate.Request{
 		Epsilon: o.Epsilon, Delta: o.Delta, Cohort: n,
 		MinCohort:    max(o.MinCohort, int(math.Ceil(float64(n)*(1-o.DropOut)))),
 		MaxDishonest: max(o.DishonestReports, int(math.Ceil(float64(n)*o.Dishonest))), VarianceRatio: o.VarianceRatio,
@@ -257,6 +261,7 @@ func (o Options) generic(n int) privacy.Request {
 	if len(r.Biases) == 0 {
 		r.Biases = plan.DefaultBiases()
 	}
+	r.Shares = privacy.Even(o.Releases)
 	return r
 }
 

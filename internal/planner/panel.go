@@ -6,9 +6,9 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/play"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -154,15 +154,15 @@ func RunPanel(o PanelOptions) (*Panel, error) {
 }
 
 // asked is what the learner asks of the first panel.
-func (o PanelOptions) asked() (glm.Step, error) {
+func (o PanelOptions) asked() (learner.Step, error) {
 	c := o.config()
 	c.Horizon = max(o.Users, o.Size)
 	c.MinCohort = min(max(1, o.MinCohort), o.Size)
 	c.Practical.HessianShare = max(0, o.HessianShare)
 	c.Practical.Panel, c.Practical.Decisions, c.Practical.Control = o.Size, o.Decisions, o.Control
-	l, err := glm.NewLearner(c)
+	l, err := learner.New(c)
 	if err != nil {
-		return glm.Step{}, fmt.Errorf("%w: %w", ErrOptions, err)
+		return learner.Step{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	return l.Next(), nil
 }
@@ -222,7 +222,7 @@ func (r *Panel) needs() {
 }
 
 // choices computes how much each number of decisions tells.
-func (o PanelOptions) choices(r *Panel, p privacy.Solution) error {
+func (o PanelOptions) choices(r *Panel, p calibrate.Solution) error {
 	if o.MeanDecisions == 0 {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -370,7 +370,7 @@ func TestSearchedShareHasLeastNoise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := privacy.Solve(tasks[0].request)
+		p, err := calibrate.Bits(tasks[0].request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,7 +406,7 @@ func TestPredictedErrorIsTheProtocols(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := privacy.Solve(task.request)
+	p, err := calibrate.Bits(task.request)
 	if err != nil {
 		t.Fatal(err)
 	}

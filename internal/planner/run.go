@@ -5,9 +5,9 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/play"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -80,7 +80,7 @@ func (o Options) bits() bool { return o.Channel == "" || o.Channel == plan.Shuff
 func (o Options) cohort(proposer *plan.Proposer, t task, limit int) (Cohort, error) {
 	t.request.MaxMessages = limit
 	if o.bits() && o.ServerNoise == 0 {
-		p, err := privacy.Solve(t.request)
+		p, err := calibrate.Bits(t.request)
 		if err != nil {
 			return Cohort{}, err
 		}
@@ -158,12 +158,12 @@ func (o Options) compare(r *Result, proposer *plan.Proposer, tasks []task, limit
 	return err
 }
 
-// explorationRule says in words what glm.Config.Exploration computes.
+// explorationRule says in words what learner.Config.Exploration computes.
 var explorationRule = fmt.Sprintf("the first cohort tries every arm; a later one tries those that look worse than "+
 	"the best by at most w standard deviations, where w grows with the number of people still to come per explorer; "+
 	"from the third cohort on, the deviations are those that will be left after the cohort anyway; at most %g times "+
 	"the first cohort, or %g %% of a larger one, explore; the last cohort takes the best (glm.Config.Exploration)",
-	glm.DefaultExplorers, percent(glm.DefaultExplorerShare))
+	learner.DefaultExplorers, percent(learner.DefaultExplorerShare))
 
 // limits are the messages allowed in each cohort.
 func (o Options) limits(tasks []task) ([]int, error) {
@@ -181,7 +181,7 @@ func (o Options) limits(tasks []task) ([]int, error) {
 }
 
 // price is the costs of a cohort's plan for one person.
-func (o Options) price(t task, p privacy.Solution) (Cohort, error) {
+func (o Options) price(t task, p calibrate.Solution) (Cohort, error) {
 	c := Cohort{
 		Size: t.size, Minimum: t.request.MinCohort, Honest: t.request.MinCohort - t.request.MaxDishonest,
 		Epsilon: p.Epsilon, Mu: p.Guarantee.Mu,
@@ -211,7 +211,7 @@ func (o Options) price(t task, p privacy.Solution) (Cohort, error) {
 	return c, nil
 }
 
-func release(t task, rel privacy.SolvedRelease) Release {
+func release(t task, rel calibrate.SolvedRelease) Release {
 	one := Release{
 		Statistic: rel.Statistic, Times: 1, Coordinates: len(rel.Encoding.Coordinates), MessagesPerUser: rel.Messages,
 		NoiseBits: rel.Encoding.NoiseBits,
@@ -233,7 +233,7 @@ func same(a, b Release) bool {
 }
 
 // sent is how many bytes one person sends: the sealed reports of all rounds.
-func sent(t task, p privacy.Solution) int {
+func sent(t task, p calibrate.Solution) int {
 	if t.rounds == 1 {
 		return wire.EnvelopeSize(p.Messages * seal.BitSize)
 	}
@@ -302,7 +302,7 @@ func (o Options) frontiers(r *Result, tasks []task) error {
 // frontier plans a cohort for several variance ratios, each over the least that is possible when not all noise is
 // counted. A cap on the shift does not apply: it exempts a release from its ratio, and a frontier shows what the ratio
 // costs.
-func frontier(t task, ratios []float64) ([]privacy.Solution, error) {
+func frontier(t task, ratios []float64) ([]calibrate.Solution, error) {
 	r := t.request
 	r.MaxShift = 0
 	least := float64(r.Cohort) / float64(r.MinCohort-r.MaxDishonest)
@@ -310,5 +310,5 @@ func frontier(t task, ratios []float64) ([]privacy.Solution, error) {
 	for i, ratio := range ratios {
 		scaled[i] = ratio * least
 	}
-	return privacy.Frontier(r, scaled)
+	return calibrate.Frontier(r, scaled)
 }

@@ -9,6 +9,9 @@ import (
 )
 
 // Algorithm is a bandit algorithm in one run. Choose and Learn alternate, person by person.
+//
+// Why it is neither a learner.Learner nor a learn.Program: these are the curator's side alone, while an algorithm plays
+// both sides, so that one without a curator is one, too. Batched and Learned make algorithms of them.
 type Algorithm interface {
 	// Choose picks an arm for the next person, an index into arms. It must neither keep nor change arms.
 	Choose(arms [][]float64) (int, error)

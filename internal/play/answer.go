@@ -10,7 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -24,8 +24,8 @@ type Channel struct {
 	Epsilon, Delta float64
 	Noise          protocol.Source
 	messages       float64
-	rho            float64                     // of Epsilon and Delta; 0: not computed yet
-	solutions      map[string]privacy.Solution // of inIntegers, by what they depend on
+	rho            float64                       // of Epsilon and Delta; 0: not computed yet
+	solutions      map[string]calibrate.Solution // of inIntegers, by what they depend on
 }
 
 // Answer answers a question for the records of the people asked, in their order.

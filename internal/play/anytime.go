@@ -2,15 +2,16 @@ package play
 
 import (
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // Anytime plays without knowing how many people will come, by the doubling trick: for cfg.Horizon people, then for
-// twice as many, and so on. The practical profile goes on from what it knows (glm.Learner.Extend); the paper profile
+// twice as many, and so on. The practical profile goes on from what it knows (learner.Learner.Extend); the paper profile
 // starts a new learner and pays its warm-up again. Either way each person's record is in one cohort, and a person's
 // guarantee is that of a single run.
 type Anytime struct {
-	cfg            glm.Config
+	cfg            learner.Config
 	trust          Trust
 	devices, noise protocol.Source
 	current        *Batched
@@ -23,7 +24,7 @@ type Anytime struct {
 const anytimeGrowth = 2
 
 // NewAnytime starts with a learner for cfg.Horizon people.
-func NewAnytime(cfg glm.Config, trust Trust, devices, noise protocol.Source) (*Anytime, error) {
+func NewAnytime(cfg learner.Config, trust Trust, devices, noise protocol.Source) (*Anytime, error) {
 	b, err := NewBatched(cfg, trust, devices, noise)
 	if err != nil {
 		return nil, err

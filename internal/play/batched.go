@@ -7,6 +7,8 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -14,11 +16,11 @@ import (
 // gets the sums of its statistics through a channel. It is Riffle in both profiles and all four channels, and with
 // other Trusts the yardsticks of Gaussian noise and the same algorithm without noise.
 type Batched struct {
-	learner  *glm.Learner
+	learner  *learner.Learner
 	trust    Trust
 	devices  protocol.Source // people's own coins
 	noise    protocol.Source // the channel's
-	step     glm.Step
+	step     learner.Step
 	records  records
 	decided  int // people of the current cohort
 	drafts   drafts
@@ -32,8 +34,8 @@ type Batched struct {
 }
 
 // NewBatched starts a learner. Both sources are the simulation's.
-func NewBatched(cfg glm.Config, trust Trust, devices, noise protocol.Source) (*Batched, error) {
-	learner, err := glm.NewLearner(cfg)
+func NewBatched(cfg learner.Config, trust Trust, devices, noise protocol.Source) (*Batched, error) {
+	learner, err := learner.New(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +126,9 @@ func (b *Batched) absorb() error {
 		if err != nil {
 			return err
 		}
-		sums := make([]glm.Aggregate, len(aggregates))
+		sums := make([]learner.Aggregate, len(aggregates))
 		for i, a := range aggregates {
-			sums[i] = glm.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports}
+			sums[i] = learner.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports}
 		}
 		if err := b.learner.Absorb(sums); err != nil {
 			return err
@@ -175,11 +177,11 @@ func (r *records) add(arm []float64, reward, weight float64) {
 }
 
 // reports computes the vectors of every record. A record that a statistic refuses counts as null, as on a device.
-func (r *records) reports(statistics []glm.Statistic) iter.Seq[simulated.Report] {
+func (r *records) reports(statistics []statistic.Statistic) iter.Seq[simulated.Report] {
 	return func(yield func(simulated.Report) bool) {
 		report := make(simulated.Report, len(statistics))
 		for k, reward := range r.rewards {
-			record := glm.Record{Arm: r.arms[k*r.dimension : (k+1)*r.dimension], Reward: reward, Weight: r.weights[k]}
+			record := statistic.Record{Arm: r.arms[k*r.dimension : (k+1)*r.dimension], Reward: reward, Weight: r.weights[k]}
 			for i, s := range statistics {
 				v, err := s.Vector(report[i], record)
 				if err != nil {

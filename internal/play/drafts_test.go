@@ -10,7 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
 // stubborn hides that its algorithm can prepare decisions: every decision is made when its turn comes.
@@ -116,7 +116,7 @@ func BenchmarkPlay(b *testing.B) {
 		b.Run(fmt.Sprintf("processors=%d", processors), func(b *testing.B) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 			for b.Loop() {
-				a, err := play.NewBatched(glm.Config{Dimension: 20, Radius: 2, Horizon: 1000}, play.Exact,
+				a, err := play.NewBatched(learner.Config{Dimension: 20, Radius: 2, Horizon: 1000}, play.Exact,
 					rand.NewChaCha8([32]byte{5}), rand.NewChaCha8([32]byte{6}))
 				if err != nil {
 					b.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
 // inIntegers tells whether a question is answered as the channels shuffle and shares answer: devices send integers with
@@ -83,7 +84,7 @@ func leastCohort(people int) int { return int(math.Ceil(float64(people) * (1 - p
 
 // Solution is how the channel encodes a question's statistics, with the default terms of a deployment but for the
 // smallest cohort: the planner finds noise for any that is large enough. It is kept for questions that are alike.
-func (c *Channel) Solution(q learn.Question) (privacy.Solution, error) {
+func (c *Channel) Solution(q learn.Question) (calibrate.Solution, error) {
 	vectors, shares := make([]privacy.Vector, len(q.Statistics)), make([]float64, len(q.Statistics))
 	for i, s := range q.Statistics {
 		vectors[i] = privacy.Vector{Name: s.Name, Diameter: s.Diameter, Lower: s.Lower,
@@ -104,13 +105,13 @@ func (c *Channel) Solution(q learn.Question) (privacy.Solution, error) {
 		return s, fmt.Errorf("simulate: sums of %d people in the trust %s: %w", q.People, c.Trust, err)
 	}
 	if c.solutions == nil {
-		c.solutions = map[string]privacy.Solution{}
+		c.solutions = map[string]calibrate.Solution{}
 	}
 	c.solutions[key] = s
 	return s, nil
 }
 
-func (c *Channel) solve(people int, vectors []privacy.Vector, shares []float64) (s privacy.Solution, err error) {
+func (c *Channel) solve(people int, vectors []privacy.Vector, shares []float64) (s calibrate.Solution, err error) {
 	least := leastCohort(people)
 	if least <= plan.DefaultDishonestReports {
 		return s, fmt.Errorf("%w: no noise is left to count on beside a dishonest report", privacy.ErrRequest)
@@ -118,17 +119,17 @@ func (c *Channel) solve(people int, vectors []privacy.Vector, shares []float64) 
 	if c.Trust == plan.Shares {
 		honest := least - plan.DefaultDishonestReports
 		added := float64(people) / float64(honest)
-		return privacy.SolveSums(privacy.SumRequest{Epsilon: c.Epsilon, Delta: c.Delta, Cohort: people, Releases: vectors,
+		return calibrate.Sums(calibrate.SumRequest{Epsilon: c.Epsilon, Delta: c.Delta, Cohort: people, Releases: vectors,
 			Shares: shares, ShiftOnly: true, MaxEntryBits: plan.MaxEntryBits(plan.Shares), Counted: honest, Fill: true,
 			Ratio: plan.SharesRatio * added, Finer: plan.FineRatio * added, FineBits: plan.FineBits,
 			MaxPoison: plan.FinePoison})
 	}
-	r := privacy.Request{Epsilon: c.Epsilon, Delta: c.Delta, Cohort: people, MinCohort: least,
+	r := calibrate.Request{Epsilon: c.Epsilon, Delta: c.Delta, Cohort: people, MinCohort: least,
 		MaxDishonest: plan.DefaultDishonestReports, Releases: vectors, Shares: shares, ShiftOnly: true,
 		MaxMessages: plan.MessagesFor(vectors), MaxShift: plan.DefaultMaxShift, Biases: plan.DefaultBiases()}
 	// A small cohort needs more noise of each person than the default limit has room for.
 	for ; r.MaxMessages <= plan.MaxReportMessages; r.MaxMessages *= 4 {
-		if s, err = privacy.Solve(r); !errors.As(err, new(*privacy.Infeasible)) {
+		if s, err = calibrate.Bits(r); !errors.As(err, new(*calibrate.Infeasible)) {
 			break
 		}
 	}

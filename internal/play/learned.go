@@ -11,7 +11,7 @@ import (
 // Learned plays a learner of package learn: people decide with the policy in force, and when as many as the question
 // wants have decided, the channel answers it.
 type Learned struct {
-	learner learn.Learner
+	learner *learn.Learner
 	channel *Channel
 	devices protocol.Source
 	step    learn.Step
@@ -22,7 +22,7 @@ type Learned struct {
 }
 
 // NewLearned starts with the learner's first question. It owns the learner.
-func NewLearned(l learn.Learner, c *Channel, devices protocol.Source) *Learned {
+func NewLearned(l *learn.Learner, c *Channel, devices protocol.Source) *Learned {
 	return &Learned{learner: l, channel: c, devices: devices, step: l.Next()}
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -63,7 +63,7 @@ func TestReportsHaveTheirNoise(t *testing.T) {
 // A planned channel has the noise of its plan, devices' and servers', in every channel: the sums of a cohort of null
 // records vary by it. (Rounding adds at most a quarter of a level squared for each report, which is little beside it.)
 func TestPlannedChannelsHaveTheNoiseOfTheirPlan(t *testing.T) {
-	learner, err := glm.NewLearner(config)
+	learner, err := learner.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 const people = 700
 
 var (
-	config = glm.Config{Dimension: 3, Radius: 2, Horizon: people, Epsilon: 4}
+	config = learner.Config{Dimension: 3, Radius: 2, Horizon: people, Epsilon: 4}
 	terms  = plan.Terms{Epsilon: 4, Delta: 1e-6, DropOut: 0.05, MinCohort: 50, MaxMessages: 150, MaxShift: 16}
 )
 
@@ -30,7 +31,7 @@ func crowd(t testing.TB) *population.Population {
 	return p
 }
 
-func played(t testing.TB, cfg glm.Config, trust play.Trust, seed byte) *play.History {
+func played(t testing.TB, cfg learner.Config, trust play.Trust, seed byte) *play.History {
 	t.Helper()
 	out, err := play.Run(context.Background(), cfg, crowd(t).People(), trust, rand.NewChaCha8([32]byte{seed}),
 		rand.NewChaCha8([32]byte{seed, 1}), nil)
@@ -56,7 +57,7 @@ func TestRunIsAFunctionOfItsSources(t *testing.T) {
 
 // The channel's encodings are those of an announcement, so that the announced guarantee holds for them.
 func TestShuffleUsesThePlan(t *testing.T) {
-	learner, err := glm.NewLearner(config)
+	learner, err := learner.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestShuffleUsesThePlan(t *testing.T) {
 // The paper profile runs its rounds: several releases of one record, at iterates that depend on each other.
 func TestPaperProfileRunsItsRounds(t *testing.T) {
 	cfg := config
-	cfg.Profile, cfg.MinCohort, cfg.Paper = glm.Paper, 100, glm.PaperConfig{Rounds: 3}
+	cfg.Profile, cfg.MinCohort, cfg.Paper = glm.Paper, 100, learner.PaperConfig{Rounds: 3}
 	local := played(t, cfg, play.GaussianLocal(8, 1e-6), 1)
 	exact := played(t, cfg, play.Exact, 1)
 	if local.Epochs != exact.Epochs || reflect.DeepEqual(local.Final.Theta, exact.Final.Theta) {
@@ -97,8 +98,8 @@ func TestPaperProfileRunsItsRounds(t *testing.T) {
 // diameter/sigma, with the variance that the channel states.
 func TestRoundsShareTheBudget(t *testing.T) {
 	cfg := config
-	cfg.Profile, cfg.MinCohort, cfg.Paper = glm.Paper, 100, glm.PaperConfig{Rounds: 4}
-	learner, err := glm.NewLearner(cfg)
+	cfg.Profile, cfg.MinCohort, cfg.Paper = glm.Paper, 100, learner.PaperConfig{Rounds: 4}
+	learner, err := learner.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,10 @@
 package play
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat"
+)
 
 // The rate of regret before a change is that of the seven periods before it. It is reached again when the mean of three
 // periods is at most a quarter above it, or above it by a hundredth of a reward of 1.
@@ -20,14 +24,14 @@ func Return(regret []float64, change int) (learned, returned *int) {
 	if change < ratePeriods+meanPeriods || change+meanPeriods > len(regret) {
 		return nil, nil
 	}
-	rate := mean(regret[change-ratePeriods : change])
-	if rate > learnedMost*mean(regret[:meanPeriods]) {
+	rate := stat.Mean(regret[change-ratePeriods:change], nil)
+	if rate > learnedMost*stat.Mean(regret[:meanPeriods], nil) {
 		return nil, nil
 	}
 	most := math.Max(rateFactor*rate, rate+rateAllowed)
 	reach := func(periods []float64) *int {
 		for i := 0; i+meanPeriods <= len(periods); i++ {
-			if mean(periods[i:i+meanPeriods]) <= most {
+			if stat.Mean(periods[i:i+meanPeriods], nil) <= most {
 				return &i
 			}
 		}
@@ -36,9 +40,11 @@ func Return(regret []float64, change int) (learned, returned *int) {
 	return reach(regret[:change]), reach(regret[change:])
 }
 
-func mean(values []float64) (m float64) {
-	for _, v := range values {
-		m += v / float64(len(values))
+// MeanAndError is the mean of the values of several runs and its standard error, which is 0 of one run.
+func MeanAndError(values []float64) (mean, se float64) {
+	if len(values) < 2 {
+		return stat.Mean(values, nil), 0
 	}
-	return m
+	mean, deviation := stat.MeanStdDev(values, nil)
+	return mean, stat.StdErr(deviation, float64(len(values)))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -27,7 +28,7 @@ type History struct {
 // Run decides for people in order, as many as the learner's horizon, and learns from them. Both sources are the
 // simulation's: people's own coins come from devices, the channel's noise from noise. progress, which may be nil, is
 // called now and then with the number of people decided for so far.
-func Run(ctx context.Context, cfg glm.Config, people iter.Seq2[population.Person, error], trust Trust,
+func Run(ctx context.Context, cfg learner.Config, people iter.Seq2[population.Person, error], trust Trust,
 	devices, noise protocol.Source, progress func(decided int),
 ) (*History, error) {
 	batched, err := NewBatched(cfg, trust, devices, noise)

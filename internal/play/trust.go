@@ -5,16 +5,16 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // Trust makes the channel that brings back a step's sums, and says what it costs a person over all rounds of the step's
 // epoch. It is called at the beginning of every round; costs count at round 0. One Trust serves one run.
-type Trust func(step glm.Step) (c simulated.Channel, cost Cost, err error)
+type Trust func(step learner.Step) (c simulated.Channel, cost Cost, err error)
 
 // Exact is no privacy at all: the learner sees the exact sums.
-func Exact(glm.Step) (simulated.Channel, Cost, error) {
+func Exact(learner.Step) (simulated.Channel, Cost, error) {
 	return simulated.Exact{}, Cost{Messages: 1}, nil
 }
 
@@ -22,7 +22,7 @@ func Exact(glm.Step) (simulated.Channel, Cost, error) {
 // of every epoch and says how much noise servers add.
 func Planned(terms plan.Terms) Trust {
 	proposer, announced, cost := new(plan.Proposer), (*plan.Proposal)(nil), Cost{}
-	return func(step glm.Step) (simulated.Channel, Cost, error) {
+	return func(step learner.Step) (simulated.Channel, Cost, error) {
 		if step.Round == 0 {
 			p, err := proposer.Propose(step, terms)
 			if err != nil {
@@ -47,7 +47,7 @@ func Planned(terms plan.Terms) Trust {
 // GaussianLocal has every device perturb its own vectors with floating-point Gaussian noise, at the same guarantee
 // for a person: a yardstick.
 func GaussianLocal(epsilon, delta float64) Trust {
-	return func(step glm.Step) (simulated.Channel, Cost, error) {
+	return func(step learner.Step) (simulated.Channel, Cost, error) {
 		statistics, err := ranges(step)
 		if err != nil {
 			return nil, Cost{}, err
@@ -60,7 +60,7 @@ func GaussianLocal(epsilon, delta float64) Trust {
 // GaussianCentral has a trusted curator add floating-point Gaussian noise to the sums, at the same guarantee for a
 // person: a yardstick.
 func GaussianCentral(epsilon, delta float64) Trust {
-	return func(step glm.Step) (simulated.Channel, Cost, error) {
+	return func(step learner.Step) (simulated.Channel, Cost, error) {
 		statistics, err := ranges(step)
 		if err != nil {
 			return nil, Cost{}, err
@@ -73,7 +73,7 @@ func GaussianCentral(epsilon, delta float64) Trust {
 // ranges describes the statistics of the step's round to a Gaussian channel. The channel gives its whole budget to
 // the statistics that it is told of; where an epoch has more rounds, diameters are scaled up so that each statistic
 // gets its share of the epoch's budget.
-func ranges(step glm.Step) ([]simulated.Range, error) {
+func ranges(step learner.Step) ([]simulated.Range, error) {
 	var total, round float64
 	for i, shares := range step.Shares {
 		for _, share := range shares {

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // fitRidge is the weight of |theta|^2/2 in the loss that Fit minimises: far too small to be seen in a fit to a hundred
@@ -23,7 +23,7 @@ const fitTolerance = 1e-7
 // Fit returns the parameter that fits the rewards of all arms of all people best: the minimum of the family's loss. It
 // sees every reward, played or not, and adds no noise: it is the non-private reference for a private policy, and never
 // part of one. It makes some ten to twenty passes over the people and holds one person at a time.
-func Fit(people iter.Seq2[Person, error], dim int, family glm.Family) ([]float64, error) {
+func Fit(people iter.Seq2[Person, error], dim int, family family.Family) ([]float64, error) {
 	if dim < 1 {
 		return nil, fmt.Errorf("%w: dimension %d", ErrOption, dim)
 	}
@@ -43,7 +43,7 @@ func Fit(people iter.Seq2[Person, error], dim int, family glm.Family) ([]float64
 type streamLoss struct {
 	people iter.Seq2[Person, error]
 	dim    int
-	family glm.Family
+	family family.Family
 	err    error
 }
 
@@ -69,7 +69,7 @@ func (l *streamLoss) Evaluate(theta, gradient []float64, hessian *mat.SymDense) 
 			}
 			records++
 			z := Dot(x, theta)
-			value += glm.Loss(l.family, z, p.Rewards[a])
+			value += family.Loss(l.family, z, p.Rewards[a])
 			if gradient != nil {
 				residual := l.family.Mean(z) - p.Rewards[a]
 				for i, v := range x {

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
-func family(t testing.TB, name string, max float64) glm.Family {
+func newFamily(t testing.TB, name string, max float64) family.Family {
 	t.Helper()
-	f, err := glm.NewFamily(name, max)
+	f, err := family.New(name, max)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestFitOfTheCensusHasItsKnownValue(t *testing.T) {
 		want float64
 	}{{population.MapB7, 0.8447}, {population.MapBlock, 0.8339}} {
 		p := adult(t, population.AdultOptions{TestHoldout: true, Map: c.m})
-		theta, err := population.Fit(p.People(), p.Info().Dim, family(t, "logistic", 1))
+		theta, err := population.Fit(p.People(), p.Info().Dim, newFamily(t, "logistic", 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestFitOfTheCensusHasItsKnownValue(t *testing.T) {
 }
 
 func TestFitStaysFiniteOrRefuses(t *testing.T) {
-	logistic := family(t, "logistic", 1)
+	logistic := newFamily(t, "logistic", 1)
 	// The arms separate ann's rewards, and the second arm is the null vector: the fit stays finite.
 	if theta, err := population.Fit(of(ann), 1, logistic); err != nil || !(theta[0] > 5) {
 		t.Errorf("separated: %v, %v", theta, err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
@@ -37,7 +37,7 @@ func FuzzPeopleFile(f *testing.F) {
 			t.Fatal(err)
 		}
 		p, err := population.File(path, population.FileOptions{
-			Family: glm.FamilyLogistic, MaxReward: 1, NormBound: 1, MaxLine: 1 << 12, Holdout: 0.25,
+			Family: family.NameLogistic, MaxReward: 1, NormBound: 1, MaxLine: 1 << 12, Holdout: 0.25,
 		})
 		if err != nil {
 			if at, ok := errors.AsType[*strict.Error](err); p != nil || ok && at.Line < 1 {

@@ -14,7 +14,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
@@ -44,10 +44,10 @@ type FileOptions struct {
 // differ from person to person; the dimension may not. An arm of norm above 1 is scaled to norm 1 and counted in
 // Info().Clipping.
 func File(path string, o FileOptions) (*Population, error) {
-	o.Family = cmp.Or(o.Family, glm.FamilyLogistic)
+	o.Family = cmp.Or(o.Family, family.NameLogistic)
 	o.MaxReward = cmp.Or(o.MaxReward, 1)
 	o.NormBound = cmp.Or(o.NormBound, DefaultNormBound)
-	if _, err := glm.NewFamily(o.Family, o.MaxReward); err != nil {
+	if _, err := family.New(o.Family, o.MaxReward); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOption, err)
 	}
 	if !(o.NormBound > 0) || math.IsInf(o.NormBound, 1) {

@@ -3,7 +3,7 @@ package population
 import (
 	"fmt"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
@@ -17,7 +17,7 @@ type line struct {
 }
 
 // check refuses a line without quoting a value of it. family is that of the rewards, and maxReward their largest.
-func (l line) check(family string, maxReward float64) (field, problem string) {
+func (l line) check(name string, maxReward float64) (field, problem string) {
 	if len(l.Arms) == 0 {
 		return "arms", "is empty: list the features of every arm"
 	}
@@ -33,11 +33,11 @@ func (l line) check(family string, maxReward float64) (field, problem string) {
 	if len(l.Rewards) != len(l.Arms) {
 		return "rewards", fmt.Sprintf("has %d numbers for %d arms: give the reward of each arm", len(l.Rewards), len(l.Arms))
 	}
-	least, most := glm.RewardRange(family, maxReward)
+	least, most := family.RewardRange(name, maxReward)
 	for i, r := range l.Rewards {
 		if !(r >= least && r <= most) {
 			return fmt.Sprintf("rewards[%d]", i), fmt.Sprintf("is outside [%v, %v], the range of the %s family here: say the "+
-				"family and the largest reward", least, most, family)
+				"family and the largest reward", least, most, name)
 		}
 	}
 	return "", ""

@@ -110,7 +110,7 @@ type Info struct {
 	HeldOut   int     // people held out
 	Dim       int     // dimension of every arm
 	Arms      int     // the most arms that a person has
-	Family    string  // reward family, a name that glm.NewFamily knows
+	Family    string  // reward family, a name that family.New knows
 	MaxReward float64 // rewards are in [0, MaxReward], or in [-MaxReward, MaxReward] of the family linear
 	NormBound float64 // S: the bound on the norm of the parameter that a learner should assume
 	Clipping  Clipping

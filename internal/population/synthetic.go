@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // Defaults of [SyntheticOptions].
@@ -36,7 +36,7 @@ func Synthetic(o SyntheticOptions) (*Population, error) {
 		return nil, err
 	}
 	return New(Info{
-		Name: "synthetic", People: s.o.Users, Dim: s.o.Dim, Arms: s.o.Arms, Family: glm.FamilyLogistic, MaxReward: 1,
+		Name: "synthetic", People: s.o.Users, Dim: s.o.Dim, Arms: s.o.Arms, Family: family.NameLogistic, MaxReward: 1,
 		NormBound: s.o.Norm,
 	}, s.people, nil), nil
 }
@@ -81,7 +81,7 @@ func (s *synthetic) person(r *rand.Rand) Person {
 		Ball(p.Arms[a], r)
 	}
 	for a, x := range p.Arms {
-		p.Means[a] = glm.Logistic{}.Mean(Dot(x, s.theta))
+		p.Means[a] = family.Logistic{}.Mean(Dot(x, s.theta))
 		if r.Float64() < p.Means[a] {
 			p.Rewards[a] = 1
 		}

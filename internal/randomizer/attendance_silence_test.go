@@ -25,7 +25,7 @@ import (
 // announcer is the part of a broker that has one announcement, ever, and no keys.
 type announcer struct{ signed, keys []byte }
 
-func (a *announcer) Announcements(context.Context) ([]bus.Announcement, error) {
+func (a *announcer) ReadAnnouncements(context.Context) ([]bus.Announcement, error) {
 	return []bus.Announcement{{Epoch: 1, Payload: a.signed}}, nil
 }
 
@@ -34,7 +34,7 @@ func (a *announcer) WatchAnnouncements(ctx context.Context, _ func(bus.Announcem
 	return ctx.Err()
 }
 
-func (a *announcer) Keys(context.Context, bus.Role) ([]byte, error) { return a.keys, nil }
+func (a *announcer) ReadKeys(context.Context, bus.Role) ([]byte, error) { return a.keys, nil }
 
 func (a *announcer) WatchKeys(ctx context.Context, handler func(bus.Role, []byte) error) error {
 	if err := handler(bus.Shuffler, a.keys); err != nil {
@@ -121,14 +121,15 @@ func TestAShufflerThatIsAwayIsAskedByOneDevice(t *testing.T) {
 			u.answers.Store(test.answers)
 			ctx, cancel := context.WithCancel(context.Background())
 			var running sync.WaitGroup
+			started := time.Now()
 			running.Go(func() { _ = h.Run(ctx) })
 			defer running.Wait()
 			defer cancel()
 			testbed.Eventually(t, "asked", func() bool { return u.asked.Load() > test.answers })
 			time.Sleep(time.Second)
-			// As many as are asked for at the same time may not have heard of the silence.
-			if n := u.asked.Load(); n > 3*maxPatient {
-				t.Errorf("asked %d times in the first second", n)
+			// As many as are asked for at the same time may not have heard of the silence. A busy machine may take longer.
+			if n, took := u.asked.Load(), time.Since(started); n > int64(3*maxPatient*max(1, took.Seconds())) {
+				t.Errorf("asked %d times in the first %v", n, took)
 			}
 			before, kept, looks := u.asked.Load(), store.kept.Load(), clock.looks.Load()
 			begun := time.Now()

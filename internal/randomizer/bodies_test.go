@@ -56,7 +56,7 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 		}
 	}
 	for i, header := range headers {
-		s.must(stalled[i].SetReadDeadline(time.Now().Add(patience / 2)))
+		s.must(stalled[i].SetReadDeadline(time.Now().Add(testbed.Patience)))
 		answers := bufio.NewReader(stalled[i])
 		r, err := http.ReadResponse(answers, nil)
 		if err == nil && r.StatusCode == http.StatusContinue {
@@ -200,7 +200,8 @@ func TestStalledBodiesHoldUpNobodysEnrolment(t *testing.T) {
 	s.start()
 	s.host.bodies = &bodies{time: 2 * patience, bytes: semaphore.NewWeighted(decisionBytes(2)),
 		requests: semaphore.NewWeighted(1), enrolling: semaphore.NewWeighted(2)}
-	s.open(s.Announcement(glm.Practical, 12))
+	a := s.unhurried(12) // else the first device reports, and its body ends, before the second one comes
+	s.open(a)
 	s.begin("a", "Transfer-Encoding: chunked\r\n", "")
 	testbed.Eventually(t, "enrolled", func() bool { return len(s.enrolments()) == 1 })
 	if status, answer := s.post("/v1/devices/b/decisions", twoArms); status != http.StatusServiceUnavailable ||
@@ -210,6 +211,7 @@ func TestStalledBodiesHoldUpNobodysEnrolment(t *testing.T) {
 	if n := len(s.enrolments()); n != 2 {
 		t.Errorf("%d are enrolled", n)
 	}
+	s.due(a)
 	s.reports(2)
 }
 

@@ -9,9 +9,9 @@ import (
 // Broker is what a host does at the broker. Over makes one; the handles of package bus document each method. Safe for
 // concurrent use.
 type Broker interface {
-	Announcements(ctx context.Context) ([]bus.Announcement, error)
+	ReadAnnouncements(ctx context.Context) ([]bus.Announcement, error)
 	WatchAnnouncements(ctx context.Context, handler func(bus.Announcement) error) error
-	Keys(ctx context.Context, role bus.Role) ([]byte, error)
+	ReadKeys(ctx context.Context, role bus.Role) ([]byte, error)
 	WatchKeys(ctx context.Context, handler func(role bus.Role, payload []byte) error) error
 	EnrolOnce(ctx context.Context, request []byte) (reply []byte, err error)
 	PublishReport(ctx context.Context, epoch uint64, round uint32, id string, envelope []byte) error

@@ -53,7 +53,7 @@ var records = map[string]struct {
 
 const (
 	// patience is what a test grants a machine that is busy with other tests: nothing is claimed about its speed.
-	patience = 30 * time.Second
+	patience = testbed.Patience
 	people   = 6
 	changed  = 2 // whose record it is
 	window   = testbed.Long

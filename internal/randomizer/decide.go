@@ -11,7 +11,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // Errors of decisions and rewards.
@@ -194,7 +194,7 @@ func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
 	of, a := h.sessions[token], h.current
 	h.mu.Unlock()
 	if a != nil && len(token) > 0 && token[:1] == unsampledToken {
-		least, most := glm.RewardRange(a.Policy.Family, a.Policy.MaxReward)
+		least, most := family.RewardRange(a.Policy.Family, a.Policy.MaxReward)
 		accepted, err := device.Accept(reward, least, most)
 		return Acceptance{accepted, h.c.DryRun}, err
 	}

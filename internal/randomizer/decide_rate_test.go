@@ -17,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -97,9 +98,9 @@ func decider(b *testing.B, bed *testbed.Bed, full bool) *Host {
 	b.Helper()
 	h := benchmarkHost(b, bed, acceptor{}, 1000)
 	b.Cleanup(func() { _ = h.Close() })
-	learner := testbed.Learner(glm.Practical, 50)
-	learner.Dimension = 5
-	l, err := glm.NewLearner(learner)
+	config := testbed.Learner(glm.Practical, 50)
+	config.Dimension = 5
+	l, err := learner.New(config)
 	if err != nil {
 		b.Fatal(err)
 	}

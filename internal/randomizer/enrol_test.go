@@ -27,11 +27,35 @@ func (s *scene) losing() (found func()) {
 	}
 }
 
-// impatient is a decision for a device that does not wait for long.
+// impatient is a decision for a device that waits until the shuffler was asked for the device, and not for the answer.
 func (s *scene) impatient(name string) Decision {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			s.host.mu.Lock()
+			seat := s.host.devices[name]
+			s.host.mu.Unlock()
+			if seat != nil && s.heardOf(seat.now().Number) {
+				cancel()
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	return s.decideWithin(ctx, name)
+}
+
+// heardOf reports whether the shuffler was asked for a device.
+func (s *scene) heardOf(number uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heard[number]
+}
+
+// decideWithin is a decision for a device that waits no longer than ctx.
+func (s *scene) decideWithin(ctx context.Context, name string) Decision {
+	s.t.Helper()
 	d, err := s.host.Decide(ctx, name, func(int) ([][]float64, error) {
 		return [][]float64{{0.6, 0.2}, {-0.3, 0.5}}, nil
 	})
@@ -180,7 +204,9 @@ func TestARefusalCostsNothing(t *testing.T) {
 	nothing("refused")
 	s.unserve()
 	before := s.count()
-	_ = s.impatient("unheard")
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_ = s.decideWithin(short, "unheard")
 	if s.count() != before {
 		t.Error("a request is heard after the service has ended")
 	}

@@ -281,7 +281,7 @@ func (h *Host) Run(ctx context.Context) error {
 // catchUp reads everything that was announced so far, and takes up what an earlier process promised for the epoch in
 // force.
 func (h *Host) catchUp(ctx context.Context) error {
-	all, err := h.c.Bus.Announcements(ctx)
+	all, err := h.c.Bus.ReadAnnouncements(ctx)
 	if err != nil {
 		return err
 	}

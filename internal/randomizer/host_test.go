@@ -9,6 +9,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -21,7 +23,7 @@ import (
 func TestReportsCarryTheRecords(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	learner, err := glm.NewLearner(testbed.Learner(glm.Practical, 12))
+	learner, err := learner.New(testbed.Learner(glm.Practical, 12))
 	s.must(err)
 	terms := testbed.Terms()
 	terms.Epsilon, terms.MaxMessages, terms.MaxShift, terms.VarianceRatio = 100, 500, 400, 0
@@ -48,7 +50,7 @@ func check(t *testing.T, s *scene, a *plan.Announcement, digest [32]byte, n int)
 			t.Fatal(answer)
 		}
 		for k, st := range round.Statistics {
-			v, err := st.Vector(nil, glm.Record{Arm: arm, Reward: reward, Weight: 1})
+			v, err := st.Vector(nil, statistic.Record{Arm: arm, Reward: reward, Weight: 1})
 			s.must(err)
 			for j := range v {
 				truth[k][j] += v[j]
@@ -76,7 +78,7 @@ func check(t *testing.T, s *scene, a *plan.Announcement, digest [32]byte, n int)
 				t.Errorf("%s, coordinate %d: sum %v, true %v, z = %.1f", round.Statistics[k].Kind, j, sum[j],
 					truth[k][j], z)
 			}
-			if round.Statistics[k].Kind == glm.Gradient && !(6*math.Sqrt(variance) < 3) {
+			if round.Statistics[k].Kind == statistic.Gradient && !(6*math.Sqrt(variance) < 3) {
 				t.Errorf("no power: six standard deviations are %v", 6*math.Sqrt(variance))
 			}
 		}
@@ -222,7 +224,7 @@ func TestRounds(t *testing.T) {
 // nextRound is a valid second round of the paper's profile.
 func nextRound(s *scene, a *plan.Announcement, digest [32]byte) *plan.Announcement {
 	s.t.Helper()
-	learner, err := glm.NewLearner(testbed.Learner(glm.Paper, 12))
+	learner, err := learner.New(testbed.Learner(glm.Paper, 12))
 	s.must(err)
 	step := learner.Next()
 	step.Round = 1

@@ -36,7 +36,7 @@ func (h *Host) rekeyed(ctx context.Context, role bus.Role, payload []byte) error
 	}
 	if err != nil && set.Number < kept.Number {
 		// The broker keeps a few sets and shows the older ones first. That is history, unless it shows nothing newer.
-		newest, broken := h.c.Bus.Keys(ctx, bus.Shuffler)
+		newest, broken := h.c.Bus.ReadKeys(ctx, bus.Shuffler)
 		if broken != nil {
 			return broken
 		}

@@ -32,8 +32,7 @@ func askPause(a *device.Announced, devices int) time.Duration {
 }
 
 // refusedPause is how long a device waits before it asks again for a registration that was refused: an epoch waits for
-// registrations, so that no other occasion need come, and the reason may pass, as with a shuffler of an earlier
-// version.
+// registrations, so that no other occasion need come, and the reason may pass.
 func (h *Host) refusedPause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

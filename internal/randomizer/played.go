@@ -7,6 +7,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // mostPlayed bounds the counts of an epoch, some 60 bytes each: an app may make up names, and people who have no place
@@ -51,7 +52,7 @@ func (p played) begin(epoch uint64) {
 }
 
 // decide is a decision of the announced policy. Arms that the device played as often as it may are excluded.
-func (p played) decide(name string, a *device.Announced, set Arms, src glm.Source) (glm.Decision, error) {
+func (p played) decide(name string, a *device.Announced, set Arms, src protocol.Source) (glm.Decision, error) {
 	if a.Features == nil || len(a.Features.Limits()) == 0 || set.IDs == nil {
 		return a.Policy.DecideFor(set.Vectors, set.Choice, src)
 	}

@@ -90,8 +90,7 @@ func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	s := newScene(t)
 	found := s.losing()
 	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = 500 * time.Millisecond
+	a := s.unhurried(12)
 	s.open(a)
 	asked := make(chan struct{})
 	for _, name := range []string{"a", "b", "c"} {
@@ -124,6 +123,7 @@ func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 			t.Errorf("device %s: %+v, its slot was %d", name, d, slot)
 		}
 	}
+	s.due(a)
 	s.reports(4)
 }
 

@@ -65,6 +65,7 @@ type scene struct {
 	answer    func(e wire.Enrolment) *wire.EnrolReply // nil: the next slot, at the announced time
 	announced *plan.Announcement
 	slots     map[uint32]uint32 // by device
+	heard     map[uint32]bool   // devices that were asked for
 	enrolled  []enrolled
 	arrived   []arrival
 }
@@ -80,7 +81,7 @@ func newScene(t *testing.T, change ...func(*broker.Options, *bus.ProvisionOption
 func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
 	t.Helper()
 	s := &scene{
-		Bed: bed, t: t, slots: map[uint32]uint32{}, logged: new(lockedBuffer),
+		Bed: bed, t: t, slots: map[uint32]uint32{}, heard: map[uint32]bool{}, logged: new(lockedBuffer),
 		clock: new(testbed.Clock),
 	}
 	s.analyzer, s.shuffler = s.Connect(bus.Analyzer), s.Connect(bus.Shuffler)
@@ -103,14 +104,15 @@ func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
 	s.unserve = func() {
 		end()
 		<-served
-		_, err := s.shuffler.Keys.Keys(s.Context(), bus.Shuffler) // answered after the end of the subscription was heard
+		// answered after the end of the subscription was heard
+		_, err := s.shuffler.Keys.ReadKeys(s.Context(), bus.Shuffler)
 		s.must(err)
 	}
 	wg.Go(func() {
 		defer close(served)
 		_ = s.shuffler.Enrolment.ServeEnrol(serving, 4, s.enrol)
 	})
-	wg.Go(func() { _ = s.shuffler.Reports.Reports(ctx, s.take) })
+	wg.Go(func() { _ = s.shuffler.Reports.ReceiveReports(ctx, s.take) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return s
 }
@@ -237,6 +239,7 @@ func (s *scene) answered(request []byte, size int) ([]byte, error) {
 // enrolOne is the answer to one device. The scene's lock is held.
 func (s *scene) enrolOne(e wire.Enrolment, now time.Time, size int) (reply *wire.EnrolReply) {
 	s.asked++
+	s.heard[e.Request.Device] = true
 	if s.answer != nil {
 		reply = s.answer(e)
 	}

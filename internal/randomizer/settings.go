@@ -213,7 +213,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			Credential: keys.Credential, Devices: int(keys.Devices), Order: &keys.Order, Limits: s.Limits.limits(), Clock: env.Clock,
 			DryRun:  s.API.DryRun,
 			Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
-			Source: func() protocol.Source { return entropy.New() }, Bus: Over(conn.Streams), Log: env.Log, Reports: reports,
+			Source: func() protocol.Source { return entropy.New() }, Bus: Over(conn.Streams), Log: env.Log,
+			Reports:    reports,
 			Enrolments: enrolments, Announcements: announcements, KeySets: keySets,
 		})
 		if err != nil {

@@ -80,14 +80,6 @@ var noteKeys = []byte("shuffler's keys")
 // noteRolledBack is in a store that was proved older than what its host has done; its value says how.
 var noteRolledBack = []byte("rolled back")
 
-// markKey is among the devices while a newer version has the store open, or crashed with it: older ones stop at it. No
-// device has such a name. The text stands where a device has a time, because that is what older versions then quote.
-var (
-	markKey  = []byte("\xff newer")
-	markText = []byte(`{"enrolment":{"report_at":` +
-		`"this store continues in its log file, which this version of Riffle is too old for"}}`)
-)
-
 // OpenStore opens the file of a Store, or begins it. One process can have it open.
 func OpenStore(path string) (Store, error) { return openStore(path, false) }
 
@@ -98,7 +90,6 @@ func OpenUnsyncedStore(path string) (Store, error) { return openStore(path, true
 func openStore(path string, unsynced bool) (Store, error) {
 	db, err := wal.Open(path, wal.Options{
 		Buckets: [][]byte{bucketDevices, bucketOutbox, bucketChain, bucketMarks}, NoSync: unsynced, Fill: 0.8,
-		Mark: wal.Change{Bucket: bucketDevices, Key: markKey, Value: markText},
 	})
 	if errors.Is(err, wal.ErrLocked) {
 		return nil, fmt.Errorf("state file %s: another process has it open; give each randomizer a state folder of "+
@@ -119,9 +110,6 @@ func (s *fileStore) Close() error {
 func (s *fileStore) Load(f func(Device) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketDevices).ForEach(func(k, v []byte) error {
-			if bytes.Equal(k, markKey) {
-				return nil
-			}
 			var d Device
 			if err := strict.Kept(v, &d); err != nil {
 				return fmt.Errorf("state of a device: %w", err)

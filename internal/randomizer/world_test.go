@@ -74,7 +74,7 @@ func (w *world) awaited(at time.Time) bool {
 	return slices.ContainsFunc(w.waiting, func(a alarm) bool { return a.at.Equal(at) })
 }
 
-func (w *world) Announcements(context.Context) ([]bus.Announcement, error) {
+func (w *world) ReadAnnouncements(context.Context) ([]bus.Announcement, error) {
 	return []bus.Announcement{{Epoch: 1, Payload: w.first}}, nil
 }
 
@@ -83,7 +83,7 @@ func (w *world) WatchAnnouncements(ctx context.Context, _ func(bus.Announcement)
 	return ctx.Err()
 }
 
-func (w *world) Keys(context.Context, bus.Role) ([]byte, error) { return w.keys, nil }
+func (w *world) ReadKeys(context.Context, bus.Role) ([]byte, error) { return w.keys, nil }
 
 func (w *world) WatchKeys(ctx context.Context, handler func(bus.Role, []byte) error) error {
 	if err := handler(bus.Shuffler, w.keys); err != nil {

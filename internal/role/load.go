@@ -1,14 +1,10 @@
 package role
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/knadh/koanf/maps"
-	"github.com/knadh/koanf/v2"
 )
 
 // A Validator checks the relations between its own fields. It returns all the faults, not the first, made with Wrong
@@ -36,7 +32,7 @@ type setting struct {
 // A loading is a configuration on its way from its sources into its struct.
 type loading struct {
 	*schema
-	values  *koanf.Koanf
+	values  map[string]any    // by key, for every field
 	origins map[string]string // where the value of a key came from; no entry: the default
 	broken  map[string]bool   // keys that already have a fault
 	faults  []error
@@ -45,12 +41,10 @@ type loading struct {
 // load reads all the sources and fills config, a pointer to the struct that s describes. It goes on after a fault, so
 // that the *ConfigError it returns has all of them; config then holds defaults where a value was at fault.
 func (s *schema) load(src sources, config any) (*loading, error) {
-	l := &loading{schema: s, values: koanf.New("."), origins: map[string]string{}, broken: map[string]bool{}}
-	defaults := make([]setting, 0, len(s.fields))
+	l := &loading{schema: s, values: map[string]any{}, origins: map[string]string{}, broken: map[string]bool{}}
 	for _, f := range s.fields {
-		defaults = append(defaults, setting{field: f})
+		l.values[f.key] = f.preset
 	}
-	l.apply(defaults)
 	if src.path != "" {
 		l.apply(l.readFile(src.path))
 	}
@@ -59,7 +53,7 @@ func (s *schema) load(src sources, config any) (*loading, error) {
 
 	root := reflect.ValueOf(config).Elem()
 	for _, f := range s.fields {
-		root.FieldByIndex(f.index).Set(reflect.ValueOf(l.values.Get(f.key)))
+		root.FieldByIndex(f.index).Set(reflect.ValueOf(l.values[f.key]))
 	}
 	return l, l.err()
 }
@@ -67,7 +61,7 @@ func (s *schema) load(src sources, config any) (*loading, error) {
 // check finds what is missing in config, which load has filled, and what its Validators have to say.
 func (l *loading) check(config any, envPrefix string) error {
 	for _, f := range l.fields {
-		if f.required && !l.broken[f.key] && reflect.ValueOf(l.values.Get(f.key)).IsZero() {
+		if f.required && !l.broken[f.key] && reflect.ValueOf(l.values[f.key]).IsZero() {
 			l.fault(fmt.Errorf("%s is required: give it %s", f.key, f.ways(envPrefix)), f.key)
 		}
 	}
@@ -173,13 +167,9 @@ func (l *loading) err() error {
 
 // apply lays settings over what is there.
 func (l *loading) apply(settings []setting) {
-	values := map[string]any{}
 	for _, s := range settings {
 		var value any = s.list
-		switch {
-		case s.origin == "":
-			value = s.field.preset
-		case s.list == nil:
+		if s.list == nil {
 			parsed, err := s.field.parse(s.text)
 			if err != nil {
 				l.fault(fmt.Errorf("%s: %w", s.origin, err), s.field.key)
@@ -187,13 +177,8 @@ func (l *loading) apply(settings []setting) {
 			}
 			value = parsed
 		}
-		values[s.field.key] = value
-		if s.origin != "" {
-			l.origins[s.field.key] = s.origin
-		}
-	}
-	if err := l.values.Load(layer(values), nil); err != nil {
-		l.fault(err)
+		l.values[s.field.key] = value
+		l.origins[s.field.key] = s.origin
 	}
 }
 
@@ -229,9 +214,3 @@ func (l *loading) readEnviron(environ []string, prefix string) []setting {
 func (f *field) ways(envPrefix string) string {
 	return fmt.Sprintf("in the file, in %s, or with %s", f.env(envPrefix), dashed(f.key))
 }
-
-// A layer hands settings to koanf, which merges the layers.
-type layer map[string]any
-
-func (l layer) Read() (map[string]any, error) { return maps.Unflatten(l, "."), nil }
-func (l layer) ReadBytes() ([]byte, error)    { return nil, errors.ErrUnsupported }

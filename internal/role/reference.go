@@ -51,7 +51,7 @@ func (l *loading) print(w io.Writer, role, prefix string) error {
 			need = "required"
 		}
 		fmt.Fprintf(&b, "%s# %s, %s, %s, %s\n", indent, f.typeName(), need, f.env(prefix), dashed(f.key))
-		fmt.Fprintf(&b, "%s%s: %s\n", indent, leaf, show(l.values.Get(f.key)))
+		fmt.Fprintf(&b, "%s%s: %s\n", indent, leaf, show(l.values[f.key]))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -11,14 +11,14 @@ import (
 
 // Broker is what the shuffler does at its broker. Over makes one; the handles of package bus document each method.
 type Broker interface {
-	Announcements(ctx context.Context) ([]bus.Announcement, error)
-	AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error)
+	ReadAnnouncements(ctx context.Context) ([]bus.Announcement, error)
+	ReadAnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error)
 	WatchAnnouncements(ctx context.Context, handler func(bus.Announcement) error) error
-	Keys(ctx context.Context, role bus.Role) ([]byte, error)
+	ReadKeys(ctx context.Context, role bus.Role) ([]byte, error)
 	PutKeys(ctx context.Context, payload []byte) error
 	ServeEnrol(ctx context.Context, workers int, handler func(context.Context, []byte) ([]byte, error)) error
 
-	Reports(ctx context.Context, handler func(*bus.Delivery)) error
+	ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error
 	ReportRoom(ctx context.Context) (bus.ReportRoom, error)
 	GetReport(ctx context.Context, sequence uint64) ([]byte, error)
 	StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64, fn func(uint64, []byte) error) error

@@ -85,7 +85,7 @@ func TestNothingIsForgottenBeforeItIsTakenInAgain(t *testing.T) {
 			if deciding(sh) != announced { // the announcement is yet to come by, where the journal lacks it
 				t.Errorf("reports are decided on: %t", !announced)
 			}
-			stored, err := s.broker.Announcements.Announcements(s.Context())
+			stored, err := s.broker.Announcements.ReadAnnouncements(s.Context())
 			s.must(err)
 			for _, a := range stored {
 				s.must(sh.announcements.announced(s.Context(), a))

@@ -110,7 +110,8 @@ func TestNoManifestLeavesBeforeItIsLogged(t *testing.T) {
 	if err := s.stop(); !errors.Is(err, errCrash) {
 		t.Fatalf("stopped by %v", err)
 	}
-	if _, err := s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) || len(s.logged()) != 1 {
+	if _, err := s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0); !errors.Is(err,
+		bus.ErrGone) || len(s.logged()) != 1 {
 		t.Errorf("%d manifests are logged; the one that leaves: %v", len(s.logged()), err)
 	}
 }

@@ -66,7 +66,8 @@ func (s *scene) pooled() (p *wire.Pool, digest [32]byte) {
 // words are what a role said under a kind.
 func (s *scene) words(role bus.Role, kind string) (all [][]byte) {
 	s.t.Helper()
-	s.must(s.analyzer.Audit.ReadAudit(s.Context(), bus.AuditFilter{Role: role, Kind: kind}, func(st bus.Statement) error {
+	filter := bus.AuditFilter{Role: role, Kind: kind}
+	s.must(s.analyzer.Audit.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
 		all = append(all, st.Payload)
 		return nil
 	}))

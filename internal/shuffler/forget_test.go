@@ -212,7 +212,7 @@ func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
 	if kept := s.stored(3); len(kept) != 3 {
 		t.Errorf("before the acknowledgements the broker holds %v", kept)
 	}
-	go func() { _ = sh.c.Bus.Reports(ctx, func(d *bus.Delivery) { _ = d.Ack() }) }()
+	go func() { _ = sh.c.Bus.ReceiveReports(ctx, func(d *bus.Delivery) { _ = d.Ack() }) }()
 	s.eventually("forgotten", func() bool { return len(s.stored(3)) == 0 })
 }
 

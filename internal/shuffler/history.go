@@ -88,7 +88,7 @@ func (s *history) recall(ctx context.Context) (trouble, err error) {
 	case err != nil:
 		return nil, err
 	}
-	stored, err := s.c.Bus.Announcements(ctx)
+	stored, err := s.c.Bus.ReadAnnouncements(ctx)
 	if err != nil {
 		return nil, err
 	}

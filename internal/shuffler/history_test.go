@@ -201,7 +201,7 @@ func TestReportsThatAKilledProcessHadInHandSayNothingOfTheFolder(t *testing.T) {
 	s.sendAll(12)
 	ctx, kill := context.WithCancel(s.Context())
 	handed := 0
-	err := s.broker.Reports.Reports(ctx, func(*bus.Delivery) {
+	err := s.broker.Reports.ReceiveReports(ctx, func(*bus.Delivery) {
 		if handed++; handed == 12 {
 			kill()
 		}

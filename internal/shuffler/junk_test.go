@@ -60,7 +60,8 @@ func TestJunkAtAManifestsPlaceHoldsUpNoRound(t *testing.T) {
 	s.sendAll(12)
 	found := false
 	s.eventually("in the audit log", func() bool {
-		s.must(s.Connect(bus.Auditor).Audit.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindManifest},
+		s.must(s.Connect(bus.Auditor).Audit.ReadAudit(s.Context(),
+			bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindManifest},
 			func(st bus.Statement) error {
 				m, _, err := wire.Open[wire.Manifest](st.Payload, s.ShufflerParty())
 				found = found || err == nil && m.Epoch == 1 && m.Reports == 12

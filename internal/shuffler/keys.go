@@ -94,7 +94,7 @@ func (s *keySet) keepPublishing(ctx context.Context, cause error) error {
 // shownKeys is this shuffler's own latest set at the broker; nil where there is none. A set that this shuffler did not
 // sign counts for nothing.
 func (s *keySet) shownKeys(ctx context.Context) (*wire.KeySet, error) {
-	payload, err := s.c.Bus.Keys(ctx, bus.Shuffler)
+	payload, err := s.c.Bus.ReadKeys(ctx, bus.Shuffler)
 	if errors.Is(err, bus.ErrGone) {
 		return nil, nil
 	}

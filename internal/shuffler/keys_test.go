@@ -24,7 +24,7 @@ func (s *scene) published(keys ...*seal.HPKEKey) *wire.KeySet {
 	s.must(err)
 	s.must(sh.keys.publishKeys(s.Context()))
 	s.must(sh.Close())
-	payload, err := s.devices.Keys.Keys(s.Context(), bus.Shuffler)
+	payload, err := s.devices.Keys.ReadKeys(s.Context(), bus.Shuffler)
 	s.must(err)
 	set, _, err := wire.Open[wire.KeySet](payload, s.ShufflerParty())
 	s.must(err)
@@ -74,10 +74,10 @@ func TestKeySetsAreTheShufflersOwn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.published(s.ShufflerKey)
-	before, err := s.devices.Keys.Keys(s.Context(), bus.Shuffler)
+	before, err := s.devices.Keys.ReadKeys(s.Context(), bus.Shuffler)
 	s.must(err)
 	s.published(s.ShufflerKey)
-	if after, err := s.devices.Keys.Keys(s.Context(), bus.Shuffler); err != nil || !bytes.Equal(before, after) {
+	if after, err := s.devices.Keys.ReadKeys(s.Context(), bus.Shuffler); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("an unchanged set changed: %v", err)
 	}
 	other := &wire.KeySet{Deployment: testbed.Deployment, Number: 900, Keys: [][]byte{testbed.NewKey(t).Public()}}
@@ -126,7 +126,7 @@ func TestAFullBrokerGetsTheKeysWhenItHasRoom(t *testing.T) {
 	}
 	broker.roomy.Store(true)
 	s.eventually("ready", func() bool { return s.unmetKnown(keysCondition) && s.why(keysCondition) == "" })
-	payload, err := s.devices.Keys.Keys(s.Context(), bus.Shuffler)
+	payload, err := s.devices.Keys.ReadKeys(s.Context(), bus.Shuffler)
 	s.must(err)
 	if set, _, err := wire.Open[wire.KeySet](payload, s.ShufflerParty()); err != nil || set.Number != 1 {
 		t.Errorf("the broker shows %v, %v", set, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	labels "github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -177,7 +178,7 @@ func shuffled(random *rand.Rand, of []int) []int {
 func (s *scene) crowd(of plan.Channel) (c crowd) {
 	s.t.Helper()
 	if c.a = s.announcement(); of != plan.Shuffle {
-		learner, err := glm.NewLearner(testbed.Learner(glm.Practical, 12))
+		learner, err := learner.New(testbed.Learner(glm.Practical, 12))
 		s.must(err)
 		step := learner.Next()
 		step.Cohort = 12

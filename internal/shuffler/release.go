@@ -263,7 +263,7 @@ func (s *releases) leave(ctx context.Context, r *cohort.Release) (left bool, err
 
 // announcement reads the announcement of a release's round.
 func (s *releases) announcement(ctx context.Context, r *cohort.Release) (*plan.Announcement, error) {
-	all, err := s.c.Bus.AnnouncementsAt(ctx, r.Epoch, r.Round)
+	all, err := s.c.Bus.ReadAnnouncementsAt(ctx, r.Epoch, r.Round)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	reporting "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -69,7 +70,7 @@ func (s *scene) audited(all []bus.Retained, m *wire.Manifest, keys ...*seal.HPKE
 // localRound announces a round of the channel local for so many people.
 func (s *scene) localRound(people int) *plan.Announcement {
 	s.t.Helper()
-	learner, err := glm.NewLearner(testbed.Learner(glm.Practical, people))
+	learner, err := learner.New(testbed.Learner(glm.Practical, people))
 	s.must(err)
 	step := learner.Next()
 	step.Cohort = people

@@ -67,7 +67,7 @@ func newScene(t testing.TB, change ...func(*broker.Options, *bus.ProvisionOption
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.analyzer.Mixed.Mixed(ctx, func(m *bus.Mixed) {
+		_ = s.analyzer.Mixed.ReceiveMixed(ctx, func(m *bus.Mixed) {
 			s.mu.Lock()
 			s.mixed = append(s.mixed, m)
 			s.mu.Unlock()

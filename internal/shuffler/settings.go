@@ -193,12 +193,13 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			Hosts: keys.Bundle.RegistrarParty().Hosts, Identity: keys.Identity, Keys: keys.HPKE,
 			MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
 			Devices: s.Admission.Devices, Channels: s.served(), Retain: s.Audit.Retain, Auditor: keys.Bundle.Auditor,
-			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: Over(conn.Streams), Log: env.Log,
+			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: Over(conn.Streams),
+			Log:     env.Log,
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
 			Announcements: accounts["announcement"], Steps: steps,
 			Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 		}
-		lead, err := s.lead(env, conn, keys, &c)
+		lead, err := s.lead(env, conn.Streams, keys, &c)
 		if err != nil {
 			return err
 		}
@@ -212,15 +213,15 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 }
 
 // lead makes the configuration that of a shuffler with workers, if the settings ask for some. Without, it is nil.
-func (s Settings) lead(env *role.Env, conn *bus.Conn, keys *keyring.ServerKeys, c *Config) (*worker.Lead, error) {
+func (s Settings) lead(env *role.Env, streams bus.Streams, keys *keyring.ServerKeys, c *Config) (*worker.Lead, error) {
 	if !s.Workers.Enabled {
 		return nil, nil
 	}
-	w, err := work.Of(env, conn, keys.Bundle.Deployment, keys.HPKE)
+	w, err := work.Of(env, streams, keys.Bundle.Deployment, keys.HPKE)
 	if err != nil {
 		return nil, err
 	}
-	lead, err := s.Workers.Lead(env, conn, keyring.Secrets(keys.HPKE), w.Handlers())
+	lead, err := s.Workers.Lead(env, streams, keyring.Secrets(keys.HPKE), w.Handlers())
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	reporting "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -22,7 +23,7 @@ import (
 // sharesRound announces a round of shares for so many people to the shuffler of a scene.
 func (s *scene) sharesRound(people int) *plan.Announcement {
 	s.t.Helper()
-	learner, err := glm.NewLearner(testbed.Learner(glm.Practical, people))
+	learner, err := learner.New(testbed.Learner(glm.Practical, people))
 	s.must(err)
 	step := learner.Next()
 	step.Cohort = people

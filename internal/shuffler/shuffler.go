@@ -294,7 +294,7 @@ func (s *Shuffler) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		return s.c.Bus.Reports(ctx, func(d *bus.Delivery) {
+		return s.c.Bus.ReceiveReports(ctx, func(d *bus.Delivery) {
 			s.waits.set(true, s.c.Clock.Now())
 			select {
 			case deliveries <- d:

@@ -38,7 +38,7 @@ type led struct {
 	c *crew
 }
 
-func (b led) Reports(ctx context.Context, _ func(*bus.Delivery)) error {
+func (b led) ReceiveReports(ctx context.Context, _ func(*bus.Delivery)) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -85,7 +85,7 @@ func (c *crew) start() {
 	w, err := work.New(c.worker(work.Over(conn.Streams)))
 	c.must(err)
 	lead := worker.NewLead(worker.Config{
-		Conn: conn, Box: c.box(), Handlers: w.Handlers(), Log: testbed.Log(), Reissue: 2 * time.Second,
+		Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Handlers: w.Handlers(), Log: testbed.Log(), Reissue: 2 * time.Second,
 	})
 	c.config.Workers = lead
 	c.prepare = func(s *Shuffler) {
@@ -128,8 +128,8 @@ func (b mortal) step(what string, err error) error {
 	return err
 }
 
-func (b mortal) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
-	return b.Broker.Reports(ctx, func(d *bus.Delivery) {
+func (b mortal) ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error {
+	return b.Broker.ReceiveReports(ctx, func(d *bus.Delivery) {
 		if b.step("report", nil) == nil {
 			handler(d)
 		}
@@ -158,7 +158,7 @@ func (c *crew) work(dies func(step string) bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w, err := work.New(c.worker(mortal{work.Over(conn.Streams), dies, cancel}))
 	c.must(err)
-	member := worker.NewWorker(worker.Config{Conn: conn, Box: c.box(), Log: testbed.Log()})
+	member := worker.NewWorker(worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Log: testbed.Log()})
 	var running sync.WaitGroup
 	running.Go(func() { _ = member.Serve(ctx, w.Handlers()) })
 	running.Go(func() { _ = w.Arrive(ctx, member) })

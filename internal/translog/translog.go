@@ -52,8 +52,8 @@ type Journal interface {
 }
 
 var (
-	// ErrForked: the stream shows another log under this role's signature than the role has, or a checkpoint that is not
-	// of this log. Nothing was signed. Somebody must look: see the error's text.
+	// ErrForked: the stream shows another log under this role's signature than the role has, or a checkpoint that is
+	// not of this log. Nothing was signed. Somebody must look: see the error's text.
 	ErrForked = errors.New("translog: the log in the audit stream is not the one that this role wrote")
 
 	// ErrRewound: the stream lacks entries that this role signed a checkpoint over, and the role cannot supply them.
@@ -141,8 +141,8 @@ func (l *Log) Close() error {
 // Sync holds the log against the stream: it takes in what the role's disk lacks, publishes what the stream lacks, and
 // signs a checkpoint where none covers the newest entry.
 //
-// Errors: ErrForked, ErrRewound, ErrDisk, those of SaidSince and AppendAudit of bus.AuditStream. After any but ErrDisk it may be
-// called again, and begins where it must.
+// Errors: ErrForked, ErrRewound, ErrDisk, those of SaidSince and AppendAudit of bus.AuditStream. After any but ErrDisk
+// it may be called again, and begins where it must.
 func (l *Log) Sync(ctx context.Context) error {
 	if err := l.take(ctx); err != nil {
 		return err

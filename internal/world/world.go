@@ -15,11 +15,14 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 )
 
 // Family is the reward family of every world.
-const Family = glm.FamilyLogistic
+const Family = family.NameLogistic
 
 // ErrSetting wraps every reason to refuse a World, a Change or a Setting.
 var ErrSetting = errors.New("world: bad setting")
@@ -55,9 +58,9 @@ func (w World) Resolve() (World, error) {
 	case w.Dimension < 1 || w.Dimension > glm.MaxDimension || w.Arms < 2:
 		return w, fmt.Errorf("%w: dimension %d must be in [1, %d], arms %d at least 2", ErrSetting, w.Dimension,
 			glm.MaxDimension, w.Arms)
-	case !(w.Norm > 0 && w.Norm <= glm.MaxParameterNorm) || !(w.Rate > 0 && w.Rate <= 100):
+	case !(w.Norm > 0 && w.Norm <= statistic.MaxParameterNorm) || !(w.Rate > 0 && w.Rate <= 100):
 		return w, fmt.Errorf("%w: norm %v must be in (0, %v], rate %v in (0, 100]", ErrSetting, w.Norm,
-			glm.MaxParameterNorm, w.Rate)
+			statistic.MaxParameterNorm, w.Rate)
 	}
 	if w.Change != nil {
 		c, err := w.Change.Resolve(w.Dimension, w.Arms-1) // the default arm stays
@@ -92,7 +95,7 @@ func stream(seed, purpose uint64) *rand.Rand {
 type People struct {
 	World
 	seed    uint64
-	family  glm.Family
+	family  family.Family
 	theta   []float64 // the true parameter at the beginning
 	towards []float64 // where it turns to
 	rates   []float64
@@ -108,7 +111,7 @@ const (
 
 // NewPeople makes the people of a resolved world from a seed.
 func NewPeople(w World, seed uint64) (*People, error) {
-	family, err := glm.NewFamily(Family, 1)
+	family, err := family.New(Family, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +175,7 @@ func (p *People) Day(day int) []Occasion {
 			}
 			for a := range p.Arms {
 				x := memory[a*p.Dimension : (a+1)*p.Dimension : (a+1)*p.Dimension]
-				x, _ = glm.ToUnitBall(x)
+				x, _ = convex.ToUnitBall(x)
 				o.Arms = append(o.Arms, x)
 			}
 			if p.Change != nil { // the default arm stays

@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -20,7 +20,7 @@ var ErrSetting = errors.New("baseline: bad setting")
 
 // Setting is what the algorithms are told.
 type Setting struct {
-	Family    glm.Family
+	Family    family.Family
 	Dimension int
 	Radius    float64 // S >= the norm of the true parameter
 	Horizon   int     // T

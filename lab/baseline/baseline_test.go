@@ -10,7 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/lab/baseline"
 	"github.com/riffle-dp/riffle/lab/environment"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
 func setting(t testing.TB, e *environment.Environment) baseline.Setting {
@@ -26,7 +27,7 @@ func setting(t testing.TB, e *environment.Environment) baseline.Setting {
 
 // The width of GLM-UCB is the published one.
 func TestGLMUCBHasThePublishedWidth(t *testing.T) {
-	f, err := glm.NewFamily("probit", 1)
+	f, err := family.New("probit", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestBaselinesLearn(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := setting(t, e)
-	cfg := glm.Config{Dimension: 3, Radius: 2, Horizon: 3000, Epsilon: 10}
+	cfg := learner.Config{Dimension: 3, Radius: 2, Horizon: 3000, Epsilon: 10}
 	makers := map[string]func() (play.Algorithm, error){
 		"uniform":  func() (play.Algorithm, error) { return &baseline.Uniform{Source: s.Source}, nil },
 		"constant": func() (play.Algorithm, error) { return baseline.Constant(1), nil },

@@ -8,6 +8,8 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // BGLinCB is B-GLinCB of Sawarni, Das, Barman and Sinha, "Generalized linear bandits with limited adaptivity" (2024),
@@ -17,15 +19,15 @@ import (
 // the maximum likelihood estimate and its matrix, and the raw arm sets of the other half the DistributionalDesign of
 // the next batch. The second batch has none to learn from, and draws from G-optimal designs.
 //
-// The constants are those of glm.PaperConfig. ProofConstants are the paper's, as far as they are remembered:
+// The constants are those of learner.PaperConfig. ProofConstants are the paper's, as far as they are remembered:
 // lambda = 20 R d ln T and the width 30 R S sqrt(d ln T). TunedConstants have lambda = 1 and the width of
-// glm.TunedWidth, without an optimiser's error. What differs: the paper was not at hand and has no public code. The
+// learner.TunedWidth, without an optimiser's error. What differs: the paper was not at hand and has no public code. The
 // sizes of the batches are those of the seed paper's equation (7) after a warm-up of T^(2/3), as the paper's own
 // warm-up is longer than any realistic horizon. kappa is the largest on the ball, as in Algorithm 1 here.
 type BGLinCB struct {
 	inTheClear
 	setting  Setting
-	config   glm.PaperConfig
+	config   learner.PaperConfig
 	ridge    float64 // lambda
 	width    float64 // of batches after the warm-up
 	schedule []int   // people of the batches that are not over
@@ -41,21 +43,21 @@ type BGLinCB struct {
 }
 
 // NewBGLinCB starts B-GLinCB. Of c it uses Paper; family, dimension, radius and horizon are the setting's.
-func NewBGLinCB(s Setting, c glm.Config) (*BGLinCB, error) {
+func NewBGLinCB(s Setting, c learner.Config) (*BGLinCB, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	c.Profile, c.Family, c.MaxReward = glm.Paper, s.Family.Name(), s.Family.MaxReward()
 	c.Dimension, c.Radius, c.Horizon = s.Dimension, s.Radius, s.Horizon
-	learner, err := glm.NewLearner(c)
+	l, err := learner.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSetting, err)
 	}
-	b := &BGLinCB{setting: s, config: learner.Config().Paper, schedule: learner.Schedule(),
+	b := &BGLinCB{setting: s, config: l.Config().Paper, schedule: l.Schedule(),
 		policy: glm.Policy{Family: c.Family, MaxReward: c.MaxReward, Dimension: s.Dimension,
 			Theta: make([]float64, s.Dimension)}}
 	b.ridge, b.width = 1, b.tuned(1)
-	if b.config.Constants == glm.ProofConstants {
+	if b.config.Constants == learner.ProofConstants {
 		d, r, l := float64(s.Dimension), c.MaxReward, math.Log(float64(s.Horizon))
 		b.ridge, b.width = 20*r*d*l, 30*r*s.Radius*math.Sqrt(d*l)
 	}
@@ -66,7 +68,7 @@ func NewBGLinCB(s Setting, c glm.Config) (*BGLinCB, error) {
 
 // tuned is the width of TunedConstants, in the norm of a matrix whose weights are at least 1/kappa of the Hessian's.
 func (b *BGLinCB) tuned(kappa float64) float64 {
-	return glm.TunedWidth{Constant: b.config.Width, MaxReward: b.setting.Family.MaxReward(),
+	return learner.TunedWidth{Constant: b.config.Width, MaxReward: b.setting.Family.MaxReward(),
 		Dimension: b.setting.Dimension, Horizon: b.setting.Horizon, Radius: b.setting.Radius, Lambda: b.ridge,
 		Kappa: kappa}.Gamma()
 }
@@ -154,7 +156,7 @@ func (b *BGLinCB) Learn(reward float64) error {
 // close ends a batch: its confidence set, then the design for the arms that the set leaves.
 func (b *BGLinCB) close() error {
 	ridge := b.config.EstimationRidge
-	if b.config.Constants == glm.ProofConstants {
+	if b.config.Constants == learner.ProofConstants {
 		ridge = b.ridge
 	}
 	loss, err := convex.NewGLMLoss(b.setting.Family, b.setting.Dimension, b.arms, b.rewards, ridge)
@@ -170,11 +172,11 @@ func (b *BGLinCB) close() error {
 	if !factor.Factorize(b.covering) || factor.InverseTo(inverse) != nil {
 		return fmt.Errorf("%w: b-glincb: a matrix that cannot be inverted", ErrSetting)
 	}
-	stage := glm.Stage{Theta: fitted.Theta, Covariance: glm.NewSymmetric(inverse), Width: b.width}
+	stage := glm.Stage{Theta: fitted.Theta, Covariance: symmetric.Pack(inverse), Width: b.width}
 	warmup := b.policy.Scaling == nil
 	if warmup {
 		stage.Width *= math.Sqrt(b.config.Kappa)
-		if b.config.Constants == glm.TunedConstants {
+		if b.config.Constants == learner.TunedConstants {
 			stage.Width = b.tuned(b.config.Kappa)
 		}
 		family, radius := b.setting.Family, b.setting.Radius

@@ -12,7 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/lab/baseline"
 	"github.com/riffle-dp/riffle/lab/environment"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
 // With narrow widths B-GLinCB has far less regret than uniform play (0.04 of it in this run), with the constants of its
@@ -38,8 +38,8 @@ func TestBGLinCBLearnsWithNarrowWidths(t *testing.T) {
 		return score.Regret
 	}
 	uniform := regret(&baseline.Uniform{Source: s.Source}, nil)
-	narrow := regret(baseline.NewBGLinCB(s, glm.Config{Paper: glm.PaperConfig{Width: 0.05}, Epsilon: 1}))
-	paper := regret(baseline.NewBGLinCB(s, glm.Config{Paper: glm.PaperConfig{Constants: glm.ProofConstants}, Epsilon: 1}))
+	narrow := regret(baseline.NewBGLinCB(s, learner.Config{Paper: learner.PaperConfig{Width: 0.05}, Epsilon: 1}))
+	paper := regret(baseline.NewBGLinCB(s, learner.Config{Paper: learner.PaperConfig{Constants: learner.ProofConstants}, Epsilon: 1}))
 	if !(narrow > 0 && narrow < 0.1*uniform) || paper < 0.8*uniform || paper > 1.2*uniform {
 		t.Errorf("uniform play %.0f, narrow widths %.0f, the paper's constants %.0f", uniform, narrow, paper)
 	}
@@ -152,12 +152,12 @@ func TestBGLinCBRefusesBadSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := setting(t, e)
-	if _, err := baseline.NewBGLinCB(s, glm.Config{Epsilon: 1, Paper: glm.PaperConfig{Warmup: 4000}}); !errors.Is(err,
+	if _, err := baseline.NewBGLinCB(s, learner.Config{Epsilon: 1, Paper: learner.PaperConfig{Warmup: 4000}}); !errors.Is(err,
 		baseline.ErrSetting) {
 		t.Errorf("a warm-up of most people: %v", err)
 	}
 	s.Radius = 0
-	if _, err := baseline.NewBGLinCB(s, glm.Config{Epsilon: 1}); !errors.Is(err, baseline.ErrSetting) {
+	if _, err := baseline.NewBGLinCB(s, learner.Config{Epsilon: 1}); !errors.Is(err, baseline.ErrSetting) {
 		t.Errorf("no radius: %v", err)
 	}
 }

@@ -5,8 +5,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/lab/learn/play"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/design"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -21,7 +20,7 @@ import (
 // coreLeverage d^2 (of which Markov's inequality allows a quarter), again until none is left to drop, where the paper
 // has thresholds of its proof. The ridge is one average arm, as the arms' lengths are the caller's.
 type DistributionalDesign struct {
-	options glm.DesignOptions
+	options design.Options
 	softmax []softmax // none: only the G-optimal design
 }
 
@@ -39,9 +38,9 @@ const (
 
 // LearnDesign learns the design from arm sets in the given order, which must be independent of each other. Each set has
 // at least one arm, all of the same dimension. Without sets the design is G-optimal. tolerance is that of
-// glm.DesignOptions.
+// design.Options.
 func LearnDesign(sets [][][]float64, tolerance float64) (*DistributionalDesign, error) {
-	d := &DistributionalDesign{options: glm.DesignOptions{Tolerance: tolerance}}
+	d := &DistributionalDesign{options: design.Options{Tolerance: tolerance}}
 	core, ridge, err := d.core(sets)
 	if err != nil || len(core) == 0 || ridge == 0 {
 		return d, err
@@ -131,7 +130,7 @@ func (s softmax) weights(arms [][]float64) []float64 {
 }
 
 func (d *DistributionalDesign) own(arms [][]float64) ([]float64, error) {
-	weights, _, err := glm.Design(arms, d.options)
+	weights, _, err := design.Optimal(arms, d.options)
 	if err != nil {
 		return nil, fmt.Errorf("baseline: a person's own design: %w", err)
 	}
@@ -160,7 +159,7 @@ func (d *DistributionalDesign) Draw(arms [][]float64, src protocol.Source) (int,
 	if len(arms) == 1 {
 		return 0, nil
 	}
-	if u := 2 * play.Coin(src); len(d.softmax) > 0 && u < 1 {
+	if u := 2 * protocol.Uniform(src); len(d.softmax) > 0 && u < 1 {
 		for i, s := range d.softmax {
 			if u -= s.share; u < 0 || i == len(d.softmax)-1 {
 				return drawn(s.weights(arms), src), nil
@@ -176,7 +175,7 @@ func (d *DistributionalDesign) Draw(arms [][]float64, src protocol.Source) (int,
 
 // drawn is an index with its probability.
 func drawn(weights []float64, src protocol.Source) int {
-	u, last := play.Coin(src), 0
+	u, last := protocol.Uniform(src), 0
 	for i, w := range weights {
 		if w == 0 {
 			continue

@@ -9,7 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // ECOLog is (ada-)OFU-ECOLog of Faury, Abeille, Jun and Calauzenes, "Jointly efficient and optimal algorithms for
@@ -34,7 +34,7 @@ func NewECOLog(s Setting) (*ECOLog, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	if s.Family.Name() != glm.FamilyLogistic {
+	if s.Family.Name() != family.NameLogistic {
 		return nil, fmt.Errorf("%w: ECOLog is for logistic rewards, not %s", ErrSetting, s.Family.Name())
 	}
 	e := &ECOLog{setting: s, design: newGrowing(s.Dimension, ecologRidge), matrix: mat.NewSymDense(s.Dimension, nil),
@@ -65,15 +65,15 @@ func (e *ECOLog) Choose(arms [][]float64) (int, error) {
 // Learn implements simulate.Algorithm.
 func (e *ECOLog) Learn(reward float64) error {
 	e.rounds++
-	x, family := e.chosen, e.setting.Family
+	x, model := e.chosen, e.setting.Family
 	next, err := e.solve(e.theta, func(z float64) (float64, float64, float64) {
-		return glm.Loss(family, z, reward), family.Mean(z) - reward, family.Variance(z)
+		return family.Loss(model, z, reward), model.Mean(z) - reward, model.Variance(z)
 	})
 	if err != nil {
 		return err
 	}
 	both, err := e.solve(next, func(z float64) (float64, float64, float64) {
-		return glm.Loss(family, z, 0) + glm.Loss(family, z, 1), 2*family.Mean(z) - 1, 2 * family.Variance(z)
+		return family.Loss(model, z, 0) + family.Loss(model, z, 1), 2*model.Mean(z) - 1, 2 * model.Variance(z)
 	})
 	if err != nil {
 		return err
@@ -83,9 +83,9 @@ func (e *ECOLog) Learn(reward float64) error {
 		difference.SetVec(i, next[i]-both[i])
 	}
 	length := math.Sqrt(math.Max(0, mat.Inner(difference, e.matrix, difference)))
-	progress := glm.Loss(family, population.Dot(x, both), reward) - glm.Loss(family, population.Dot(x, next), reward)
+	progress := family.Loss(model, population.Dot(x, both), reward) - family.Loss(model, population.Dot(x, next), reward)
 	e.cumulated += 2*(1+e.setting.Radius)*progress - 0.5*length
-	w := family.Variance(population.Dot(x, next))
+	w := model.Variance(population.Dot(x, next))
 	e.design.add(w, x)
 	e.matrix.SymRankOne(e.matrix, w, mat.NewVecDense(len(x), append([]float64(nil), x...)))
 	e.theta = next

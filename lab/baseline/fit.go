@@ -6,14 +6,14 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // fit is a maximum likelihood fit that keeps up with a growing log: the minimum of the family's loss plus penalty
 // |theta|^2 by Newton's method from the last estimate. For probit the loss is the matching one, with score (mu - r)x,
 // as everywhere in Riffle.
 type fit struct {
-	family  glm.Family
+	family  family.Family
 	d       int
 	penalty float64
 	arms    []float64 // row-major
@@ -21,7 +21,7 @@ type fit struct {
 	theta   []float64
 }
 
-func newFit(family glm.Family, d int, penalty float64) *fit {
+func newFit(family family.Family, d int, penalty float64) *fit {
 	return &fit{family: family, d: d, penalty: penalty, theta: make([]float64, d)}
 }
 

@@ -11,7 +11,7 @@ type Uniform struct {
 // Choose implements simulate.Algorithm.
 func (u *Uniform) Choose(arms [][]float64) (int, error) {
 	u.arms = len(arms)
-	return int(float64(u.Source.Uint64()>>11) * 0x1p-53 * float64(len(arms))), nil
+	return int(protocol.Uniform(u.Source) * float64(len(arms))), nil
 }
 
 // Propensity implements simulate.Randomized.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/lab/baseline"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -23,7 +23,7 @@ func TestTheYardstickHasItsNoise(t *testing.T) {
 	theta := []float64{1 / mu / 2 / people}
 	src, wrong := rand.NewChaCha8([32]byte{25, 6}), 0
 	for range runs {
-		f, err := baseline.NewFresh(baseline.Setting{Family: glm.Linear{}, Dimension: 1, Radius: 1, Horizon: 100, Kappa: 1,
+		f, err := baseline.NewFresh(baseline.Setting{Family: family.Linear{}, Dimension: 1, Radius: 1, Horizon: 100, Kappa: 1,
 			Failure: 0.05, Source: src}, theta, epsilon, delta, 1, people, 2)
 		if err != nil {
 			t.Fatal(err)

@@ -138,7 +138,7 @@ func stream(ctx context.Context, c *cluster.Cluster, devices, shuffler *bus.Conn
 		defer stop(nil)
 		got := 0
 		var fault error
-		err := shuffler.Reports.Reports(run, func(d *bus.Delivery) {
+		err := shuffler.Reports.ReceiveReports(run, func(d *bus.Delivery) {
 			fault = errors.Join(fault, d.Ack())
 			if got++; got == n {
 				stop(over)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -24,9 +25,9 @@ type shape struct {
 
 // planned plans one cohort with the default terms, as the analyzer does.
 func planned(c plan.Channel, dim, users int) (*plan.Proposal, *plan.Announcement, error) {
-	learner, err := glm.NewLearner(glm.Config{
+	learner, err := learner.New(learner.Config{
 		Profile: glm.Practical, Dimension: dim, Horizon: users, MinCohort: plan.DefaultMinCohort,
-		Practical: glm.PracticalConfig{FirstCohort: users},
+		Practical: learner.PracticalConfig{FirstCohort: users},
 	})
 	if err != nil {
 		return nil, nil, err

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write lab/docs/benchmarks.md and its pictures anew from lab/docs/figures/bench.json")
+var update = flag.Bool("update", false, "write lab/docs/benchmarks.md anew from lab/docs/figures/bench.json")
 
 // The page of results says what its data and this code say: nobody wrote into it by hand, and no wording is of an
 // earlier version. With -update it is written anew from the same measurements.
@@ -31,7 +31,7 @@ func TestThePageIsOfItsData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := regexp.MustCompile("written by `([^`]+)`").FindSubmatch(page)
+	command := regexp.MustCompile("Written by `([^`]+)`").FindSubmatch(page)
 	if command == nil {
 		t.Fatal("the page does not say what wrote it")
 	}
@@ -40,6 +40,13 @@ func TestThePageIsOfItsData(t *testing.T) {
 			t.Fatal(err)
 		}
 		return
+	}
+	tables, err := r.tables(string(command[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(docs, tableName)); err != nil || string(got) != string(tables) {
+		t.Errorf("lab/docs/%s is not what the data give: run go test ./lab/bench -run Page -update", tableName)
 	}
 	names, _ := r.charts()
 	if r.page(string(command[1]), names) != string(page) {

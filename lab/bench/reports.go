@@ -219,7 +219,7 @@ func (s *stand) receive(ctx context.Context, want uint64) error {
 			}
 		}
 	})
-	err := s.conns[bus.Analyzer].Mixed.Mixed(run, func(m *bus.Mixed) {
+	err := s.conns[bus.Analyzer].Mixed.ReceiveMixed(run, func(m *bus.Mixed) {
 		hear()
 		if m.Manifest {
 			s.mark(markLeft)

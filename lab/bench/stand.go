@@ -210,14 +210,14 @@ func (s *stand) hear(ctx context.Context) error {
 
 // keySet is the shuffler's newest HPKE key, once there is one.
 func (s *stand) keySet(ctx context.Context) ([]byte, error) {
-	payload, err := s.conns[bus.Randomizer].Keys.Keys(ctx, bus.Shuffler)
+	payload, err := s.conns[bus.Randomizer].Keys.ReadKeys(ctx, bus.Shuffler)
 	for errors.Is(err, bus.ErrGone) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		payload, err = s.conns[bus.Randomizer].Keys.Keys(ctx, bus.Shuffler)
+		payload, err = s.conns[bus.Randomizer].Keys.ReadKeys(ctx, bus.Shuffler)
 	}
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -43,23 +42,6 @@ func (r *Result) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// markdown is the table for a page.
-func (g grid) markdown(b *strings.Builder) {
-	fmt.Fprintf(b, "%s\n\n| %s |\n|", g.title, strings.Join(g.head, " | "))
-	for i := range g.head {
-		if i < g.left {
-			b.WriteString("---|")
-		} else {
-			b.WriteString("---:|")
-		}
-	}
-	b.WriteString("\n")
-	for _, row := range g.rows {
-		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
-	}
-	b.WriteString("\n")
-}
-
 // String names the machine.
 func (m Machine) String() string {
 	memory, load := "memory not known", "load not known"
@@ -71,7 +53,7 @@ func (m Machine) String() string {
 	}
 	s := fmt.Sprintf("%s, %d cores, %s, %s, %s, %s, %s", m.Processor, m.Cores, memory, m.System, m.Go, m.Date, load)
 	if !m.Proc {
-		s += "; without /proc: memory and some processor times are not known, and stand as 0 or as a dash"
+		s += "; without /proc: memory and some processor times are not known, and are 0 or a dash"
 	}
 	return s
 }

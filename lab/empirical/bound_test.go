@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -167,10 +168,16 @@ func best(all []Attack) (bound float64) {
 // known, at confidence 0.5 and with few runs, where a bound that does not keep it shows. 300 may be above the truth,
 // but the error is divided for the worst case, so that 12 are (one in 50). More than 30 have probability 1e-5 at one
 // in 50 (false alarm; the seed is fixed). Power, tried: 51 are above where the error is not divided over the two rates,
-// 109 where the runs that choose thresholds are measured too, 178 where it is not divided over attacks.
+// 109 where the runs that choose thresholds are measured too, 178 where it is not divided over attacks. Without
+// RIFFLE_LONG there are 150 repetitions, of which 12 may be above: as rare a false alarm, and half a chance to see the
+// first of the three.
 func TestBoundsHoldWithTheirConfidence(t *testing.T) {
 	slow(t)
-	const repetitions, runs, delta, alpha = 600, 500, 0.05, 0.5
+	const runs, delta, alpha = 500, 0.05, 0.5
+	repetitions, most := 150, 12
+	if os.Getenv("RIFFLE_LONG") != "" {
+		repetitions, most = 600, 30
+	}
 	mu, err := privacy.MuFor(1, delta)
 	if err != nil {
 		t.Fatal(err)
@@ -183,8 +190,8 @@ func TestBoundsHoldWithTheirConfidence(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d bounds are above the truth", above, repetitions)
-	if above > 30 {
-		t.Errorf("%d of %d bounds are above the truth, at most 30 should be", above, repetitions)
+	if above > most {
+		t.Errorf("%d of %d bounds are above the truth, at most %d should be", above, repetitions, most)
 	}
 }
 
@@ -235,7 +242,7 @@ func fill(h *histogram, mean float64, runs int, rng *rand.Rand) {
 	left, rest := runs, 1.0
 	for i := range h {
 		from := float64(i)/cellsPerDeviation - deviations - mean
-		p := upperTail(from) - upperTail(from+1.0/cellsPerDeviation)
+		p := distuv.UnitNormal.Survival(from) - distuv.UnitNormal.Survival(from+1.0/cellsPerDeviation)
 		if left == 0 || rest < 1e-12 {
 			break
 		}

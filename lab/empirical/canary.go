@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -21,14 +21,14 @@ const (
 
 // pair are two records of the canary, and their vectors by release.
 type pair struct {
-	records [2]glm.Record
+	records [2]statistic.Record
 	vectors [2][][]float64
 	square  float64 // weighted squared distance of the vectors
 }
 
 // farthest searches for two records whose vectors lie as far apart as possible, where weights has one weight for the
 // squared distance in each release: levels squared over the variance of the noise. Arms have norm 1 and rewards are the
-// smallest or the largest: the distance is convex in rewards, and grows with the arms (glm.JointSpread). The search is
+// smallest or the largest: the distance is convex in rewards, and grows with the arms (statistic.JointSpread). The search is
 // the same every time.
 func farthest(round *plan.Encoder, weights []float64, least, most float64) (pair, error) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -44,8 +44,8 @@ func farthest(round *plan.Encoder, weights []float64, least, most float64) (pair
 		return unit(x)
 	}
 	var best pair
-	try := func(x, y glm.Record) error {
-		p := pair{records: [2]glm.Record{x, y}}
+	try := func(x, y statistic.Record) error {
+		p := pair{records: [2]statistic.Record{x, y}}
 		for k, r := range p.records {
 			v, err := vectors(round, r)
 			if err != nil {
@@ -66,8 +66,8 @@ func farthest(round *plan.Encoder, weights []float64, least, most float64) (pair
 	}
 	rewards := [2]float64{least, most}
 	for i := range searchPairs {
-		x := glm.Record{Arm: arm(nil, 1), Reward: rewards[i&1]}
-		y := glm.Record{Arm: arm(nil, 1), Reward: rewards[i>>1&1], Control: i>>2&1 == 1}
+		x := statistic.Record{Arm: arm(nil, 1), Reward: rewards[i&1]}
+		y := statistic.Record{Arm: arm(nil, 1), Reward: rewards[i>>1&1], Control: i>>2&1 == 1}
 		if err := try(x, y); err != nil {
 			return best, err
 		}
@@ -98,7 +98,7 @@ func unit(x []float64) []float64 {
 }
 
 // vectors is what a device makes of a record in a round, by release.
-func vectors(round *plan.Encoder, r glm.Record) ([][]float64, error) {
+func vectors(round *plan.Encoder, r statistic.Record) ([][]float64, error) {
 	out := make([][]float64, len(round.Statistics))
 	for i, s := range round.Statistics {
 		v, err := s.Vector(nil, r)

@@ -5,7 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
@@ -22,7 +23,7 @@ type game struct {
 	claimed  float64
 	reach    float64
 
-	records   [worlds]glm.Record
+	records   [worlds]statistic.Record
 	vectors   [worlds][][]float64
 	mechanism *mechanism
 	weights   [rivals][]float64 // of counts in an attack's score, whose deviation is 1 under the plan's noise
@@ -66,7 +67,7 @@ func (g *game) invent(round *plan.Encoder) error {
 	for i, e := range round.Encodings {
 		weights[i] = e.Scale * e.Scale / g.view.noise(g.announce, i)
 	}
-	least, most := glm.RewardRange(g.announce.Policy.Family, g.announce.Policy.MaxReward)
+	least, most := family.RewardRange(g.announce.Policy.Family, g.announce.Policy.MaxReward)
 	far, err := farthest(round, weights, least, most)
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func (g *game) invent(round *plan.Encoder) error {
 		return err
 	}
 	g.reach = math.Sqrt(far.square / square)
-	g.records = [worlds]glm.Record{far.records[0], 1 + opposite: far.records[1], 1 + null: {Null: true}}
+	g.records = [worlds]statistic.Record{far.records[0], 1 + opposite: far.records[1], 1 + null: {Null: true}}
 	for i, r := range g.records {
 		if g.vectors[i], err = vectors(round, r); err != nil {
 			return err
@@ -88,7 +89,7 @@ func (g *game) invent(round *plan.Encoder) error {
 // allowed is the largest weighted squared distance that the certificate allows for: of the pair of releases that it
 // counts together, and of each other one at its own diameter.
 func allowed(round *plan.Encoder, weights []float64) (square float64, err error) {
-	spread, err := glm.JointSpread(round.Statistics[0], round.Statistics[1])
+	spread, err := statistic.JointSpread(round.Statistics[0], round.Statistics[1])
 	if err != nil {
 		return 0, fmt.Errorf("empirical epsilon: %w", err)
 	}

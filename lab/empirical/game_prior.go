@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -77,7 +77,7 @@ func openPrior(o Options) (*opened, error) {
 }
 
 // priorReleases make the sums of the canary's cohort, by world.
-func priorReleases(o Options, with evaluate.PriorOptions) (out [worlds]func(protocol.Source) ([]glm.Aggregate, error),
+func priorReleases(o Options, with evaluate.PriorOptions) (out [worlds]func(protocol.Source) ([]learner.Aggregate, error),
 	err error,
 ) {
 	for w := range out {
@@ -108,7 +108,7 @@ func priorReleases(o Options, with evaluate.PriorOptions) (out [worlds]func(prot
 const dealtInTurn = 7
 
 // joined are the sums of all releases, one after another.
-func joined(all []glm.Aggregate) (out []float64) {
+func joined(all []learner.Aggregate) (out []float64) {
 	for _, a := range all {
 		out = append(out, a.Sum...)
 	}

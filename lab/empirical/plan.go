@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
@@ -25,14 +25,14 @@ const controlGroup = 0.1
 // terms of the channel does, but for epsilon, delta and the size of the cohort. analyzer is the key that devices seal
 // to. Errors wrap ErrOptions: the terms ask for what no plan keeps.
 func announce(o Options, analyzer *seal.HPKEKey) (*plan.Announcement, error) {
-	config := glm.Config{
+	config := learner.Config{
 		Dimension: o.Dimension, Horizon: o.Cohort, MinCohort: o.Cohort, Epsilon: o.Epsilon, Delta: o.Delta,
-		Practical: glm.PracticalConfig{FirstCohort: o.Cohort},
+		Practical: learner.PracticalConfig{FirstCohort: o.Cohort},
 	}
 	if o.Game == Rewards {
 		config.Practical.Control = controlGroup
 	}
-	learner, err := glm.NewLearner(config)
+	learner, err := learner.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Power is what the number of runs can show. It is computed for Gaussian noise, whose trade-off curve every certificate
@@ -35,7 +36,7 @@ func newPower(claimed, delta float64, runs int, alpha float64) (Power, error) {
 	}
 	p := Power{Expected: gaussianBound(mu, delta, runs, alpha, 0), FoundWith: foundWith}
 	// Each rate is on the right side of its quantile with (1 - foundWith) / 2 to spare, so both are with foundWith.
-	z := -normalQuantile((1 - foundWith) / 2)
+	z := -distuv.UnitNormal.Quantile((1 - foundWith) / 2)
 	lo, hi := mu, 2*mu
 	for gaussianBound(hi, delta, runs, alpha, z) <= claimed {
 		if lo, hi = hi, 2*hi; hi > 1e3 {
@@ -61,14 +62,8 @@ func gaussianBound(mu, delta float64, runs int, alpha, z float64) (best float64)
 		return int(math.Round(min(max(n*p+z*math.Sqrt(n*p*(1-p)), 0), n)))
 	}
 	for t := firstThreshold; t < lastThreshold; t += thresholdStep {
-		r := Rates{TruePositives: count(upperTail(t-mu), -z), FalsePositives: count(upperTail(t), z)}
+		r := Rates{TruePositives: count(distuv.UnitNormal.Survival(t-mu), -z), FalsePositives: count(distuv.UnitNormal.Survival(t), z)}
 		best = max(best, r.bound(runs, delta, alpha))
 	}
 	return best
 }
-
-// upperTail is the probability that a standard normal is above t.
-func upperTail(t float64) float64 { return 0.5 * math.Erfc(t/math.Sqrt2) }
-
-// normalQuantile is where a standard normal is below with probability p.
-func normalQuantile(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }

@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -116,11 +117,11 @@ func newSealed(g *game) (*sealed, error) {
 }
 
 // run plays one run in which the canary holds the record.
-func (s *sealed) run(ctx context.Context, record glm.Record, number uint64) ([]uint64, error) {
+func (s *sealed) run(ctx context.Context, record statistic.Record, number uint64) ([]uint64, error) {
 	canary, others := s.g.source("sealed canary", number), s.g.source("sealed others", number)
 	var payloads [][]byte
 	for i := range s.g.reports() {
-		from, holds := protocol.Source(others), glm.Record{Null: true}
+		from, holds := protocol.Source(others), statistic.Record{Null: true}
 		if i == 0 {
 			from, holds = canary, record
 		}
@@ -134,7 +135,7 @@ func (s *sealed) run(ctx context.Context, record glm.Record, number uint64) ([]u
 }
 
 // report is the payload that the shuffler finds in the report of a device which holds a record.
-func (s *sealed) report(number uint32, holds glm.Record, src protocol.Source) ([]byte, error) {
+func (s *sealed) report(number uint32, holds statistic.Record, src protocol.Source) ([]byte, error) {
 	now := time.Unix(0, 0) // enrolment and reward come at once: nothing here waits
 	state, err := s.core.NewState(number).Ask(s.announced, now)
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
 // ErrSpec wraps every reason to refuse a Spec.
@@ -97,7 +99,7 @@ type Spec struct {
 // Environment is one run of a Spec.
 type Environment struct {
 	*population.Population
-	Family glm.Family
+	Family family.Family
 	Theta  []float64 // the true parameter; nil if there is none
 }
 
@@ -123,15 +125,15 @@ func (s Spec) Resolve() (Spec, error) {
 	case s.Kind == LowerBound:
 		arms = 2
 	case s.Kind == Biased:
-		arms, s.Family = 100, cmp.Or(s.Family, glm.FamilyLinear)
+		arms, s.Family = 100, cmp.Or(s.Family, family.NameLinear)
 	}
 	if s.Parameter != nil {
 		s.Dimension = cmp.Or(s.Dimension, len(s.Parameter))
 		s.Norm = math.Sqrt(population.Dot(s.Parameter, s.Parameter))
 	}
 	s.Dimension, s.Arms = cmp.Or(s.Dimension, dimension), cmp.Or(s.Arms, arms)
-	s.Family, s.MaxReward = cmp.Or(s.Family, glm.FamilyLogistic), cmp.Or(s.MaxReward, 1)
-	if s.Family == glm.FamilyLinear {
+	s.Family, s.MaxReward = cmp.Or(s.Family, family.NameLogistic), cmp.Or(s.MaxReward, 1)
+	if s.Family == family.NameLinear {
 		s.Norm = cmp.Or(s.Norm, s.MaxReward)
 		if s.Kind == Biased {
 			s.Noise = cmp.Or(s.Noise, Bernoulli)
@@ -146,7 +148,7 @@ func (s Spec) Resolve() (Spec, error) {
 	}
 	s.Norm = cmp.Or(s.Norm, 3)
 	s.Bound = cmp.Or(s.Bound, s.Norm)
-	if _, err := glm.NewFamily(s.Family, s.MaxReward); err != nil {
+	if _, err := family.New(s.Family, s.MaxReward); err != nil {
 		return s, fmt.Errorf("%w: %w", ErrSpec, err)
 	}
 	switch {
@@ -179,9 +181,9 @@ func (s Spec) Resolve() (Spec, error) {
 
 // laws refuses what does not fit the kind or the family.
 func (s Spec) laws() error {
-	linear := s.Family == glm.FamilyLinear
+	linear := s.Family == family.NameLinear
 	switch {
-	case s.Kind == LowerBound && (s.Arms != 2 || s.Family != glm.FamilyLogistic && s.Family != glm.FamilyProbit):
+	case s.Kind == LowerBound && (s.Arms != 2 || s.Family != family.NameLogistic && s.Family != family.NameProbit):
 		return fmt.Errorf("%w: kind %s has 2 arms and rewards of 0 and 1, logistic or probit", ErrSpec, LowerBound)
 	case linear && s.Norm > s.MaxReward*(1+1e-12):
 		return fmt.Errorf("%w: a linear mean of a parameter of norm %v leaves [-%v, %v]", ErrSpec, s.Norm, s.MaxReward,
@@ -248,15 +250,15 @@ func (s Spec) Open(seed uint64, people int) (*Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	family, err := glm.NewFamily(p.Info().Family, p.Info().MaxReward)
+	family, err := family.New(p.Info().Family, p.Info().MaxReward)
 	return &Environment{Population: p, Family: family}, err
 }
 
 // Kappa is the largest 1/mu' over all arms of all people at the true parameter. Only an oracle knows it, but the
-// published experiments give it to their algorithms. Without a true parameter it is glm.KappaBound.
+// published experiments give it to their algorithms. Without a true parameter it is learner.KappaBound.
 func (e *Environment) Kappa() (float64, error) {
 	if e.Theta == nil {
-		return glm.KappaBound(e.Family, e.Info().NormBound), nil
+		return learner.KappaBound(e.Family, e.Info().NormBound), nil
 	}
 	kappa := 0.0
 	for p, err := range e.People() {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // LowerBound is the instance behind the lower bound of "Shuffle and joint differential privacy for generalized linear
@@ -53,7 +53,7 @@ func (s Spec) Floor(people int, epsilon, delta float64) (float64, error) {
 	if err != nil || s.Kind != LowerBound {
 		return 0, err
 	}
-	family, err := glm.NewFamily(s.Family, s.MaxReward)
+	family, err := family.New(s.Family, s.MaxReward)
 	if err != nil {
 		return 0, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/world"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // The streams of random words of a run. Their numbers are part of what a seed means.
@@ -36,7 +36,7 @@ type synthetic struct {
 	seed   uint64
 	n      int
 	theta  []float64
-	family glm.Family
+	family family.Family
 	coin   bool    // rewards have two values, lowest and the largest
 	lowest float64 // of rewards
 	drawer func(i int, r *rand.Rand) [][]float64
@@ -47,14 +47,14 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 	if people < 1 {
 		return nil, fmt.Errorf("%w: a synthetic environment needs a number of people", ErrSpec)
 	}
-	family, err := glm.NewFamily(s.Family, s.MaxReward)
+	model, err := family.New(s.Family, s.MaxReward)
 	if err != nil {
 		return nil, err
 	}
-	e := &synthetic{spec: s, seed: seed, n: people, family: family, coin: s.Family == glm.FamilyLogistic ||
-		s.Family == glm.FamilyProbit || s.Family == glm.FamilyLinear}
+	e := &synthetic{spec: s, seed: seed, n: people, family: model, coin: s.Family == family.NameLogistic ||
+		s.Family == family.NameProbit || s.Family == family.NameLinear}
 	if s.Noise != Bernoulli {
-		e.lowest = family.MinReward()
+		e.lowest = model.MinReward()
 	}
 	e.theta = s.parameter(stream(seed, streamParameter))
 	e.drawer = s.drawer(people, stream(s.table(seed), streamPool))
@@ -69,7 +69,7 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 	}
 	info := population.Info{Name: s.Label(), People: people, Dim: s.Dimension, Arms: s.Arms, Family: s.Family,
 		MaxReward: s.MaxReward, NormBound: s.Bound}
-	return &Environment{Population: population.New(info, e.people, nil), Family: family, Theta: e.theta}, nil
+	return &Environment{Population: population.New(info, e.people, nil), Family: model, Theta: e.theta}, nil
 }
 
 // drawer is how the arms of the i-th person are drawn. What is drawn once comes from pool.
@@ -225,7 +225,7 @@ func (e *synthetic) person(arms [][]float64, theta []float64, r *rand.Rand) popu
 		p.Means[a] = e.family.Mean(population.Dot(x, theta))
 		switch {
 		case !e.coin:
-			model := glm.Environment{Family: e.family, Theta: theta}
+			model := family.Environment{Family: e.family, Theta: theta}
 			p.Rewards[a] = model.Reward(x, r)
 		case u*(top-e.lowest) < p.Means[a]-e.lowest:
 			p.Rewards[a] = top

@@ -10,7 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/lab/baseline"
 	"github.com/riffle-dp/riffle/lab/environment"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -61,7 +61,7 @@ const noiseFree = 10
 const freshDiameter = 1
 
 // config is the learner's configuration in a run.
-func (j job) config(info population.Info) glm.Config {
+func (j job) config(info population.Info) learner.Config {
 	c := j.Algorithm.Learner
 	c.Family, c.MaxReward = cmp.Or(c.Family, info.Family), cmp.Or(c.MaxReward, info.MaxReward)
 	c.Dimension, c.Radius = cmp.Or(c.Dimension, info.Dim), cmp.Or(c.Radius, info.NormBound)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/lab/environment"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -17,7 +17,7 @@ import (
 // kind is an algorithm of a paper that runs as a learner of package learn.
 type kind struct {
 	trusts []plan.Channel // that it can run over, the default first; none: it has no privacy
-	start  func(learn.Setting) (learn.Learner, error)
+	start  func(learn.Setting) (*learn.Learner, error)
 	// oracleKappa says that the published experiments tell the algorithm the true kappa.
 	oracleKappa bool
 	// spread plays the algorithm in many trials and counts the rounds in which they reach all directions; see spread.go.
@@ -61,7 +61,7 @@ func (j job) learned(k kind, e *environment.Environment, devices, noise protocol
 		Radius: info.NormBound, Epsilon: j.Epsilon, Delta: j.Delta, Failure: j.Failure, Noise: noise,
 		Variant: j.Algorithm.Variant, Options: j.Algorithm.Options}
 	if f := j.Algorithm.Learner.Family; f != "" { // of the learner's model, which may be another than the rewards'
-		family, err := glm.NewFamily(f, cmp.Or(j.Algorithm.Learner.MaxReward, info.MaxReward))
+		family, err := family.New(f, cmp.Or(j.Algorithm.Learner.MaxReward, info.MaxReward))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrExperiment, j.Algorithm.Name, err)
 		}

@@ -22,8 +22,8 @@ var improvedKinds = map[string]kind{
 }
 
 // withoutNoise is the learner with an infinite epsilon.
-func withoutNoise(start func(learn.Setting) (learn.Learner, error)) func(learn.Setting) (learn.Learner, error) {
-	return func(s learn.Setting) (learn.Learner, error) {
+func withoutNoise(start func(learn.Setting) (*learn.Learner, error)) func(learn.Setting) (*learn.Learner, error) {
+	return func(s learn.Setting) (*learn.Learner, error) {
 		s.Epsilon = math.Inf(1)
 		return start(s)
 	}

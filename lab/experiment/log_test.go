@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/lab/experiment"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // A run that logs has the result of one that does not. The log has the arms that were played, with their propensities,
@@ -87,7 +88,7 @@ algorithms: [{name: riffle}, {name: greedy}, {name: uniform}]
 	if err := last.Validate(); err != nil || last.Play != glm.PlayGreedy {
 		t.Errorf("last policy %+v, %v", last, err)
 	}
-	family, err := glm.NewFamily(last.Family, last.MaxReward)
+	family, err := family.New(last.Family, last.MaxReward)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -191,7 +191,7 @@ func summariseErrors(results []*regression.Result) *Errors {
 		if len(values) < len(results) { // not known in every run
 			return nil, nil
 		}
-		m, s := meanAndError(values)
+		m, s := play.MeanAndError(values)
 		return &m, &s
 	}
 	var out Errors

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/play"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -159,7 +159,7 @@ func (e *Experiment) jobs() (rows []Row, jobs []job) {
 		if v.People != 0 {
 			horizons = []int{v.People}
 		}
-		family := cmp.Or(v.Family, glm.FamilyLogistic)
+		family := cmp.Or(v.Family, family.NameLogistic)
 		for _, horizon := range horizons {
 			for _, a := range e.Algorithms {
 				if a.Horizons != nil && !slices.Contains(a.Horizons, horizon) ||
@@ -206,7 +206,7 @@ func (r *Row) summarise(results []*result) {
 		for i, x := range results {
 			values[i] = f(x)
 		}
-		return meanAndError(values)
+		return play.MeanAndError(values)
 	}
 	r.Regret, r.RegretSE = of(func(x *result) float64 { return x.Regret })
 	r.Value, r.ValueSE = of(func(x *result) float64 { return x.Value })
@@ -258,19 +258,4 @@ func (r *Row) returns() {
 	}
 	learned, returned := play.Return(rates, int(math.Ceil(r.change*changePeriods)))
 	r.Learned, r.Returned = in(learned), in(returned)
-}
-
-// meanAndError is the mean and its standard error; 0 for one value.
-func meanAndError(values []float64) (mean, se float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v / n
-	}
-	if len(values) < 2 {
-		return mean, 0
-	}
-	for _, v := range values {
-		se += (v - mean) * (v - mean)
-	}
-	return mean, math.Sqrt(se / (n - 1) / n)
 }

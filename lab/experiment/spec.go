@@ -19,7 +19,7 @@ import (
 
 	"github.com/riffle-dp/riffle/lab/environment"
 	"github.com/riffle-dp/riffle/lab/regression"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/strict"
@@ -60,7 +60,7 @@ type AlgorithmSpec struct {
 	Families []string `json:"families,omitempty"`
 	// Learner changes the learner's configuration. Dimension, family, radius, horizon and budget come from the
 	// environment and the experiment unless given.
-	Learner glm.Config `json:"learner"`
+	Learner learner.Config `json:"learner"`
 	// Anytime, if not 0, is the first horizon of simulate.Anytime, for kinds riffle and nonprivate-batched that do not
 	// know the true one.
 	Anytime int `json:"anytime,omitempty"`

@@ -27,14 +27,14 @@ func compare(rows []Row) {
 // overPairs is the ratio of the means of two lists, seed by seed, and its standard error: that of the mean of
 // a - ratio*b, over the mean of b.
 func overPairs(a, b []float64) (ratio, se float64) {
-	meanA, _ := meanAndError(a)
-	meanB, _ := meanAndError(b)
+	meanA, _ := play.MeanAndError(a)
+	meanB, _ := play.MeanAndError(b)
 	ratio = meanA / meanB
 	gaps := make([]float64, len(a))
 	for i := range a {
 		gaps[i] = a[i] - ratio*b[i]
 	}
-	_, se = meanAndError(gaps)
+	_, se = play.MeanAndError(gaps)
 	return ratio, math.Abs(se / meanB)
 }
 

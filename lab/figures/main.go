@@ -5,16 +5,18 @@
 //	go run ./lab/figures privacy             # the pictures and numbers of docs/privacy.md; some seconds
 //	go run ./lab/figures headline families   # what these experiments measure
 //
-// A table of a page is made by the command that a comment above it names:
+// The first line of a table in lab/docs/tables names the command that makes it, as a comment above a table of a page
+// does:
 //
-//	<!-- numbers: simulate headline --seeds 30 -->
+//	Made by: riffle-lab simulate headline
+//	<!-- numbers: simulate headline -->
 //
-// The command's table replaces the one below the comment, with the columns that this one has. Numbers in sentences and
-// in lab/papers/*.yaml cannot be replaced: the tables that they come from are written to out/numbers, and printed is
-// where they stand. canaries.json keeps a canary of each experiment as it was when its numbers were made
-// (experiment.Canary), and a test fails when it is another. Finished runs are kept in out/simulate.
+// The command's table replaces the one below, with the columns that this one has. Numbers in sentences and in
+// lab/papers/*.yaml cannot be replaced: the tables that they come from are written to out/numbers, and the places are
+// printed. canaries.json keeps a canary of each experiment as it was when its numbers were made (experiment.Canary),
+// and a test fails when it is another. Finished runs are kept in out/simulate.
 //
-// Costs are measured by riffle-lab bench --write docs.
+// Costs are measured by riffle-lab bench --write lab/docs.
 package main
 
 import (

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 
 	"github.com/riffle-dp/riffle/internal/chart"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -259,8 +261,8 @@ func frontier(w io.Writer) (chart.Chart, error) {
 		ratios = append(ratios, r)
 	}
 	for _, n := range []int{50000, 10000, 2000, 500} {
-		plans, err := privacy.Frontier(privacy.Request{
-			Epsilon: epsilon, Delta: delta, Cohort: n, MinCohort: n, Releases: []privacy.Vector{s},
+		plans, err := calibrate.Frontier(calibrate.Request{
+			Epsilon: epsilon, Delta: delta, Cohort: n, MinCohort: n, Releases: []privacy.Vector{s}, Shares: privacy.Even(1),
 			Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter},
 		}, ratios)
 		if err != nil {
@@ -284,14 +286,14 @@ func frontier(w io.Writer) (chart.Chart, error) {
 
 // gradient compares bounds of how far replacing one record can move a gradient.
 func gradient(w io.Writer) (chart.Chart, error) {
-	f, err := glm.NewFamily(glm.FamilyLogistic, 1)
+	f, err := family.New(family.NameLogistic, 1)
 	if err != nil {
 		return chart.Chart{}, err
 	}
 	ball, plain := chart.Series{Name: "off-centre ball", Width: 2.25}, chart.Series{Name: "2 μ(‖θ‖)"}
 	for i := 0; i <= 100; i++ {
 		norm := 6 * float64(i) / 100
-		_, radius := glm.EnclosingBall(f, norm)
+		_, radius := statistic.EnclosingBall(f, norm)
 		ball.X, ball.Y = append(ball.X, norm), append(ball.Y, 2*radius)
 		plain.X, plain.Y = append(plain.X, norm), append(plain.Y, 2*f.Mean(norm))
 		if i%50 == 0 || i == 16 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,18 +12,18 @@ import (
 	"strings"
 )
 
-// privacyName stands for docs/privacy.md among the names of experiments.
+// privacyName is the name of docs/privacy.md among those of experiments.
 const privacyName = "privacy"
 
-// A source is a command of riffle-lab whose numbers a page shows.
+// A source is a command of riffle-lab whose numbers a page, a table or a paper's row shows.
 type source struct {
 	command  string // without the word riffle-lab
-	page     string // path in the repository
-	where    string // a line of the page, or a row of a paper
+	page     string // path in the repository, of a page, a table or a file of papers
+	where    string // a line of it
 	sentence bool   // whether a page's text names the command
-	table    bool   // whether the command's table stands in the page, below a comment that names the command
-	comment  string // the line of that comment, with its end
-	cell     string // of such a table: what it shows by the values of a column, see replaceTable
+	table    bool   // whether the command's table is there
+	comment  string // of a table in a page: the line above it that names the command, with its end
+	cell     string // of a table: what it shows by the values of a column, see layOut
 	by       string
 }
 
@@ -43,6 +42,8 @@ func sourceNames(all []source) (names []string) {
 
 var (
 	marker = regexp.MustCompile(`^<!-- numbers: ([^;]*)(?:; (.+) by (.+))? -->$`)
+	// madeBy is the first line of a table that a command makes anew.
+	madeBy = regexp.MustCompile(`^Made by: riffle-lab ([^;\n]*)(?:; (.+) by (.+))?\n`)
 	// quoted is a command in running text whose numbers stand around it.
 	quoted = regexp.MustCompile("`riffle-lab\\s+(simulate\\s+[a-z][^`]*)`")
 )
@@ -50,7 +51,7 @@ var (
 // earlier marks a table that is not made anew: the text says what program it is of.
 const earlier = "of an earlier program"
 
-// sources are the commands whose numbers the README, the pages of docs and the papers' rows show.
+// sources are the commands whose numbers the README, the pages, the tables and the papers' rows show.
 func sources(root string) (all []source, err error) {
 	pages, err := pages(root)
 	if err != nil {
@@ -70,6 +71,11 @@ func sources(root string) (all []source, err error) {
 		}
 		all = append(all, pageSources(page, string(text))...)
 	}
+	made, err := tableSources(root)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, made...)
 	files, err := filepath.Glob(filepath.Join(root, "lab", "papers", "*.yaml"))
 	if err != nil {
 		return nil, err
@@ -93,6 +99,28 @@ func sources(root string) (all []source, err error) {
 	return all, nil
 }
 
+// tableSources are the tables that commands make anew.
+func tableSources(root string) (all []source, err error) {
+	files, err := filepath.Glob(filepath.Join(root, tables, "*.txt"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		page, err := filepath.Rel(root, path)
+		if err != nil {
+			return nil, err
+		}
+		if m := madeBy.FindStringSubmatch(string(text)); m != nil {
+			all = append(all, source{command: m[1], page: page, where: "line 1", table: true, cell: m[2], by: m[3]})
+		}
+	}
+	return all, nil
+}
+
 // pages are the paths of the README and of all pages of docs.
 func pages(root string) ([]string, error) {
 	service, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -107,7 +135,8 @@ func pageSources(page, text string) (all []source) {
 	for i, line := range strings.Split(text, "\n") {
 		if m := marker.FindStringSubmatch(line); m != nil && m[1] != earlier {
 			where := fmt.Sprintf("line %d", i+1)
-			all = append(all, source{command: m[1], page: page, where: where, comment: m[0] + "\n", table: true, cell: m[2], by: m[3]})
+			all = append(all, source{command: m[1], page: page, where: where, comment: m[0] + "\n", table: true,
+				cell: m[2], by: m[3]})
 		}
 	}
 	for _, m := range quoted.FindAllStringSubmatchIndex(text, -1) {
@@ -157,7 +186,7 @@ func (m *maker) close() {
 	}
 }
 
-// renew makes what a source shows: a table of a page with its pictures, or else a file of out/numbers to compare with.
+// renew makes what a source shows: a table with its pictures, or else a file of out/numbers to compare with.
 func (m *maker) renew(ctx context.Context, s source) error {
 	fmt.Printf("%s: riffle-lab %s\n", s, s.command)
 	printed, err := m.run(ctx, s.command)
@@ -174,7 +203,12 @@ func (m *maker) renew(ctx context.Context, s source) error {
 	if err != nil {
 		return err
 	}
-	if text, err = s.replaceTable(text, printed); err != nil {
+	if s.comment != "" {
+		text, err = s.replaceTable(text, printed)
+	} else {
+		text, err = s.renewFile(text, printed)
+	}
+	if err != nil {
 		return err
 	}
 	return errors.Join(os.WriteFile(path, text, 0o644), s.copyPictures(printed))
@@ -212,140 +246,4 @@ func (s source) copyPictures(printed []byte) error {
 		}
 	}
 	return nil
-}
-
-// replaceTable puts the table that a command printed in place of the one below the comment of the source. Of its
-// columns it keeps those that the page's table has, in their order. A comment that ends in "; CELL by COLUMN" asks for a table
-// in which the values of COLUMN are the last columns, under the page's own headings. What such a table has in further
-// columns stays as it is.
-func (s source) replaceTable(page, printed []byte) ([]byte, error) {
-	before, after, found := bytes.Cut(page, []byte(s.comment))
-	if !found {
-		return nil, fmt.Errorf("no comment %q", strings.TrimSpace(s.comment))
-	}
-	oldLines, rest := tableLines(strings.TrimLeft(string(after), "\n"))
-	_, fromTable, _ := strings.Cut("\n"+string(printed), "\n| ")
-	madeLines, _ := tableLines("| " + fromTable)
-	if len(oldLines) < 2 || len(madeLines) < 3 {
-		return nil, fmt.Errorf("a table is missing: %d lines in the page, %d printed", len(oldLines), len(madeLines))
-	}
-	out, err := s.layOut(parseTable(oldLines), parseTable(madeLines))
-	if err != nil {
-		return nil, err
-	}
-	text := string(before) + s.comment + "\n"
-	for i, row := range append([][]string{out.header}, out.rows...) {
-		text += "| " + strings.Join(row, " | ") + " |\n"
-		if i == 0 {
-			text += oldLines[1] + "\n"
-		}
-	}
-	return []byte(text + rest), nil
-}
-
-// A grid is a table of a page, without the line below its header.
-type grid struct {
-	header []string
-	rows   [][]string
-}
-
-func parseTable(lines []string) (g grid) {
-	g.header = cells(lines[0])
-	for _, line := range lines[2:] {
-		g.rows = append(g.rows, cells(line))
-	}
-	return g
-}
-
-// values are those of one column, each once.
-func (g grid) values(column int) (all []string) {
-	for _, row := range g.rows {
-		if !slices.Contains(all, row[column]) {
-			all = append(all, row[column])
-		}
-	}
-	return all
-}
-
-// layOut is the printed table as the page's is laid out.
-func (s source) layOut(old, made grid) (out grid, err error) {
-	out.header = old.header
-	if s.cell == "" {
-		for _, row := range made.rows {
-			var kept []string
-			for _, column := range old.header {
-				at := slices.Index(made.header, column)
-				if at < 0 {
-					return out, fmt.Errorf("the command's table has no column %q", column)
-				}
-				kept = append(kept, row[at])
-			}
-			out.rows = append(out.rows, kept)
-		}
-		return out, nil
-	}
-	cell, by := slices.Index(made.header, s.cell), slices.Index(made.header, s.by)
-	if cell < 0 || by < 0 {
-		return out, fmt.Errorf("the command's table has no column %q or %q", s.cell, s.by)
-	}
-	values := made.values(by)
-	keys := len(old.header) - len(values)
-	if keys < 1 {
-		return out, fmt.Errorf("the page's table has %d columns, too few for %d of %q", len(old.header), len(values),
-			s.by)
-	}
-	at := map[string]int{} // the row of a key
-	for _, row := range made.rows {
-		line := make([]string, len(old.header))
-		for i, column := range old.header[:keys] {
-			if of := slices.Index(made.header, column); of >= 0 {
-				line[i] = row[of]
-			}
-		}
-		key := strings.Join(line[:keys], "|")
-		n, seen := at[key]
-		if !seen {
-			n = len(out.rows)
-			at[key], out.rows = n, append(out.rows, line)
-		}
-		out.rows[n][keys+slices.Index(values, row[by])] = row[cell]
-	}
-	for i, column := range old.header[:keys] { // further columns of the page
-		if !slices.Contains(made.header, column) {
-			carry(old, out, i, keys)
-		}
-	}
-	return out, nil
-}
-
-// carry copies a column from the rows of the old table with the same other keys.
-func carry(old, out grid, column, keys int) {
-	key := func(row []string) string {
-		k := slices.Clone(row[:keys])
-		k[column] = ""
-		return strings.Join(k, "|")
-	}
-	for _, row := range out.rows {
-		for _, before := range old.rows {
-			if key(before) == key(row) {
-				row[column] = before[column]
-			}
-		}
-	}
-}
-
-// tableLines are the lines of the table that a text begins with, and the rest of the text.
-func tableLines(text string) (lines []string, rest string) {
-	for strings.HasPrefix(text, "|") {
-		line, after, _ := strings.Cut(text, "\n")
-		lines, text = append(lines, line), after
-	}
-	return lines, text
-}
-
-func cells(line string) (of []string) {
-	for _, c := range strings.Split(strings.Trim(line, "|"), "|") {
-		of = append(of, strings.TrimSpace(c))
-	}
-	return of
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/lab/inmemory"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // All messages of a release leave, and each part of the work is on the account of the clock.
 func TestAReleaseIsMixedInMemory(t *testing.T) {
-	learner, err := glm.NewLearner(testbed.Learner(glm.Practical, 12))
+	learner, err := learner.New(testbed.Learner(glm.Practical, 12))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/world"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -106,7 +106,7 @@ func TestOnlyRecordedDecisionsExplore(t *testing.T) {
 		for _, o := range p.people.Day(0) {
 			if _, in := p.cohort[o.Person]; in && of.mode.Kind != world.Arrival {
 				for len(*p.cohort[o.Person]) < p.most() { // no room
-					*p.cohort[o.Person] = append(*p.cohort[o.Person], glm.Record{Arm: o.Arms[0]})
+					*p.cohort[o.Person] = append(*p.cohort[o.Person], statistic.Record{Arm: o.Arms[0]})
 				}
 			}
 			arm, err := p.decide(o)
@@ -201,7 +201,7 @@ func TestImpossibleLivesAreRefused(t *testing.T) {
 		"epsilon":   {},
 		"people":    {Epsilon: 1, World: world.World{People: 10}},
 		"rate":      {Epsilon: 1, World: world.World{Rate: -1}},
-		"norm":      {Epsilon: 1, World: world.World{Norm: glm.MaxParameterNorm + 1}},
+		"norm":      {Epsilon: 1, World: world.World{Norm: statistic.MaxParameterNorm + 1}},
 		"arms":      {Epsilon: 1, World: world.World{Arms: 1}},
 		"change":    {Epsilon: 1, World: world.World{Change: &world.Change{Kind: "sudden"}}},
 		"control":   {Epsilon: 1, Control: 1},

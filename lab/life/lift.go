@@ -3,6 +3,8 @@ package life
 import (
 	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -30,8 +32,8 @@ func (l *lift) add(policy glm.Policy, o world.Occasion, d glm.Decision, src prot
 }
 
 // compare enters the lift of an epoch, by its release of rewards and in truth.
-func (l lift) compare(e *Epoch, rewards glm.Aggregate, family glm.Family, control float64) error {
-	shown, err := glm.NewLift(rewards, family, control)
+func (l lift) compare(e *Epoch, rewards learner.Aggregate, family family.Family, control float64) error {
+	shown, err := learner.NewLift(rewards, family, control)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 
@@ -100,7 +99,7 @@ func newRow(s world.Setting, m world.Mode, runs []*run) world.Row {
 		for i, x := range runs {
 			values[i] = f(x)
 		}
-		return meanAndError(values)
+		return play.MeanAndError(values)
 	}
 	since := func(first int) func(x *run) float64 {
 		return func(x *run) float64 { return sum(x.Reward[first:]) / float64(max(1, sum(x.Count[first:]))) }
@@ -162,19 +161,6 @@ func sum[T int | float64](values []T) (total T) {
 		total += v
 	}
 	return total
-}
-
-// meanAndError is the mean and its standard error; 0 for one value.
-func meanAndError(values []float64) (mean, se float64) {
-	n := float64(len(values))
-	mean = sum(values) / n
-	if len(values) < 2 {
-		return mean, 0
-	}
-	for _, v := range values {
-		se += (v - mean) * (v - mean)
-	}
-	return mean, math.Sqrt(se / (n - 1) / n)
 }
 
 // Best is the row of the panel with the least regret; nil if there is none.

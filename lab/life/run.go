@@ -11,6 +11,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -46,15 +49,15 @@ type player struct {
 	setting  world.Setting
 	mode     world.Mode
 	people   *world.People
-	family   glm.Family
+	family   family.Family
 	schedule world.Schedule
-	learner  *glm.Learner // nil: nothing is learned
-	step     glm.Step
+	learner  *learner.Learner // nil: nothing is learned
+	step     learner.Step
 	policy   glm.Policy
 	trust    play.Trust
 	devices  protocol.Source // people's own coins
 	noise    protocol.Source // the channel's
-	cohort   map[int]*[]glm.Record
+	cohort   map[int]*[]statistic.Record
 	seats    int // that are left in a cohort of arrivals
 	served   []int
 	lift     lift
@@ -76,14 +79,14 @@ func newPlayer(s world.Setting, m world.Mode, seed uint64) (*player, error) {
 	if err != nil {
 		return nil, err
 	}
-	family, err := glm.NewFamily(world.Family, 1)
+	model, err := family.New(world.Family, 1)
 	if err != nil {
 		return nil, err
 	}
-	p := &player{setting: s, mode: m, people: everybody, family: family, run: &run{},
+	p := &player{setting: s, mode: m, people: everybody, family: model, run: &run{},
 		devices: rand.NewChaCha8(key(seed, m, 'd')), noise: rand.NewChaCha8(key(seed, m, 'n')),
 		served: make([]int, s.World.People)}
-	p.policy = glm.Policy{Profile: glm.Practical, Family: glm.FamilyLogistic, MaxReward: 1, Dimension: s.World.Dimension,
+	p.policy = glm.Policy{Profile: glm.Practical, Family: family.NameLogistic, MaxReward: 1, Dimension: s.World.Dimension,
 		Radius: s.World.Norm, Theta: make([]float64, s.World.Dimension), Play: glm.PlayUniform}
 	if m.Kind == world.Uniform {
 		return p, nil
@@ -107,7 +110,7 @@ const noiseFree = 10
 // plan makes the learner and its channel.
 func (p *player) plan() (err error) {
 	s, m := p.setting, p.mode
-	cfg := glm.Config{Family: glm.FamilyLogistic, Dimension: s.World.Dimension, Radius: s.World.Norm,
+	cfg := learner.Config{Family: family.NameLogistic, Dimension: s.World.Dimension, Radius: s.World.Norm,
 		Epsilon: noiseFree, Delta: s.Delta}
 	practical := &cfg.Practical
 	practical.Control, practical.ControlShare, practical.Caution = s.Control, s.ControlShare, s.Caution
@@ -128,7 +131,7 @@ func (p *player) plan() (err error) {
 		cfg.Epsilon, cfg.Delta = s.Epsilon, s.Delta
 		p.trust = play.Planned(terms(s, m, p.schedule))
 	}
-	if p.learner, err = glm.NewLearner(cfg); err != nil {
+	if p.learner, err = learner.New(cfg); err != nil {
 		return err
 	}
 	p.step = p.learner.Next()
@@ -142,7 +145,7 @@ func (p *player) most() int { return max(1, p.learner.Config().Practical.Decisio
 
 // begin forms the cohort of an epoch that begins on a day.
 func (p *player) begin(day int, seed uint64) {
-	p.cohort, p.lift = map[int]*[]glm.Record{}, lift{}
+	p.cohort, p.lift = map[int]*[]statistic.Record{}, lift{}
 	if p.step.Done {
 		return
 	}
@@ -161,7 +164,7 @@ func (p *player) begin(day int, seed uint64) {
 		return // waits for people to register, and nobody does
 	}
 	for _, d := range panel.Seed(key(seed, p.mode, byte(len(p.run.Epochs)))).Panel(pool, p.step.Cohort) {
-		p.cohort[int(d.Number)] = &[]glm.Record{}
+		p.cohort[int(d.Number)] = &[]statistic.Record{}
 		p.served[d.Number]++
 	}
 }
@@ -181,7 +184,7 @@ func (p *player) decide(o world.Occasion) (arm int, err error) {
 	if p.mode.Kind == world.Arrival && p.seats > 0 && p.served[o.Person] == 0 {
 		p.seats--
 		p.served[o.Person]++
-		p.cohort[o.Person] = &[]glm.Record{}
+		p.cohort[o.Person] = &[]statistic.Record{}
 	}
 	records, in := p.cohort[o.Person]
 	room := in && len(*records) < p.most()
@@ -196,7 +199,7 @@ func (p *player) decide(o world.Occasion) (arm int, err error) {
 		return d.Arm, nil
 	}
 	p.kept++
-	*records = append(*records, glm.Record{Arm: o.Arms[d.Arm], Reward: o.Reward(d.Arm), Weight: d.Weight,
+	*records = append(*records, statistic.Record{Arm: o.Arms[d.Arm], Reward: o.Reward(d.Arm), Weight: d.Weight,
 		Control: d.Control})
 	return d.Arm, p.lift.add(p.policy, o, d, p.devices)
 }
@@ -226,9 +229,9 @@ func (p *player) learn() error {
 	if err != nil {
 		return err
 	}
-	most, aggregates := float64(p.most()), make([]glm.Aggregate, len(sums))
+	most, aggregates := float64(p.most()), make([]learner.Aggregate, len(sums))
 	for i, s := range sums {
-		a := glm.Aggregate{Kind: statistics[i].Kind, Reports: s.Reports, Decisions: p.most()}
+		a := learner.Aggregate{Kind: statistics[i].Kind, Reports: s.Reports, Decisions: p.most()}
 		for j, v := range s.Sum { // from means of a report to sums of decisions
 			a.Sum, a.Variance = append(a.Sum, most*v), append(a.Variance, most*most*s.Variance[j])
 		}
@@ -257,7 +260,7 @@ func (p *player) next() error {
 
 // reports are those of the cohort, null reports of people who did not decide among them, in an order that is the same in
 // every run.
-func (p *player) reports(statistics []glm.Statistic) iter.Seq[simulated.Report] {
+func (p *player) reports(statistics []statistic.Statistic) iter.Seq[simulated.Report] {
 	return func(yield func(simulated.Report) bool) {
 		report := make(simulated.Report, len(statistics))
 		for i := range p.served {

@@ -18,7 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/lab/uniform"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -110,9 +110,9 @@ func Open(ctx context.Context, d Deployment, o Options) (*Run, error) {
 	if o.People < MinCohort {
 		return nil, fmt.Errorf("marked: %d people, there must be at least %d", o.People, MinCohort)
 	}
-	learner, err := glm.NewLearner(glm.Config{
-		Profile: glm.Practical, Dimension: dimension, Radius: 2, Horizon: 3 * o.People, Epsilon: terms().Epsilon,
-		Delta: terms().Delta, MinCohort: MinCohort, Practical: glm.PracticalConfig{FirstCohort: o.People, Growth: 1},
+	learner, err := learner.New(learner.Config{
+		Dimension: dimension, Radius: 2, Horizon: 3 * o.People, Epsilon: terms().Epsilon,
+		Delta: terms().Delta, MinCohort: MinCohort, Practical: learner.PracticalConfig{FirstCohort: o.People, Growth: 1},
 	})
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func Open(ctx context.Context, d Deployment, o Options) (*Run, error) {
 	ctx, r.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(r.over)
-		r.err = d.Connect[bus.Analyzer].Mixed.Mixed(ctx, func(m *bus.Mixed) {
+		r.err = d.Connect[bus.Analyzer].Mixed.ReceiveMixed(ctx, func(m *bus.Mixed) {
 			select {
 			case r.mixed <- m:
 			case <-ctx.Done():
@@ -325,14 +325,14 @@ func (r *Run) of(message []byte) (place, bool) {
 
 // keys reads the shuffler's HPKE key, once there is one.
 func (r *Run) keys(ctx context.Context) error {
-	payload, err := r.d.Connect[bus.Randomizer].Keys.Keys(ctx, bus.Shuffler)
+	payload, err := r.d.Connect[bus.Randomizer].Keys.ReadKeys(ctx, bus.Shuffler)
 	for errors.Is(err, bus.ErrGone) {
 		select {
 		case <-time.After(again):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		payload, err = r.d.Connect[bus.Randomizer].Keys.Keys(ctx, bus.Shuffler)
+		payload, err = r.d.Connect[bus.Randomizer].Keys.ReadKeys(ctx, bus.Shuffler)
 	}
 	if err != nil {
 		return err

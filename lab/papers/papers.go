@@ -83,9 +83,10 @@ const head = `# Papers
 
 <!-- Written by go test ./lab/papers -update, from lab/papers/*.yaml. -->
 
-Every numbered algorithm, variant of a theorem, table and figure of the papers that Riffle implements: the file that
-implements it, the command that repeats it, and what it gives. A test fails when a file, a symbol, an experiment, a flag
-or a test named here does not exist, and when a learner has no row.
+What Riffle implements of each paper: every numbered algorithm, variant of a theorem, table and figure, linked to
+the file that implements it, with the command that repeats it. The paper's file says of each what it is, and has the
+measured numbers beside the published ones. A test fails when a file, a symbol, an experiment, a flag or a test
+named here does not exist, and when a learner is missing.
 `
 
 // Page is the content of lab/docs/papers.md.
@@ -93,36 +94,32 @@ func Page(all []Paper) []byte {
 	var b bytes.Buffer
 	b.WriteString(head)
 	for _, p := range all {
-		fmt.Fprintf(&b, "\n## %s\n", p.Paper.Title)
+		fmt.Fprintf(&b, "\n## %s\n\n", p.Paper.Title)
 		if by := strings.TrimSpace(p.Paper.Authors); by != "" {
-			fmt.Fprintf(&b, "\n%s, %d.\n", by, p.Paper.Year)
+			fmt.Fprintf(&b, "%s, %d. ", by, p.Paper.Year)
 		}
+		name := path.Base(p.File)
+		fmt.Fprintf(&b, "[%s](../papers/%s)\n\n", name, name)
 		if about := strings.TrimSpace(p.About); about != "" {
-			fmt.Fprintf(&b, "\n%s\n", about)
+			fmt.Fprintf(&b, "%s\n\n", about)
 		}
-		b.WriteString("\n| item | what | where | repeat it with | measured |\n| --- | --- | --- | --- | --- |\n")
 		for _, r := range p.Rows {
-			where, repeat := "", ""
-			if r.File != "" {
-				where = fmt.Sprintf("[`%s`](../../%s), `%s`", short(r.File), r.File, r.Symbol)
-			}
-			if r.Command != "" {
-				repeat = "`" + cell(r.Command) + "`"
-			}
-			measured := cell(r.Measured)
-			if r.WhyNot != "" {
-				measured = strings.TrimSpace(measured + " Not repeated: " + cell(r.WhyNot))
-			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(r.Item), cell(r.What), where, repeat, measured)
+			b.WriteString(r.line() + "\n")
 		}
 	}
 	return b.Bytes()
 }
 
-// cell is a text on one line, without what ends a cell.
-func cell(text string) string {
-	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|")
+// line is the row in the page.
+func (r Row) line() string {
+	item := oneLine(r.Item)
+	if r.File != "" {
+		item = fmt.Sprintf("[%s](../../%s)", item, r.File)
+	}
+	if r.Command == "" {
+		return "- " + item + ": not repeated"
+	}
+	return "- " + item + ": `" + oneLine(r.Command) + "`"
 }
 
-// short is a file's name with its folder, as in joint/state.go.
-func short(file string) string { return path.Join(path.Base(path.Dir(file)), path.Base(file)) }
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -82,7 +82,7 @@ func TestEveryNumberedItemHasARow(t *testing.T) {
 // Every reference to nothing is found, and so is a learner without a row.
 func TestRowsThatPointToNothingAreFound(t *testing.T) {
 	root := os.DirFS(top)
-	good := papers.Row{Item: "Algorithm 1", What: "the paper profile", File: "pkg/glm/learner_paper.go",
+	good := papers.Row{Item: "Algorithm 1", What: "the paper profile", File: "pkg/glm/learner/paper.go",
 		Symbol: "paperRun.open", Command: "riffle-lab simulate headline --seeds 2 --only riffle,uniform --json"}
 	faults := func(change func(*papers.Row)) string {
 		r := good
@@ -107,7 +107,7 @@ func TestRowsThatPointToNothingAreFound(t *testing.T) {
 		"no file":         {func(r *papers.Row) { r.File = "" }, "needs a file"},
 		"no command":      {func(r *papers.Row) { r.Command = "" }, "needs a file and a command"},
 		"no number":       {func(r *papers.Row) { r.WhyNot = "too slow" }, "no number"},
-		"file":            {func(r *papers.Row) { r.File = "pkg/glm/learner_papers.go" }, "learner_papers.go"},
+		"file":            {func(r *papers.Row) { r.File = "pkg/glm/learner/papers.go" }, "papers.go"},
 		"symbol":          {func(r *papers.Row) { r.Symbol = "paperRun.opens" }, "declares no"},
 		"a field":         {func(r *papers.Row) { r.Symbol = "schedule" }, "declares no"},
 		"experiment":      {func(r *papers.Row) { r.Command = "riffle-lab simulate headlines" }, "none is called"},
@@ -117,7 +117,7 @@ func TestRowsThatPointToNothingAreFound(t *testing.T) {
 		"command":         {func(r *papers.Row) { r.Command = "riffle-lab simulates headline" }, "no command"},
 		"program":         {func(r *papers.Row) { r.Command = "python table.py" }, "neither riffle"},
 		"package":         {func(r *papers.Row) { r.Command = "go test ./pkg/glmm -run TestBounds" }, "no test"},
-		"test":            {func(r *papers.Row) { r.Command = "go test ./pkg/glm -run TestBoundsHoldX" }, "no test"},
+		"test":            {func(r *papers.Row) { r.Command = "go test ./pkg/glm/statistic -run TestBoundsHoldX" }, "no test"},
 		"all tests":       {func(r *papers.Row) { r.Command = "go test ./..." }, "names no package"},
 	} {
 		if f := faults(c.change); !strings.Contains(f, c.want) {
@@ -125,7 +125,7 @@ func TestRowsThatPointToNothingAreFound(t *testing.T) {
 		}
 	}
 	for _, command := range []string{
-		"RIFFLE_LONG=1 go test ./pkg/glm -run 'TestBoundsHold$'", "riffle demo --data synthetic", "riffle plan --json",
+		"RIFFLE_LONG=1 go test ./pkg/glm/statistic -run 'TestBoundsHold$'", "riffle demo --data synthetic", "riffle plan --json",
 	} {
 		if f := faults(func(r *papers.Row) { r.Command = command }); f != "" {
 			t.Errorf("%s: %s", command, f)
@@ -136,7 +136,7 @@ func TestRowsThatPointToNothingAreFound(t *testing.T) {
 // With no rows at all every learner, every file that makes one and every paper of an experiment is missed.
 func TestLearnersWithoutARowAreFound(t *testing.T) {
 	root := fstest.MapFS{"lab/learn/bandit/new.go": {Data: []byte(
-		"package bandit\n\nfunc New(s learn.Setting) (learn.Learner, error) { return nil, nil }\n")},
+		"package bandit\n\nfunc New(s learn.Setting) (*learn.Learner, error) { return nil, nil }\n")},
 		"lab/learn/bandit/part.go": {Data: []byte("package bandit\n\nfunc Part(people int) int { return people }\n")}}
 	text := strings.Join(papers.Check(root, nil), "\n")
 	want := []string{"new.go makes a learner, New"}
@@ -168,11 +168,11 @@ func TestPapersAreReadStrictly(t *testing.T) {
 			t.Errorf("%q is read", text)
 		}
 	}
-	all, err := load("paper: {title: T, authors: A and B, year: 2024}\nrows: [{item: A, what: a | b}]\n")
+	all, err := load("paper: {title: T, authors: A and B, year: 2024}\nrows: [{item: A, what: b}]\n")
 	if err != nil || all[0].Paper.Title != "T" {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if s := string(papers.Page(all)); !strings.Contains(s, "A and B, 2024.") || !strings.Contains(s, `a \| b`) {
+	if s := string(papers.Page(all)); !strings.Contains(s, "A and B, 2024.") || !strings.Contains(s, "- A: not repeated\n") {
 		t.Error(s)
 	}
 	if all, err = load("paper: T\nrows: [{item: A, what: b}]\n"); err != nil || all[0].Paper.Title != "T" {

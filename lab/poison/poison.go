@@ -20,7 +20,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/lab/environment"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -157,7 +158,7 @@ type attacked struct {
 }
 
 // Trust plans a cohort as the analyzer does.
-func (c *attacked) trust(step glm.Step) (simulated.Channel, play.Cost, error) {
+func (c *attacked) trust(step learner.Step) (simulated.Channel, play.Cost, error) {
 	if len(step.Statistics) != 1 {
 		return nil, play.Cost{}, fmt.Errorf("poison: a cohort of %d rounds, where devices could answer each in "+
 			"another way", len(step.Statistics))
@@ -257,7 +258,7 @@ func (r *round) entries() [][]uint64 {
 			switch {
 			case r.strategy == AllOnes:
 				all[i] = append(all[i], k*most)
-			case of != glm.Gradient: // the null record, with the mean of the noise
+			case of != statistic.Gradient: // the null record, with the mean of the noise
 				level := min(max(-c.Offset*e.Scale, 0), float64(c.Levels)) + float64(e.NoiseBits)*e.Bias.Float()
 				all[i] = append(all[i], k*uint64(math.Round(level)))
 			case r.truth[j] > 0: // the step is against the gradient, and so against the truth

@@ -9,14 +9,16 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // planned is the round of the first cohort of a small deployment.
 func planned(t *testing.T, c plan.Channel) *plan.Announcement {
 	t.Helper()
-	l, err := glm.NewLearner(glm.Config{Family: glm.FamilyLogistic, Dimension: 2, Radius: 3, Horizon: 2000, Epsilon: 4,
+	l, err := learner.New(learner.Config{Family: family.NameLogistic, Dimension: 2, Radius: 3, Horizon: 2000, Epsilon: 4,
 		Delta: plan.DefaultDelta})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +108,7 @@ func TestAttacksKeepToTheirInfluenceAndReachIt(t *testing.T) {
 						}
 						reached := most
 						switch {
-						case strategy == Promote && influence[i].Statistic != glm.Gradient:
+						case strategy == Promote && influence[i].Statistic != statistic.Gradient:
 							continue
 						case strategy == Promote && j == 1:
 							reached = least

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -12,7 +11,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/riffle-dp/riffle/internal/play"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -62,7 +62,7 @@ func (s Setting) play(ctx context.Context, of attack, seed uint64, advance func(
 	terms := plan.DefaultTermsFor(of.channel)
 	terms.Epsilon, terms.Delta, terms.DishonestReports = s.Epsilon, s.Delta, s.DishonestReports
 	c := &attacked{terms: terms, proposer: new(plan.Proposer), strategy: of.strategy, liars: w.liars, truth: w.Theta}
-	cfg := glm.Config{Family: glm.FamilyLogistic, Dimension: s.Dimension, Radius: s.Norm, Horizon: s.People,
+	cfg := learner.Config{Family: family.NameLogistic, Dimension: s.Dimension, Radius: s.Norm, Horizon: s.People,
 		Epsilon: s.Epsilon, Delta: s.Delta}
 	algorithm, err := play.NewBatched(cfg, c.trust, stream(seed, 'd'), stream(seed, 'n'))
 	if err != nil {
@@ -151,12 +151,12 @@ func row(of attack, scores, honest []score) Row {
 		regret, added = append(regret, x.regret), append(added, x.regret-honest[k].regret)
 		worst = append(worst, x.worst)
 	}
-	r.Regret, r.RegretSE = meanAndError(regret)
+	r.Regret, r.RegretSE = play.MeanAndError(regret)
 	r.Bound = stat.Mean(worst, nil)
 	if of.strategy == "" {
 		return r
 	}
-	mean, se := meanAndError(added)
+	mean, se := play.MeanAndError(added)
 	r.Added = &mean
 	if n := float64(len(scores)); n > 1 {
 		half := se * distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975)
@@ -164,13 +164,4 @@ func row(of attack, scores, honest []score) Row {
 		r.Low, r.High = &low, &high
 	}
 	return r
-}
-
-// meanAndError is the mean and its standard error, which is 0 of one number.
-func meanAndError(x []float64) (mean, se float64) {
-	if len(x) == 1 {
-		return x[0], 0
-	}
-	mean, deviation := stat.MeanStdDev(x, nil)
-	return mean, deviation / math.Sqrt(float64(len(x)))
 }

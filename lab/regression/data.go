@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
@@ -39,7 +39,7 @@ const (
 type Data struct {
 	Name   string
 	Dim    int
-	Family glm.Family
+	Family family.Family
 	Radius float64 // the bound of the true parameter's norm that estimators are told
 	// People is how many there are; 0: as many as anyone asks for.
 	People int

@@ -15,7 +15,7 @@ import (
 	"sync"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
@@ -161,7 +161,7 @@ const offlineRadius = 2
 
 // offline is data without a known truth.
 func (s Spec) offline(all []learn.Record, seed uint64, people int) (*Data, error) {
-	family, err := glm.NewFamily(glm.FamilyLinear, 1)
+	family, err := family.New(family.NameLinear, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // The kinds of data. The papers are "Near-optimal private learning in linear contextual bandits" (near-optimal) and
@@ -164,7 +164,7 @@ func (s Spec) Open(seed uint64, people int, epsilon float64) (*Data, error) {
 	case people < 1:
 		return nil, fmt.Errorf("%w: %s needs a number of people", ErrData, s.Kind)
 	}
-	family, err := glm.NewFamily(glm.FamilyLinear, 1)
+	family, err := family.New(family.NameLinear, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ type Device interface {
 	// Size is the length in bytes of the payload of every report of the round. It depends on the announcement alone.
 	Size() int
 	// Append appends the payload of one report to dst: Size bytes. vectors has one vector per release of the round, in
-	// the plan's order and in data units. A channel that names the sender in the payload seals it to the analyzer. All rounding and noise come from src: the number of words that are drawn does
-	// not depend on the vectors. The vectors are not kept. An error is about the announcement or about vectors of
-	// another shape than it says.
+	// the plan's order and in data units. A channel that names the sender in the payload seals it to the analyzer. All
+	// rounding and noise come from src: the number of words that are drawn does not depend on the vectors. The vectors
+	// are not kept. An error is about the announcement or about vectors of another shape than it says.
 	Append(dst []byte, by Sender, vectors [][]float64, src protocol.Source) ([]byte, error)
 }

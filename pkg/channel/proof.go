@@ -9,8 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Participant is a device that took part: the first Ed25519 public key of its host, by which it is known whatever key the
-// host has now, and its number there.
+// Participant is a device that took part: the first Ed25519 public key of its host, by which it is known whatever key
+// the host has now, and its number there.
 type Participant struct {
 	Host   [seal.IdentitySize]byte
 	Number uint32

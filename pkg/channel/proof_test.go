@@ -23,7 +23,8 @@ func identity(t testing.TB, n byte) *seal.Identity {
 // sender is device number of host 2 with four devices, admitted by the registrar for a deployment.
 func sender(t testing.TB, registrar *seal.Identity, deployment string, number uint32) channel.Sender {
 	host := identity(t, 2)
-	credential, _, err := wire.Sign(&wire.Credential{Deployment: deployment, HostKey: host.Public(), Devices: 4}, registrar)
+	credential, _, err := wire.Sign(&wire.Credential{Deployment: deployment, HostKey: host.Public(), Devices: 4},
+		registrar)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,20 +69,25 @@ func TestProofsOfParticipation(t *testing.T) {
 			content string
 			want    wire.Refusal
 		}{
-			"the proof":                            {proof, digest, "content", wire.NoRefusal},
-			"another content":                      {proof, digest, "contents", wire.RefusalBadSignature},
-			"another round":                        {proof, [32]byte{4}, "content", wire.RefusalBadSignature},
-			"another device of the host":           {change(35), digest, "content", wire.RefusalBadSignature},
-			"more devices":                         {change(38), digest, "content", wire.RefusalNoCredential},
-			"a changed signature of the host":      {change(channel.ProofSize - 1), digest, "content", wire.RefusalBadSignature},
-			"a changed host":                       {change(0), digest, "content", wire.RefusalNoCredential},
-			"a host with another's credential":     {make(other), digest, "content", wire.RefusalNoCredential},
-			"a device that is not covered":         {make(sender(t, registrar, deployment, 4)), digest, "content", wire.RefusalNoCredential},
-			"a host that another registrar admits": {make(otherHost(t, identity(t, 9), deployment)), digest, "content", wire.RefusalNoCredential},
-			"a host of another deployment":         {make(otherHost(t, registrar, "other")), digest, "content", wire.RefusalNoCredential},
-			"short":                                {proof[1:], digest, "content", wire.RefusalWrongSize},
-			"long":                                 {append(slices.Clone(proof), 0), digest, "content", wire.RefusalWrongSize},
-			"nothing":                              {nil, digest, "content", wire.RefusalWrongSize},
+			"the proof":                  {proof, digest, "content", wire.NoRefusal},
+			"another content":            {proof, digest, "contents", wire.RefusalBadSignature},
+			"another round":              {proof, [32]byte{4}, "content", wire.RefusalBadSignature},
+			"another device of the host": {change(35), digest, "content", wire.RefusalBadSignature},
+			"more devices":               {change(38), digest, "content", wire.RefusalNoCredential},
+			"a changed signature of the host": {change(channel.ProofSize - 1), digest, "content",
+				wire.RefusalBadSignature},
+			"a changed host":                   {change(0), digest, "content", wire.RefusalNoCredential},
+			"a host with another's credential": {make(other), digest, "content", wire.RefusalNoCredential},
+			"a device that is not covered": {make(sender(t, registrar, deployment, 4)), digest, "content",
+				wire.RefusalNoCredential},
+			"a host that another registrar admits": {make(otherHost(t, identity(t, 9), deployment)), digest, "content",
+				wire.RefusalNoCredential},
+			"a host of another deployment": {make(otherHost(t, registrar, "other")), digest, "content",
+				wire.RefusalNoCredential},
+			"short": {proof[1:], digest, "content", wire.RefusalWrongSize},
+			"long": {append(slices.Clone(proof), 0), digest, "content",
+				wire.RefusalWrongSize},
+			"nothing": {nil, digest, "content", wire.RefusalWrongSize},
 		} {
 			if _, err := v.Check(c.proof, c.digest, []byte(c.content)); wire.Reason(err) != c.want {
 				t.Errorf("known host %v, %s: %v (%v), want %v", known, what, err, wire.Reason(err), c.want)
@@ -97,7 +103,8 @@ func TestProofsOfParticipation(t *testing.T) {
 // otherHost is a device of host 6, which no verifier has seen.
 func otherHost(t testing.TB, registrar *seal.Identity, deployment string) channel.Sender {
 	host := identity(t, 6)
-	credential, _, err := wire.Sign(&wire.Credential{Deployment: deployment, HostKey: host.Public(), Devices: 4}, registrar)
+	credential, _, err := wire.Sign(&wire.Credential{Deployment: deployment, HostKey: host.Public(), Devices: 4},
+		registrar)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,11 +138,14 @@ func TestAHostsNewKeyProvesTheSameDevices(t *testing.T) {
 		hosts *wire.Hosts
 		ok    bool
 	}{
-		"the new key":                   {channel.Sender{Identity: key, Credential: credential, Number: 3}, replaced, true},
-		"the old key":                   {old, replaced, false},
-		"the old key, in the past":      {old, replaced.Past(), true},
-		"the new key, in the past":      {channel.Sender{Identity: key, Credential: credential, Number: 3}, withdrawn.Past(), true},
-		"the new key, withdrawn":        {channel.Sender{Identity: key, Credential: credential, Number: 3}, withdrawn, false},
+		"the new key": {channel.Sender{Identity: key, Credential: credential, Number: 3}, replaced,
+			true},
+		"the old key":              {old, replaced, false},
+		"the old key, in the past": {old, replaced.Past(), true},
+		"the new key, in the past": {channel.Sender{Identity: key, Credential: credential, Number: 3},
+			withdrawn.Past(), true},
+		"the new key, withdrawn": {channel.Sender{Identity: key, Credential: credential, Number: 3}, withdrawn,
+			false},
 		"the new key, which is unknown": {channel.Sender{Identity: key, Credential: credential, Number: 3}, nil, false},
 		"the old key, before":           {old, nil, true},
 	} {

@@ -47,10 +47,11 @@ type Status struct {
 	Channel      string   `json:"channel,omitempty"`   // shuffle, shares, local or central
 	RestsOn      string   `json:"rests_on,omitempty"`  // on whom the guarantee rests; continues "the guarantee"
 	Guarantee    string   `json:"guarantee,omitempty"` // all of it in sentences
-	Refused      string   `json:"refused,omitempty"`   // why this randomizer takes no part in the epoch; empty if it does
-	Devices      int      `json:"devices"`             // devices that have one of the randomizer's places
-	Capacity     int      `json:"capacity"`            // places, by the randomizer's credential
-	Pending      int      `json:"pending"`             // promised reports that were not sent yet
+	// why this randomizer takes no part in the epoch; empty if it does
+	Refused  string `json:"refused,omitempty"`
+	Devices  int    `json:"devices"`  // devices that have one of the randomizer's places
+	Capacity int    `json:"capacity"` // places, by the randomizer's credential
+	Pending  int    `json:"pending"`  // promised reports that were not sent yet
 	// Messages is how many messages one report of the current round has: bit messages in the channel shuffle, and one
 	// in every other.
 	Messages int `json:"messages,omitempty"`
@@ -145,7 +146,8 @@ type Entry struct {
 	Guarantee Guarantee  `json:"guarantee"`
 	State     EntryState `json:"state"`
 	Alone     *Guarantee `json:"alone,omitempty"` // what is left if no other device is honest; nil: nothing
-	// At is when the report is due, or while it is not known, when its place was asked for. Zero in a ledger without a Span.
+	// At is when the report is due, or while it is not known, when its place was asked for. Zero in a ledger without a
+	// Span.
 	At time.Time `json:"at,omitzero"`
 }
 

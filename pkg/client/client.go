@@ -70,9 +70,9 @@ type Calls struct {
 	Unsure bool
 }
 
-// Register names a device to its randomizer. Where cohorts are drawn from registered devices, it can be drawn from then on,
-// so call it as early as the app knows the device; the first decision does it, too. Elsewhere it does nothing. Errors are
-// those of Decide.
+// Register names a device to its randomizer. Where cohorts are drawn from registered devices, it can be drawn from then
+// on, so call it as early as the app knows the device; the first decision does it, too. Elsewhere it does nothing.
+// Errors are those of Decide.
 func (c *Client) Register(ctx context.Context, at Base, device string) (*Device, Calls, error) {
 	return post[Device](ctx, c, at, "/v1/devices/"+url.PathEscape(device), nil)
 }

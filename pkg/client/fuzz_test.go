@@ -20,10 +20,11 @@ func (s says) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: s.status, Body: io.NopCloser(bytes.NewReader(s.body)), Header: http.Header{}}, nil
 }
 
-// FuzzAnswer has something answer in the randomizer's place. Every call returns an answer that is the JSON that came, or
-// an error that says why, and never both.
+// FuzzAnswer has something answer in the randomizer's place. Every call returns an answer that is the JSON that came,
+// or an error that says why, and never both.
 func FuzzAnswer(f *testing.F) {
-	f.Add(http.StatusOK, []byte(`{"arm":2,"token":"x","sampled":true,"reason":"sampled","reward_by":"2026-01-01T00:00:00Z"}`))
+	f.Add(http.StatusOK,
+		[]byte(`{"arm":2,"token":"x","sampled":true,"reason":"sampled","reward_by":"2026-01-01T00:00:00Z"}`))
 	f.Add(http.StatusOK, []byte(`{"deployment":"d","epsilon_alone":1,"panel":{}}`))
 	f.Add(http.StatusOK, []byte(`<html>a proxy</html>`))
 	f.Add(http.StatusGone, []byte(`{"error":"expired_token","detail":"too late"}`))

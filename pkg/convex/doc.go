@@ -6,7 +6,8 @@
 //	bounds of its error                         optimizer_error.go
 //	Newton's method over a ball                 newton.go, on the losses of loss.go
 //	minimum of a quadratic over a ball          quadratic.go
-//	projection on a ball                        ball.go
+//	projection on a ball                        ball.go, unit_ball.go
+//	an upper bound of a function's maximum      maximum.go
 //	eigenvalues of any symmetric matrix         spectrum.go
 //	inner product, norm, checks                 vector.go
 //

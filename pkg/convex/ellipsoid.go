@@ -24,7 +24,8 @@ func (e Ellipsoid) Project(dst, x []float64) ([]float64, error) {
 		return nil, fmt.Errorf("%w: the ellipsoid's matrix and centre do not fit", ErrDimension)
 	}
 	if !(e.Radius > 0) || math.IsInf(e.Radius, 0) {
-		return nil, fmt.Errorf("%w: the ellipsoid's radius is %v, it must be positive and finite", ErrParameter, e.Radius)
+		return nil, fmt.Errorf("%w: the ellipsoid's radius is %v, it must be positive and finite", ErrParameter,
+			e.Radius)
 	}
 	if err := checkVector("the centre", e.Centre, d); err != nil {
 		return nil, err

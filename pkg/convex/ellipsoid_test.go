@@ -50,7 +50,8 @@ func TestEllipsoidProjectionIsTheNearestPoint(t *testing.T) {
 
 // On the ball and half of a wide ellipsoid the nearest point of the intersection is known.
 func TestIntersectionOfTwoSets(t *testing.T) {
-	narrow := convex.Ellipsoid{Centre: []float64{0, 0}, Matrix: mat.NewSymDense(2, []float64{100, 0, 0, 1e-8}), Radius: 1}
+	narrow := convex.Ellipsoid{Centre: []float64{0, 0}, Matrix: mat.NewSymDense(2, []float64{100, 0, 0, 1e-8}),
+		Radius: 1}
 	both := convex.Both{convex.Ball{Radius: 2}, narrow}
 	z, err := both.Project(nil, []float64{3, 4})
 	if err != nil || floats.Norm(z, 2) > 2 || math.Abs(z[0]-0.1) > 1e-6 || math.Abs(z[1]-math.Sqrt(4-0.01)) > 1e-6 {

@@ -5,10 +5,11 @@ import (
 	"math"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // For every family, no random point of the ball is better, and the projected gradient is 0.
@@ -57,7 +58,7 @@ func TestMinimizeRecoversTheta(t *testing.T) {
 func TestMinimizeOfSeparableRecordsNeedsABallOrARidge(t *testing.T) {
 	arms, rewards := [][]float64{{1, 0}, {0.5, 0.1}, {-1, 0}, {-0.2, 0.1}}, []float64{1, 1, 0, 0}
 	for _, name := range []string{"logistic", "probit"} {
-		f, err := glm.NewFamily(name, 1)
+		f, err := family.New(name, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +92,7 @@ func TestMinimizeOfSeparableRecordsNeedsABallOrARidge(t *testing.T) {
 
 // There may be no records, or one.
 func TestMinimizeOfFewRecords(t *testing.T) {
-	f, err := glm.NewFamily("poisson", 5)
+	f, err := family.New("poisson", 5)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,12 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
 
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
+	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // The descent of theta from 0 with gradient -1 and step 1 in a ball of radius 2.5, followed by hand: the iterates are
@@ -106,7 +106,7 @@ func TestIterateIsACopy(t *testing.T) {
 }
 
 type problem struct {
-	family  glm.Family
+	family  family.Family
 	theta   []float64
 	arms    [][]float64
 	rewards []float64
@@ -115,7 +115,7 @@ type problem struct {
 // newProblem draws n arms from the unit ball and their mean rewards plus a two-point noise inside [0, R].
 func newProblem(t testing.TB, name string, maxReward float64, d, n int, size float64, seed uint64) problem {
 	t.Helper()
-	f, err := glm.NewFamily(name, maxReward)
+	f, err := family.New(name, maxReward)
 	if err != nil {
 		t.Fatal(err)
 	}

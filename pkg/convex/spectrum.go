@@ -10,7 +10,8 @@ import (
 // negligible is the size, relative to the largest entry, up to which an entry is dropped before a decomposition.
 const negligible = 1e-40
 
-// FromSpectrum returns U diag(values) U' for the d orthonormal columns of U, exactly symmetric: the inverse of Spectrum.
+// FromSpectrum returns U diag(values) U' for the d orthonormal columns of U, exactly symmetric: the inverse of
+// Spectrum.
 func FromSpectrum(values []float64, u *mat.Dense) *mat.SymDense {
 	d := len(values)
 	m := mat.NewSymDense(d, nil)
@@ -24,6 +25,22 @@ func FromSpectrum(values []float64, u *mat.Dense) *mat.SymDense {
 		}
 	}
 	return m
+}
+
+// MapSpectrum applies a function to the eigenvalues of a symmetric matrix; it is given the largest one, too. Errors:
+// those of Spectrum; ErrNotFinite where the function's value is not a finite number.
+func MapSpectrum(m mat.Symmetric, f func(value, largest float64) float64) (*mat.SymDense, error) {
+	values, vectors, err := Spectrum(m)
+	if err != nil {
+		return nil, err
+	}
+	largest := values[len(values)-1]
+	for i, v := range values {
+		if values[i] = f(v, largest); !IsFinite(values[i]) {
+			return nil, fmt.Errorf("%w: a function of the eigenvalue %v", ErrNotFinite, v)
+		}
+	}
+	return FromSpectrum(values, vectors), nil
 }
 
 // Spectrum returns the eigenvalues of a symmetric matrix, ascending, and its orthonormal eigenvectors as columns.

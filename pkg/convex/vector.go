@@ -38,27 +38,28 @@ func Norm(x []float64) float64 {
 	return largest * math.Sqrt(sum)
 }
 
-// IsFinite says whether v is neither NaN nor infinite.
+// IsFinite reports whether v is neither NaN nor infinite.
 func IsFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// AllFinite says whether no coordinate is NaN or infinite.
-func AllFinite(x []float64) bool {
-	for _, v := range x {
+// AllFinite reports whether no coordinate is NaN or infinite.
+func AllFinite(x []float64) bool { return FirstNotFinite(x) < 0 }
+
+// FirstNotFinite is the index of the first NaN or infinity of x, or -1.
+func FirstNotFinite(x []float64) int {
+	for i, v := range x {
 		if !IsFinite(v) {
-			return false
+			return i
 		}
 	}
-	return true
+	return -1
 }
 
 func checkVector(what string, x []float64, d int) error {
 	if len(x) != d {
 		return fmt.Errorf("%w: %s has %d coordinates, want %d", ErrDimension, what, len(x), d)
 	}
-	for i, v := range x {
-		if !IsFinite(v) {
-			return fmt.Errorf("%w: coordinate %d of %s is %v", ErrNotFinite, i, what, v)
-		}
+	if i := FirstNotFinite(x); i >= 0 {
+		return fmt.Errorf("%w: coordinate %d of %s is %v", ErrNotFinite, i, what, x[i])
 	}
 	return nil
 }

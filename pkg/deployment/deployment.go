@@ -16,6 +16,8 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -35,7 +37,7 @@ type Machine struct {
 	largest int // bytes of the largest payload of a report that is planned
 
 	epoch    uint64
-	step     glm.Step
+	step     learner.Step
 	first    *plan.Announcement // of the epoch; nil before its first round
 	open     *plan.Announcement // announced and not absorbed yet
 	previous []byte             // digest of the last announcement
@@ -53,7 +55,7 @@ var (
 // New checks a configuration as a whole: the learner's, and that a plan can be made for every cohort of its schedule.
 func New(c wire.Configuration) (*Machine, error) {
 	if p := c.Learner.Profile; c.Anytime && (p == glm.Paper || p == glm.Joint) {
-		return nil, fmt.Errorf("deployment: %w: the %s profile is made for one horizon", glm.ErrExtend, p)
+		return nil, fmt.Errorf("deployment: %w: the %s profile is made for one horizon", learner.ErrExtend, p)
 	}
 	c.Terms.Channel = cmp.Or(c.Terms.Channel, plan.Shuffle)
 	if err := lasts(c); err != nil {
@@ -72,7 +74,7 @@ func New(c wire.Configuration) (*Machine, error) {
 }
 
 // resolved fills in the defaults, so that a later version with other defaults comes to the same.
-func resolved(c glm.Config) (glm.Config, error) {
+func resolved(c learner.Config) (learner.Config, error) {
 	profile := c.Profile
 	if profile == glm.Joint {
 		c.Profile = glm.Practical // whose rules for what they have in common are the same
@@ -157,12 +159,12 @@ func (m *Machine) plan(a *plan.Announcement) error {
 
 // reference is the public point at which the step's statistics are evaluated; the last policy's estimate where none
 // are.
-func reference(step glm.Step) []float64 {
+func reference(step learner.Step) []float64 {
 	if step.Done {
 		return step.Policy.Theta
 	}
 	for _, s := range step.Statistics[step.Round] {
-		if s.Kind != glm.Covariance && s.Kind != glm.Row {
+		if s.Kind != statistic.Covariance && s.Kind != statistic.Row {
 			return s.Theta
 		}
 	}
@@ -237,16 +239,18 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 	if out.Sums, err = Sums(a, counts); err != nil {
 		return err
 	}
-	if want := len(m.step.Statistics[m.step.Round]); len(out.Sums) != want { // another announcement was made than Next's
+	// another announcement was made than Next's
+	if want := len(m.step.Statistics[m.step.Round]); len(out.Sums) != want {
 		return fmt.Errorf("%d releases were announced, the learner asked for %d", len(out.Sums), want)
 	}
-	aggregates := make([]glm.Aggregate, len(out.Sums))
+	aggregates := make([]learner.Aggregate, len(out.Sums))
 	for i, sum := range out.Sums {
 		kind := m.step.Statistics[m.step.Round][i].Kind
-		aggregates[i] = glm.Aggregate{Kind: kind, Sum: sum.Values, Variance: sum.Variance, Reports: int(counts.Reports),
+		aggregates[i] = learner.Aggregate{Kind: kind, Sum: sum.Values, Variance: sum.Variance,
+			Reports:   int(counts.Reports),
 			Decisions: a.Plan.PerReport()}
 	}
-	l, ok := m.learner.(*glm.Learner)
+	l, ok := m.learner.(*learner.Learner)
 	if !ok { // not reached: there are two kinds of learners
 		return fmt.Errorf("%T takes no sums", m.learner)
 	}
@@ -255,7 +259,7 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 	}
 	out.Unchanged = l.Unchanged()
 	for _, of := range aggregates {
-		if of.Kind == glm.Rewards {
+		if of.Kind == statistic.Rewards {
 			return m.compare(l, of, out)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -21,9 +22,9 @@ const people = 12 // of a cohort
 func configuration(profile glm.Profile) wire.Configuration {
 	c := wire.Configuration{
 		Deployment: "clinic",
-		Learner: glm.Config{
+		Learner: learner.Config{
 			Profile: profile, Dimension: 2, Radius: 2, Horizon: 3 * people, Epsilon: 4, Delta: 1e-3, MinCohort: people,
-			Practical: glm.PracticalConfig{FirstCohort: people, Growth: 1}, Paper: glm.PaperConfig{Rounds: 2},
+			Practical: learner.PracticalConfig{FirstCohort: people, Growth: 1}, Paper: learner.PaperConfig{Rounds: 2},
 		},
 		Terms: plan.Terms{Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64},
 	}
@@ -112,14 +113,14 @@ func TestFromTheFirstAnnouncementToTheLast(t *testing.T) {
 		t.Run(string(profile), func(t *testing.T) {
 			c := configuration(profile)
 			r := begin(t, c)
-			learner, err := glm.NewLearner(c.Learner)
+			l, err := learner.New(c.Learner)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var previous []byte
 			var learned *wire.Learned
 			for rounds := 0; ; rounds++ {
-				step := learner.Next()
+				step := l.Next()
 				a := r.announce()
 				if !reflect.DeepEqual(a.Policy, step.Policy) || a.Final != step.Done || int(a.Round) != step.Round {
 					t.Fatalf("announced is %+v, the learner's step is %+v", a, step)
@@ -154,16 +155,16 @@ func TestFromTheFirstAnnouncementToTheLast(t *testing.T) {
 				if learned.EpsilonAlone <= learned.Epsilon {
 					t.Errorf("alone epsilon is %v, in company %v", learned.EpsilonAlone, learned.Epsilon)
 				}
-				var sums []glm.Aggregate
+				var sums []learner.Aggregate
 				for i, e := range a.Encodings {
 					values, err := e.Decode(counts.Releases[i].Ones, people-1, 0)
 					if err != nil || !slices.Equal(values, learned.Sums[i].Values) {
 						t.Fatalf("the sum of release %d is %v (%v)", i, learned.Sums[i].Values, err)
 					}
-					sums = append(sums, glm.Aggregate{Kind: step.Statistics[step.Round][i].Kind, Sum: values,
+					sums = append(sums, learner.Aggregate{Kind: step.Statistics[step.Round][i].Kind, Sum: values,
 						Variance: learned.Sums[i].Variance, Reports: people - 1})
 				}
-				if err := learner.Absorb(sums); err != nil {
+				if err := l.Absorb(sums); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -188,7 +189,8 @@ func TestThePapersRoundsAreOneEpoch(t *testing.T) {
 			t.Errorf("before round %d: %+v", round, e)
 		}
 		a := r.announce()
-		if a.Epoch != 1 || int(a.Round) != round || !reflect.DeepEqual(a.Plan, first.Plan) || a.Cohort != first.Cohort ||
+		if a.Epoch != 1 || int(a.Round) != round || !reflect.DeepEqual(a.Plan, first.Plan) ||
+			a.Cohort != first.Cohort ||
 			len(a.Encodings) != len(first.Plan.Rounds[round].Releases) {
 			t.Errorf("round %d is announced as %+v", round, a)
 		}
@@ -207,7 +209,8 @@ func TestThePapersRoundsAreOneEpoch(t *testing.T) {
 	destroyed.Destroyed, destroyed.Releases = true, nil
 	r.absorb(destroyed)
 	if a := r.announce(); a.Epoch != 3 || a.Round != 0 || a.Policy.Epoch != 1 {
-		t.Errorf("after a destroyed round: round %d of epoch %d, learnt from %d cohorts", a.Round, a.Epoch, a.Policy.Epoch)
+		t.Errorf("after a destroyed round: round %d of epoch %d, learnt from %d cohorts", a.Round, a.Epoch,
+			a.Policy.Epoch)
 	}
 }
 
@@ -290,7 +293,7 @@ func TestAnytimeExtendsTheHorizon(t *testing.T) {
 	for _, profile := range []glm.Profile{glm.Paper, glm.Joint} {
 		c := configuration(profile)
 		c.Anytime = true
-		if _, err := deployment.New(c); !errors.Is(err, glm.ErrExtend) {
+		if _, err := deployment.New(c); !errors.Is(err, learner.ErrExtend) {
 			t.Errorf("%s: %v", profile, err)
 		}
 	}

@@ -7,6 +7,9 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // Estimate is what a deployment knows of the parameter of its reward model. It is public: a function of the
@@ -39,12 +42,12 @@ const NormalQuantile = 1.959963984540054
 
 // What an interval is, by profile.
 const (
-	practicalInterval = "95 % for each coefficient by itself, if the model is right: from the variance of sampling, of " +
-		"all noise and of the prior. Not in it: a wrong model, what dishonest parties do to the sums, and the bias of " +
-		"one Newton step from afar."
-	paperInterval = "The last batch's confidence set along each coefficient: the sets of all batches together are made " +
-		"to hold the parameter in nine runs of ten, if the model is right. Not in it: a wrong model, and what dishonest " +
-		"parties do to the sums."
+	practicalInterval = "95 % for each coefficient by itself, if the model is right: from the variance of sampling, " +
+		"of all noise and of the prior. Not in it: a wrong model, what dishonest parties do to the sums, and the " +
+		"bias of one Newton step from afar."
+	paperInterval = "The last batch's confidence set along each coefficient: the sets of all batches together are " +
+		"made to hold the parameter in nine runs of ten, if the model is right. Not in it: a wrong model, and what " +
+		"dishonest parties do to the sums."
 	jointInterval = "There are no intervals: the curator's noise enters every step of its descent, and how far that " +
 		"moves a coefficient does not follow from what it gives out."
 	noInterval = "Nothing was learnt yet."
@@ -53,7 +56,7 @@ const (
 // Estimate says what was learnt from the counts that were absorbed: nothing of an epoch whose rounds are not over.
 func (m *Machine) Estimate() (Estimate, error) {
 	p := &m.step.Policy
-	family, err := glm.NewFamily(p.Family, p.MaxReward)
+	family, err := family.New(p.Family, p.MaxReward)
 	if err != nil { // not reached: New made a learner of it
 		return Estimate{}, fmt.Errorf("deployment: %w", err)
 	}
@@ -68,7 +71,7 @@ func (m *Machine) Estimate() (Estimate, error) {
 	if e.Cohorts == 0 {
 		return e, nil
 	}
-	l, ok := m.learner.(*glm.Learner)
+	l, ok := m.learner.(*learner.Learner)
 	switch {
 	case !ok:
 		e.Interval = jointInterval
@@ -83,7 +86,7 @@ func (m *Machine) Estimate() (Estimate, error) {
 }
 
 // diagonal are the square roots of a covariance's diagonal.
-func diagonal(s glm.Symmetric, d int) []float64 {
+func diagonal(s symmetric.Packed, d int) []float64 {
 	out, dense := make([]float64, d), s.Dense(d)
 	for i := range out {
 		out[i] = math.Sqrt(math.Max(0, dense.At(i, i)))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // The estimate is the announced one. Its intervals are there where a profile has them, narrow as cohorts come in, and
@@ -95,7 +96,7 @@ func TestIntervalsAreThoseOfThePolicy(t *testing.T) {
 // A linear model can predict rewards that nobody can have; what is shown stays within their range.
 func TestPredictedRewardsAreRewards(t *testing.T) {
 	c := configuration(glm.Practical)
-	c.Learner.Family, c.Learner.Radius = glm.FamilyLinear, 5
+	c.Learner.Family, c.Learner.Radius = family.NameLinear, 5
 	r := begin(t, c)
 	r.announce()
 	counts := r.counts(people)

@@ -11,7 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/deployment"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -57,8 +57,8 @@ func newScene(t *testing.T, c plan.Channel, people, dishonest int) *scene {
 			Coordinates: []protocol.Coordinate{{Offset: -2, Levels: 9}, {Offset: 0, Levels: 4}}},
 	}
 	releases := []plan.Release{
-		{Statistic: glm.Hessian, Shift: 1, NoiseBits: first, Bias: protocol.BiasHalf},
-		{Statistic: glm.Gradient, Shift: 1, NoiseBits: second, Bias: protocol.BiasQuarter},
+		{Statistic: statistic.Hessian, Shift: 1, NoiseBits: first, Bias: protocol.BiasHalf},
+		{Statistic: statistic.Gradient, Shift: 1, NoiseBits: second, Bias: protocol.BiasQuarter},
 	}
 	switch c {
 	case plan.Shares:
@@ -129,7 +129,8 @@ func (s *scene) shuffled(honest int, attackers []attack) [][]uint64 {
 			}
 		}
 		if len(messages)-before != d.Size() {
-			s.Fatalf("an attacker's payload has %d bytes: the shuffler refuses all but %d", len(messages)-before, d.Size())
+			s.Fatalf("an attacker's payload has %d bytes: the shuffler refuses all but %d", len(messages)-before,
+				d.Size())
 		}
 		if err := shuffle.CheckLabels(messages[before:], shuffle.LabelsOf(s.a.Encodings)); err != nil {
 			s.Fatalf("the shuffler refuses an attacker's payload: %v", err)

@@ -32,13 +32,16 @@ func TestInfluenceIsReachedOnEveryCoordinate(t *testing.T) {
 				}
 				for j := range of.Most {
 					if got := none[r][j] - without[r][j]; !closeTo(got, of.Least[j]) {
-						t.Errorf("%s, %+v, release %d, coordinate %d: the least adds %v, stated is %v", c, x, r, j, got, of.Least[j])
+						t.Errorf("%s, %+v, release %d, coordinate %d: the least adds %v, stated is %v", c, x, r, j, got,
+							of.Least[j])
 					}
 					if got := all[r][j] - without[r][j]; !closeTo(got, of.Most[j]) {
-						t.Errorf("%s, %+v, release %d, coordinate %d: the most adds %v, stated is %v", c, x, r, j, got, of.Most[j])
+						t.Errorf("%s, %+v, release %d, coordinate %d: the most adds %v, stated is %v", c, x, r, j, got,
+							of.Most[j])
 					}
 					if got := all[r][j] - none[r][j]; !closeTo(got, of.Moves()[j]) {
-						t.Errorf("%s, %+v, release %d, coordinate %d: moved by %v, stated is %v", c, x, r, j, got, of.Moves()[j])
+						t.Errorf("%s, %+v, release %d, coordinate %d: moved by %v, stated is %v", c, x, r, j, got,
+							of.Moves()[j])
 					}
 				}
 			}
@@ -91,7 +94,8 @@ func TestNoReportMovesASumFurtherThanItsInfluence(t *testing.T) {
 				for r, of := range influence {
 					for j, v := range sums[r] {
 						if slack := 1e-9; v < of.Least[j]-slack || v > of.Most[j]+slack {
-							t.Fatalf("%s, m = %d: attack %d adds %v to coordinate %d, stated are %v to %v", c, expected, n, v, j,
+							t.Fatalf("%s, m = %d: attack %d adds %v to coordinate %d, stated are %v to %v", c, expected,
+								n, v, j,
 								of.Least[j], of.Most[j])
 						}
 					}
@@ -102,7 +106,8 @@ func TestNoReportMovesASumFurtherThanItsInfluence(t *testing.T) {
 			}
 			for r, of := range influence {
 				if farthest[r] > of.Distance*(1+1e-9) {
-					t.Errorf("%s, m = %d, release %d: two sums are %v apart, stated is %v", c, expected, r, farthest[r], of.Distance)
+					t.Errorf("%s, m = %d, release %d: two sums are %v apart, stated is %v", c, expected, r, farthest[r],
+						of.Distance)
 				}
 				if farthest[r] < of.Distance*(1-1e-9) {
 					t.Errorf("%s, m = %d, release %d: no two sums are more than %v apart, stated is %v", c, expected, r,
@@ -155,7 +160,8 @@ func TestInfluenceStandsBesideHonestDevicesAndNoise(t *testing.T) {
 			most := made(e.Encode(nil, high, rand.NewChaCha8([32]byte{8})))
 			for j := range least {
 				if got := 3 * float64(most[j]-least[j]) / e.Scale; !closeTo(got, of.Honest[j]) {
-					t.Errorf("%s: an honest device moves coordinate %d of release %d by %v, stated is %v", c, j, r, got, of.Honest[j])
+					t.Errorf("%s: an honest device moves coordinate %d of release %d by %v, stated is %v", c, j, r, got,
+						of.Honest[j])
 				}
 				if of.Honest[j] > of.Moves()[j] {
 					t.Errorf("%s: an honest device does more than a dishonest one", c)

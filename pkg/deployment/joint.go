@@ -6,6 +6,9 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -17,7 +20,7 @@ import (
 type Curated struct {
 	config   joint.Config
 	terms    plan.Terms
-	row      glm.Statistic
+	row      statistic.Statistic
 	schedule []int
 	state    joint.State
 	used     int // cohorts that were released or destroyed
@@ -38,22 +41,23 @@ const (
 )
 
 // NewCurated resolves the configuration. batch is the number of people of a cohort; 0: the horizon over jointCohorts.
-func NewCurated(c glm.Config, batch int, terms plan.Terms) (*Curated, error) {
+func NewCurated(c learner.Config, batch int, terms plan.Terms) (*Curated, error) {
 	if terms.Channel != plan.Central {
-		return nil, fmt.Errorf("deployment: the profile %s reads records, which needs the channel %s, in which people trust "+
-			"the analyzer; this is %s", glm.Joint, plan.Central, terms.Channel)
+		return nil, fmt.Errorf("deployment: the profile %s reads records, which needs the channel %s, in which "+
+			"people trust the analyzer; this is %s", glm.Joint, plan.Central, terms.Channel)
 	}
 	c.Profile = glm.Practical // whose rules for what they have in common are the same
 	c, err := c.Resolve()
 	if err != nil {
 		return nil, fmt.Errorf("deployment: %w", err)
 	}
-	family, err := glm.NewFamily(c.Family, c.MaxReward)
+	family, err := family.New(c.Family, c.MaxReward)
 	if err != nil {
 		return nil, fmt.Errorf("deployment: %w", err)
 	}
 	if batch = cmp.Or(batch, max(c.MinCohort, c.Horizon/jointCohorts)); batch < c.MinCohort || batch > c.Horizon {
-		return nil, fmt.Errorf("deployment: cohorts of %d people must be at least %d, and at most the %d of the horizon",
+		return nil, fmt.Errorf("deployment: cohorts of %d people must be at least %d, and at most the %d of the "+
+			"horizon",
 			batch, c.MinCohort, c.Horizon)
 	}
 	l := &Curated{terms: terms}
@@ -75,7 +79,7 @@ func NewCurated(c glm.Config, batch int, terms plan.Terms) (*Curated, error) {
 		}
 		setting.Epsilon *= roundingRoom
 	}
-	if l.row, err = glm.NewRow(family, c.Dimension); err != nil {
+	if l.row, err = statistic.NewRow(family, c.Dimension); err != nil {
 		return nil, fmt.Errorf("deployment: %w", err)
 	}
 	l.state = l.config.Begin()
@@ -96,25 +100,25 @@ func (l *Curated) Curator() plan.Curator {
 func (l *Curated) Schedule() []int { return l.schedule }
 
 // Next implements Learner. The last policy is greedy.
-func (l *Curated) Next() glm.Step {
+func (l *Curated) Next() learner.Step {
 	p, err := l.config.Policy(l.state)
 	if err != nil { // not reached: Apply takes nothing that makes no policy
 		panic(fmt.Sprintf("deployment: the state of the profile joint makes no policy: %v", err))
 	}
-	step := glm.Step{Epoch: l.state.Leaves, Policy: p, Attempt: l.attempt}
+	step := learner.Step{Epoch: l.state.Leaves, Policy: p, Attempt: l.attempt}
 	if l.used == len(l.schedule) {
 		step.Done, step.Policy.Play = true, glm.PlayGreedy
 		step.Policy.Criterion, step.Policy.Optimism, step.Policy.Stages = nil, nil, nil
 		return step
 	}
-	step.Cohort, step.Statistics, step.Shares = l.schedule[l.used], [][]glm.Statistic{{l.row}}, [][]float64{{1}}
+	step.Cohort, step.Statistics, step.Shares = l.schedule[l.used], [][]statistic.Statistic{{l.row}}, [][]float64{{1}}
 	return step
 }
 
 // Destroyed implements Learner: no leaf is used up.
 func (l *Curated) Destroyed() error {
 	if l.used == len(l.schedule) {
-		return glm.ErrDone
+		return learner.ErrDone
 	}
 	l.used, l.attempt = l.used+1, l.attempt+1
 	return nil
@@ -123,7 +127,7 @@ func (l *Curated) Destroyed() error {
 // Absorb takes what the curator gave out for the cohort. On an error nothing has changed.
 func (l *Curated) Absorb(given []int64) error {
 	if l.used == len(l.schedule) {
-		return glm.ErrDone
+		return learner.ErrDone
 	}
 	r, err := l.ParseRelease(given)
 	if err != nil {

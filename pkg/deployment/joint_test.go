@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestJointAnnouncesItsGuarantee(t *testing.T) {
 	for _, epsilon := range []float64{0.1, 0.5, 1, 8} {
 		for _, horizon := range []int{60, 997, 20_000} {
-			c := glm.Config{Profile: glm.Joint, Family: "logistic", MaxReward: 1, Dimension: 4, Radius: 3,
+			c := learner.Config{Profile: glm.Joint, Family: "logistic", MaxReward: 1, Dimension: 4, Radius: 3,
 				Horizon: horizon, Epsilon: epsilon, Delta: 1e-6, MinCohort: 20}
 			terms := plan.DefaultTermsFor(plan.Central)
 			terms.Epsilon, terms.MinCohort = epsilon, 20
@@ -28,7 +29,8 @@ func TestJointAnnouncesItsGuarantee(t *testing.T) {
 				}
 			}
 			if total != horizon || len(l.Schedule()) != l.config.Leaves() {
-				t.Errorf("%d people in %d cohorts, of %d in %d leaves", total, len(l.Schedule()), horizon, l.config.Leaves())
+				t.Errorf("%d people in %d cohorts, of %d in %d leaves", total, len(l.Schedule()), horizon,
+					l.config.Leaves())
 			}
 			p, err := Propose(l, l.Next(), terms)
 			if err != nil {
@@ -55,7 +57,8 @@ func TestJointAnnouncesItsGuarantee(t *testing.T) {
 func TestJointRefusesReleasesOutOfRange(t *testing.T) {
 	terms := plan.DefaultTermsFor(plan.Central)
 	terms.Epsilon, terms.Delta, terms.MinCohort = 4, 1e-3, 12
-	l, err := NewCurated(glm.Config{Profile: glm.Joint, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4, Delta: 1e-3,
+	l, err := NewCurated(learner.Config{Profile: glm.Joint, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4,
+		Delta:     1e-3,
 		MinCohort: 12}, 0, terms)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +78,7 @@ func TestJointRefusesReleasesOutOfRange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !l.Next().Done || !errors.Is(l.Destroyed(), glm.ErrDone) || !errors.Is(l.Absorb(far), glm.ErrDone) {
+	if !l.Next().Done || !errors.Is(l.Destroyed(), learner.ErrDone) || !errors.Is(l.Absorb(far), learner.ErrDone) {
 		t.Error("the horizon does not end")
 	}
 }

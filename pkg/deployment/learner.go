@@ -5,14 +5,15 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Learner says what is announced next. *glm.Learner is one, and documents the methods; *Curated is the other.
+// Learner says what is announced next. *learner.Learner is one, and documents the methods; *Curated is the other.
 type Learner interface {
-	Next() glm.Step
+	Next() learner.Step
 	Destroyed() error
 	Schedule() []int
 }
@@ -22,7 +23,7 @@ func newLearner(c wire.Configuration) (Learner, error) {
 	if c.Learner.Profile == glm.Joint {
 		return NewCurated(c.Learner, c.Batch, c.Terms)
 	}
-	l, err := glm.NewLearner(c.Learner)
+	l, err := learner.New(c.Learner)
 	if err != nil {
 		return nil, fmt.Errorf("deployment: %w", err)
 	}
@@ -34,11 +35,11 @@ const mostPeople = 1 << 31
 
 // next is the learner's step. With Anytime a horizon that is over is followed by one twice as long, as in the doubling
 // trick of bandits that do not know their horizon: for T people, then for 2T, 4T and so on. The learner goes on from
-// all that it knows (glm.Learner.Extend), and no person is asked twice, so that a person's guarantee is that of a run
-// with one horizon. Panels go on in cohorts of their one size, and how often a person is asked is the plan's.
-func (m *Machine) next() (glm.Step, error) {
+// all that it knows (learner.Learner.Extend), and no person is asked twice, so that a person's guarantee is that of a
+// run with one horizon. Panels go on in cohorts of their one size, and how often a person is asked is the plan's.
+func (m *Machine) next() (learner.Step, error) {
 	step := m.learner.Next()
-	l, ok := m.learner.(*glm.Learner)
+	l, ok := m.learner.(*learner.Learner)
 	if !ok || !step.Done || !m.c.Anytime {
 		return step, nil
 	}
@@ -53,12 +54,12 @@ func (m *Machine) next() (glm.Step, error) {
 }
 
 // Propose plans the epoch that the step begins.
-func Propose(l Learner, step glm.Step, terms plan.Terms) (*plan.Proposal, error) {
+func Propose(l Learner, step learner.Step, terms plan.Terms) (*plan.Proposal, error) {
 	return propose(new(plan.Proposer), l, step, terms)
 }
 
 // propose is Propose with a proposer that keeps what several plans have in common.
-func propose(p *plan.Proposer, l Learner, step glm.Step, terms plan.Terms) (*plan.Proposal, error) {
+func propose(p *plan.Proposer, l Learner, step learner.Step, terms plan.Terms) (*plan.Proposal, error) {
 	if l, ok := l.(*Curated); ok {
 		return plan.ProposeCurated(step, terms, l.Curator())
 	}
@@ -67,7 +68,7 @@ func propose(p *plan.Proposer, l Learner, step glm.Step, terms plan.Terms) (*pla
 
 // Planned makes the learner, plans every cohort of its schedule and gives each plan to f, which does not change it:
 // cohorts of one size that follow each other have one plan.
-func Planned(c wire.Configuration, f func(glm.Step, *plan.Proposal)) (Learner, error) {
+func Planned(c wire.Configuration, f func(learner.Step, *plan.Proposal)) (Learner, error) {
 	learner, err := newLearner(c)
 	if err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func Planned(c wire.Configuration, f func(glm.Step, *plan.Proposal)) (Learner, e
 // Feasible makes the learner, and plans every cohort of its schedule. largest is the length in bytes of the payload of
 // the largest report.
 func Feasible(c wire.Configuration) (l Learner, largest int, err error) {
-	l, err = Planned(c, func(step glm.Step, p *plan.Proposal) {
+	l, err = Planned(c, func(step learner.Step, p *plan.Proposal) {
 		if p.Plan.Curator != nil {
 			largest = max(largest, registry.PayloadSize(c.Terms.Channel, p.Encodings))
 			return

@@ -11,6 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -20,7 +22,8 @@ const decisions = 3 // of one report
 // lasting is a small deployment of panels whose people come back, with a control group.
 func lasting() wire.Configuration {
 	c := configuration(glm.Practical)
-	c.Learner.Horizon, c.Learner.Practical = 3*people, glm.PracticalConfig{Panel: people, Decisions: decisions, Control: 0.2}
+	c.Learner.Horizon, c.Learner.Practical = 3*people, learner.PracticalConfig{Panel: people, Decisions: decisions,
+		Control: 0.2}
 	c.Terms.Registered, c.Terms.Decisions, c.Terms.Records, c.Terms.Period = 100, decisions, 2, 5
 	c.Anytime = true
 	return c
@@ -63,14 +66,16 @@ func TestPanelsGoOnUnderOnePlan(t *testing.T) {
 		}
 		if a.Final || a.Epoch != epoch || !bytes.Equal(a.Commitment, commitment) || !bytes.Equal(a.Schema, c.Schema) ||
 			a.Cohort != first.Cohort || a.Cohort.Size != people || !a.Plan.Panel.Equal(first.Plan.Panel) ||
-			a.Plan.Panel.Registered != 100 || a.Plan.Decisions != decisions || a.Plan.Records != 2 || a.Plan.Period != 5 {
+			a.Plan.Panel.Registered != 100 || a.Plan.Decisions != decisions || a.Plan.Records != 2 ||
+			a.Plan.Period != 5 {
 			t.Fatalf("epoch %d: announced %+v", epoch, a)
 		}
 		g, _, err := plan.Lifetime(a)
 		if eps := g.Epsilon(c.Terms.Delta); err != nil || eps > c.Terms.Epsilon || eps < 0.5*c.Terms.Epsilon {
 			t.Errorf("epoch %d: %v over two epochs, promised is %v: %v", epoch, eps, c.Terms.Epsilon, err)
 		}
-		if kinds := kinds(a); !slices.Equal(kinds, []glm.StatisticKind{glm.Hessian, glm.Gradient, glm.Rewards}) {
+		if kinds := kinds(a); !slices.Equal(kinds, []statistic.Kind{statistic.Hessian, statistic.Gradient,
+			statistic.Rewards}) {
 			t.Fatalf("the releases are %v", kinds)
 		}
 		counts := r.counts(people - 1)
@@ -89,7 +94,7 @@ func TestPanelsGoOnUnderOnePlan(t *testing.T) {
 	}
 }
 
-func kinds(a *plan.Announcement) (all []glm.StatisticKind) {
+func kinds(a *plan.Announcement) (all []statistic.Kind) {
 	for _, of := range a.Releases() {
 		all = append(all, of.Statistic)
 	}
@@ -116,8 +121,8 @@ func checkScaled(t *testing.T, a *plan.Announcement, counts *wire.Counts, learne
 	}
 }
 
-// The rules act when their window is full and its upper end is below their floor, which here every one is or none; a new
-// machine that absorbs the same comes to the same.
+// The rules act when their window is full and its upper end is below their floor, which here every one is or none; a
+// new machine that absorbs the same comes to the same.
 func TestRulesTakePoliciesBack(t *testing.T) {
 	const every, none = 3.0, -3.0 // a lift is within [-1, 1]
 	number := func(x float64) *float64 { return &x }
@@ -223,7 +228,8 @@ func TestWhatDoesNotLastIsRefused(t *testing.T) {
 			c.Learner.Practical.Control, c.Rules.Stop = 0, &floor
 		},
 		"records without panels": func(c *wire.Configuration) {
-			c.Terms.Registered, c.Terms.Decisions, c.Learner.Practical = 0, 0, glm.PracticalConfig{FirstCohort: people}
+			c.Terms.Registered, c.Terms.Decisions, c.Learner.Practical = 0, 0,
+				learner.PracticalConfig{FirstCohort: people}
 		},
 		"a schema that is none": func(c *wire.Configuration) { c.Schema = []byte("{") },
 	} {
@@ -241,7 +247,7 @@ func TestWhatDoesNotLastIsRefused(t *testing.T) {
 		c.Terms.Registered = 0
 		_, err := deployment.New(c)
 		return err
-	}(), glm.ErrConfig) {
+	}(), learner.ErrConfig) {
 		t.Error("the error does not say that the configuration is wrong")
 	}
 }

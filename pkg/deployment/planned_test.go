@@ -6,6 +6,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -17,7 +18,7 @@ func TestEveryCohortIsPlannedAndOneSizeOnce(t *testing.T) {
 		c.Learner.Practical.Growth = growth
 		var sizes []int
 		var plans []*plan.Proposal
-		l, err := deployment.Planned(c, func(s glm.Step, p *plan.Proposal) {
+		l, err := deployment.Planned(c, func(s learner.Step, p *plan.Proposal) {
 			if p.Cohort.Size != uint32(s.Cohort) {
 				t.Errorf("growth %v: a plan for %d people in a cohort of %d", growth, p.Cohort.Size, s.Cohort)
 			}

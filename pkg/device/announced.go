@@ -23,8 +23,8 @@ type Announced struct {
 	Guarantee privacy.Guarantee // of the whole epoch, computed here; only where Weak is nil
 	Alone     privacy.Guarantee // the same if no other device is honest, of nothing where there is none
 	Releases  int               // that use one record, over all rounds
-	// Span is the time, by the device's own clock, after which a budget per period begins anew at the earliest; 0 where the
-	// plan's is for the whole deployment.
+	// Span is the time, by the device's own clock, after which a budget per period begins anew at the earliest; 0 where
+	// the plan's is for the whole deployment.
 	Span     time.Duration
 	Features *feature.Schema // the announced schema; nil where apps send vectors
 	round    *plan.Encoder
@@ -35,9 +35,10 @@ type Announced struct {
 // reason not to.
 //
 // The chain begins with round 0 of epoch 1 and keeps the channel of that announcement, whether or not the limits allow
-// it, so that nobody can move people to a channel of other trust; and so it keeps the schema of features, whether panels
-// are drawn and from whom, what one device reports, and all times. Nothing follows the final announcement, which names no channel. A device that was restarted either kept the last announcement, or reads the chain again and finds each digest
-// as it was before.
+// it, so that nobody can move people to a channel of other trust; and so it keeps the schema of features, whether
+// panels are drawn and from whom, what one device reports, and all times. Nothing follows the final announcement, which
+// names no channel. A device that was restarted either kept the last announcement, or reads the chain again and finds
+// each digest as it was before.
 func (a *Announced) Follows(last *Announced) error {
 	if last == nil {
 		if a.Epoch != 1 || a.Round != 0 {
@@ -59,13 +60,14 @@ func (a *Announced) Follows(last *Announced) error {
 			ErrRewound, a.Round, a.Epoch, last.Epoch)
 	case !a.Final && a.Plan.Channel != last.Plan.Channel:
 		return fmt.Errorf("%w: round %d of epoch %d takes the channel %s, and the deployment's is %s since its first "+
-			"epoch: another channel needs a new deployment", ErrRewound, a.Round, a.Epoch, a.Plan.Channel, last.Plan.Channel)
+			"epoch: another channel needs a new deployment", ErrRewound, a.Round, a.Epoch, a.Plan.Channel,
+			last.Plan.Channel)
 	case !a.Final && !a.Plan.Curator.Equal(last.Plan.Curator):
-		return fmt.Errorf("%w: round %d of epoch %d changes what the analyzer may release of the records that it holds, "+
-			"which was promised to those who reported before", ErrRewound, a.Round, a.Epoch)
+		return fmt.Errorf("%w: round %d of epoch %d changes what the analyzer may release of the records that it "+
+			"holds, which was promised to those who reported before", ErrRewound, a.Round, a.Epoch)
 	case lasting != "":
-		return fmt.Errorf("%w: round %d of epoch %d changes %s, which must be the same in all epochs: another one needs a "+
-			"new deployment", ErrRewound, a.Round, a.Epoch, lasting)
+		return fmt.Errorf("%w: round %d of epoch %d changes %s, which must be the same in all epochs: another one "+
+			"needs a new deployment", ErrRewound, a.Round, a.Epoch, lasting)
 	case next:
 		return nil
 	case !a.Plan.Equal(last.Plan):
@@ -79,7 +81,8 @@ func (a *Announced) Follows(last *Announced) error {
 }
 
 // changes names what a deployment keeps for its life and the announcement changes, "" where there is nothing. How often
-// a device reports, on how much, how long epochs are and from whom panels are drawn was promised to those who registered.
+// a device reports, on how much, how long epochs are and from whom panels are drawn was promised to those who
+// registered.
 func (a *Announced) changes(last *Announced) string {
 	p, q := a.Plan, last.Plan
 	switch {
@@ -111,8 +114,8 @@ func (a *Announced) Jitter(slot uint32) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(d[:8])%(spread+1)) * time.Millisecond
 }
 
-// AskAfter spreads over Timing.Jitter, by public randomness, when the devices of panels first ask whether they were drawn:
-// the time of the device with that number, from the announcement on.
+// AskAfter spreads over Timing.Jitter, by public randomness, when the devices of panels first ask whether they were
+// drawn: the time of the device with that number, from the announcement on.
 func (a *Announced) AskAfter(number uint32) time.Duration {
 	spread := uint64(a.Timing.Jitter / time.Millisecond)
 	d := sha256.Sum256(append(binary.BigEndian.AppendUint32(slices.Clone(a.Digest[:]), number), "ask"...))

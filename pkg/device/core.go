@@ -99,8 +99,8 @@ func (c *Core) Request(a *Announced, number uint32) ([]byte, error) {
 }
 
 // Requests is the signed request of devices for slots in the announced cohort, where no panels are drawn: of 1 to
-// wire.MaxFurther+1 devices, in ascending order of their numbers. It may leave, sealed, once the states, which State.Ask
-// returned, are durable.
+// wire.MaxFurther+1 devices, in ascending order of their numbers. It may leave, sealed, once the states, which
+// State.Ask returned, are durable.
 func (c *Core) Requests(a *Announced, asking ...State) ([]byte, error) {
 	r := &wire.EnrolRequest{
 		Deployment: c.c.Deployment, Epoch: a.Epoch, Announcement: a.Digest[:], Device: asking[0].Number,
@@ -121,14 +121,14 @@ func (c *Core) Seal(request, shuffler []byte) (*wire.SealedRequest, error) {
 	return wire.SealRequest(request, shuffler, c.c.Deployment)
 }
 
-// Unseal returns the signed reply to a sealed request. wire.ErrUnopened says that the shuffler did not open it, which is
-// no answer.
+// Unseal returns the signed reply to a sealed request. wire.ErrUnopened says that the shuffler did not open it, which
+// is no answer.
 func (c *Core) Unseal(r *wire.SealedRequest, reply []byte) ([]byte, error) {
 	return r.OpenReply(reply, c.c.Shuffler)
 }
 
-// ErrCommitment says that a reply does not say of the channel what it must, or speaks of a panel where there is none: it is
-// no answer.
+// ErrCommitment says that a reply does not say of the channel what it must, or speaks of a panel where there is none:
+// it is no answer.
 var ErrCommitment = errors.New("the shuffler's reply is not one of the deployment's channel")
 
 // Reply reads the shuffler's reply to a request that was made under the announcement. RefusalWrongEpoch in it is no
@@ -169,10 +169,11 @@ func (c *Core) answer(a *Announced, r *wire.EnrolReply) (*wire.EnrolReply, error
 	}
 	switch committed := len(r.Commitment) > 0; {
 	case a.Plan.Channel == plan.Shares && !committed:
-		return nil, fmt.Errorf("%w: it gives a slot without a commitment to the epoch's verification keys, so that reports "+
-			"could be opened with other keys later; nothing is promised under it", ErrCommitment)
+		return nil, fmt.Errorf("%w: it gives a slot without a commitment to the epoch's verification keys, so that "+
+			"reports could be opened with other keys later; nothing is promised under it", ErrCommitment)
 	case a.Plan.Channel != plan.Shares && committed:
-		return nil, fmt.Errorf("%w: it holds a commitment to verification keys, and the channel %s has none", ErrCommitment,
+		return nil, fmt.Errorf("%w: it holds a commitment to verification keys, and the channel %s has none",
+			ErrCommitment,
 			a.Plan.Channel)
 	case !a.Panels() && len(r.Pool) > 0:
 		return nil, fmt.Errorf("%w: it gives a place in a panel, and devices enrol as they arrive", ErrCommitment)

@@ -12,6 +12,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/box"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -21,15 +24,15 @@ import (
 // curated is an announcement whose people send their records to the analyzer; those with an arm of norm 1/2 explore.
 func (f *fixture) curated() *plan.Announcement {
 	a := f.announcement(glm.Practical)
-	none := glm.Stage{Theta: []float64{1, 0}, Covariance: glm.Symmetric{1, 0, 1}, Width: 0}
-	a.Policy = glm.Policy{Profile: glm.Joint, Family: glm.FamilyLogistic, MaxReward: 1, Dimension: 2, Radius: 2,
+	none := glm.Stage{Theta: []float64{1, 0}, Covariance: symmetric.Packed{1, 0, 1}, Width: 0}
+	a.Policy = glm.Policy{Profile: glm.Joint, Family: family.NameLogistic, MaxReward: 1, Dimension: 2, Radius: 2,
 		Theta: []float64{1, 0}, Play: glm.PlayOptimistic, Optimism: &none,
-		Criterion: &glm.Criterion{Covariance: glm.Symmetric{1, 0, 1}, Threshold: 0.25}}
+		Criterion: &glm.Criterion{Covariance: symmetric.Packed{1, 0, 1}, Threshold: 0.25}}
 	a.Plan = plan.Plan{Epsilon: 4, Delta: 1e-3, Channel: plan.Central,
-		Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: glm.Row}}}},
+		Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: statistic.Row}}}},
 		Curator: &plan.Curator{Leaves: 3, ExplorerNoise: 4, OtherNoise: 0.4, ExplorerFits: 6, OtherFits: 10,
 			ExplorerRho: 0.02, OtherRho: 0.01}}
-	a.Encodings = []protocol.Encoding{plan.RecordEncoding(2, glm.FamilyLogistic, 1)}
+	a.Encodings = []protocol.Encoding{plan.RecordEncoding(2, family.NameLogistic, 1)}
 	return a
 }
 
@@ -79,7 +82,8 @@ func TestACuratedRecordIsSentWhole(t *testing.T) {
 		}
 		want := must(plan.Guarantee(a, 0))
 		entry := d.state.Ledger.Entries[0]
-		if want.Rho <= 0 || entry.Guarantee != want || entry.Alone == nil || *entry.Alone != want || entry.Releases != 1 {
+		if want.Rho <= 0 || entry.Guarantee != want || entry.Alone == nil || *entry.Alone != want ||
+			entry.Releases != 1 {
 			t.Errorf("%s: the ledger has %+v, the curator reveals %+v", name, entry, want)
 		}
 		promise := d.core.Promise(d.last)

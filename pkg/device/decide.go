@@ -23,8 +23,8 @@ func (d *Device) Decide(arms [][]float64, src protocol.Source) (Decision, error)
 	return d.DecideFor(arms, glm.Choice{}, src)
 }
 
-// DecideFor decides with the policy in force. The device reports on the first decision after it was enrolled; where panels
-// are drawn, on the first Plan.Decisions of them, and decisions that it does not report on explore nothing
+// DecideFor decides with the policy in force. The device reports on the first decision after it was enrolled; where
+// panels are drawn, on the first Plan.Decisions of them, and decisions that it does not report on explore nothing
 // (glm.Choice.Unrecorded, which is filled in). Limits of arms that the announced schema states are not counted here:
 // exclude them.
 func (d *Device) DecideFor(arms [][]float64, choice glm.Choice, src protocol.Source) (Decision, error) {

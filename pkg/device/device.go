@@ -176,10 +176,10 @@ func (d *Device) seal(request []byte) (*wire.SealedRequest, error) {
 	return d.core.Seal(request, d.keys.Keys[0])
 }
 
-// Enrol returns the sealed request, made now, for a slot in the cohort in force. Call it before the arms of the decision are known, and
-// again where no answer came. Where panels are drawn it asks whether the device is in the epoch's: call it once Follow has
-// said that an announcement is fresh, at a time that depends on nothing that the person does, and again until there is an
-// answer. ErrNoPlace says why there is nothing to ask.
+// Enrol returns the sealed request, made now, for a slot in the cohort in force. Call it before the arms of the
+// decision are known, and again where no answer came. Where panels are drawn it asks whether the device is in the
+// epoch's: call it once Follow has said that an announcement is fresh, at a time that depends on nothing that the
+// person does, and again until there is an answer. ErrNoPlace says why there is nothing to ask.
 func (d *Device) Enrol(now time.Time) (request []byte, err error) {
 	a := d.last
 	switch {
@@ -228,8 +228,8 @@ type Answer struct {
 }
 
 // Answer takes the shuffler's reply to the latest request. wire.ErrUnopened is no answer: the shuffler did not open the
-// request, because the device has not seen its later keys, or because it is of an earlier version. ErrRolledBack says that it proves the device's state
-// to be older than what the device has done: the device takes no further part in the deployment. *Evidence says that the
+// request, because the device has not seen its later keys. ErrRolledBack says that it proves the device's state to be
+// older than what the device has done: the device takes no further part in the deployment. *Evidence says that the
 // shuffler's word on a panel cannot be true: the device takes no part in this epoch.
 func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 	if d.kept.RolledBack != "" {

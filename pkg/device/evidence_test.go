@@ -12,8 +12,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// What a reply says of a panel is verified: the pool, the draw, and whether the device's rank allows what is said. A reply
-// that cannot be true is kept as evidence and gives no place; nothing stays set aside for it.
+// What a reply says of a panel is verified: the pool, the draw, and whether the device's rank allows what is said. A
+// reply that cannot be true is kept as evidence and gives no place; nothing stays set aside for it.
 func TestRepliesOfPanelsAreVerified(t *testing.T) {
 	f := newFixture(t)
 	a := f.panel()
@@ -64,7 +64,8 @@ func TestRepliesOfPanelsAreVerified(t *testing.T) {
 				return r
 			}(), "is not in the panel, and by its rank it is"},
 		"statements of the wrong servers": {
-			func() wire.EnrolReply { r := f.drawn(a); r.Pool, r.Draw = r.Draw, r.Pool; return r }(), "not the shuffler's"},
+			func() wire.EnrolReply { r := f.drawn(a); r.Pool, r.Draw = r.Draw, r.Pool; return r }(),
+			"not the shuffler's"},
 		"a draw that is a pool": {
 			func() wire.EnrolReply { r := f.drawn(a); r.Draw = r.Pool; return r }(), "not the analyzer's"},
 	} {
@@ -133,8 +134,8 @@ func TestADeniedRegistrationIsALie(t *testing.T) {
 	}
 }
 
-// A reply to a registration that gives a place, one to another request, and one of another key register nobody; a refusal
-// is told, and the device may ask again.
+// A reply to a registration that gives a place, one to another request, and one of another key register nobody; a
+// refusal is told, and the device may ask again.
 func TestRepliesToRegistrations(t *testing.T) {
 	f := newFixture(t)
 	d, a := f.opened(f.panels()), f.panel()
@@ -159,11 +160,13 @@ func TestRepliesToRegistrations(t *testing.T) {
 		}
 	}
 	no := f.reply(request, wire.EnrolReply{Refusal: wire.RefusalNoCredential})
-	if refusal, again, err := d.Registered(no); refusal != "no_credential" || again || err != nil || d.Status().Registered {
+	if refusal, again, err := d.Registered(no); refusal != "no_credential" || again || err != nil ||
+		d.Status().Registered {
 		t.Error(refusal, err)
 	}
 	later := f.reply(must(d.Register()), wire.EnrolReply{Refusal: wire.RefusalWrongEpoch})
-	if refusal, again, err := d.Registered(later); refusal != "wrong_epoch" || !again || err != nil || d.Status().Registered {
+	if refusal, again, err := d.Registered(later); refusal != "wrong_epoch" || !again || err != nil ||
+		d.Status().Registered {
 		t.Error(refusal, again, err)
 	}
 	f.register(d)
@@ -172,8 +175,8 @@ func TestRepliesToRegistrations(t *testing.T) {
 	}
 }
 
-// A shuffler that registered the device before it first asked proves that the device's state is old; so does one that has
-// a report of it that it has not made. After an answer that was lost, a registration that is held proves nothing.
+// A shuffler that registered the device before it first asked proves that the device's state is old; so does one that
+// has a report of it that it has not made. After an answer that was lost, a registration that is held proves nothing.
 func TestOldStatesOfPanelsAreProved(t *testing.T) {
 	f := newFixture(t)
 	held := wire.EnrolReply{Enrolled: true, Held: true}
@@ -240,8 +243,8 @@ func TestNobodyRegistersForAWeakPlan(t *testing.T) {
 	}
 }
 
-// An analyzer may not change, in a running deployment, from whom panels are drawn, how many decisions a report holds, in
-// how many epochs a device reports, or how features become vectors: those who registered were promised that.
+// An analyzer may not change, in a running deployment, from whom panels are drawn, how many decisions a report holds,
+// in how many epochs a device reports, or how features become vectors: those who registered were promised that.
 func TestWhatPanelsKeep(t *testing.T) {
 	f := newFixture(t)
 	core := must(New(f.panels()))
@@ -284,8 +287,8 @@ func TestArrivalsKnowNoPanels(t *testing.T) {
 	}
 }
 
-// Every request because of one wish has its nonce, over restarts too, and a copy of the state from before the wish draws
-// another one: by that the shuffler tells a request that comes twice from an older copy.
+// Every request because of one wish has its nonce, over restarts too, and a copy of the state from before the wish
+// draws another one: by that the shuffler tells a request that comes twice from an older copy.
 func TestAWishKeepsItsNonce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -312,13 +315,14 @@ func TestAWishKeepsItsNonce(t *testing.T) {
 		t.Errorf("taken back upon the broker's word, the wish is %+v, before it had the nonce %d", next.Wish, first)
 	}
 	earlier := &wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled}
-	if asked := must(withdrawn.Ask(judged, start)); asked.Contradicts(earlier, false) != "" || d.state.Contradicts(earlier, false) == "" {
+	if asked := must(withdrawn.Ask(judged, start)); asked.Contradicts(earlier, false) != "" ||
+		d.state.Contradicts(earlier, false) == "" {
 		t.Error("what the broker hid is taken for proof, or what it did not hide is not")
 	}
 }
 
-// What the broker said of a registration proves nothing: neither of the registration, when it is asked for again, nor of
-// the epochs after it. Without the broker's word, it is proof that the shuffler had registered the device before.
+// What the broker said of a registration proves nothing: neither of the registration, when it is asked for again, nor
+// of the epochs after it. Without the broker's word, it is proof that the shuffler had registered the device before.
 func TestARegistrationTakenBackUponTheBrokersWordIsNoProof(t *testing.T) {
 	t.Parallel()
 	held := &wire.EnrolReply{Enrolled: true, Held: true}

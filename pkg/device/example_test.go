@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -83,9 +84,9 @@ func Example() {
 
 // announce is the first announcement of a learner of logistic rewards in dimension 2, whose cohort has twelve people.
 func announce(analyzerKey []byte) *plan.Announcement {
-	learner, err := glm.NewLearner(glm.Config{
+	learner, err := learner.New(learner.Config{
 		Profile: glm.Practical, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4, Delta: 1e-3, MinCohort: 12,
-		Practical: glm.PracticalConfig{FirstCohort: 12, Growth: 1},
+		Practical: learner.PracticalConfig{FirstCohort: 12, Growth: 1},
 	})
 	check(err)
 	step := learner.Next()

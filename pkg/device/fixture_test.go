@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -71,9 +72,9 @@ func (f *fixture) opened(c Config) *Device {
 
 // announcement is the first one of a learner in dimension 2 whose cohort has twelve people.
 func (f *fixture) announcement(profile glm.Profile) *plan.Announcement {
-	learner := must(glm.NewLearner(glm.Config{
+	learner := must(learner.New(learner.Config{
 		Profile: profile, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4, Delta: 1e-3, MinCohort: 12,
-		Practical: glm.PracticalConfig{FirstCohort: 12, Growth: 1}, Paper: glm.PaperConfig{Rounds: 2},
+		Practical: learner.PracticalConfig{FirstCohort: 12, Growth: 1}, Paper: learner.PaperConfig{Rounds: 2},
 	}))
 	step := learner.Next()
 	step.Cohort = 12
@@ -92,9 +93,9 @@ func (f *fixture) announcement(profile glm.Profile) *plan.Announcement {
 
 // second is the second round after the first of the paper's profile.
 func (f *fixture) second(first *plan.Announcement) *plan.Announcement {
-	learner := must(glm.NewLearner(glm.Config{
+	learner := must(learner.New(learner.Config{
 		Profile: glm.Paper, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4, Delta: 1e-3, MinCohort: 12,
-		Paper: glm.PaperConfig{Rounds: 2},
+		Paper: learner.PaperConfig{Rounds: 2},
 	}))
 	step := learner.Next()
 	step.Round = 1

@@ -58,8 +58,8 @@ func FuzzSavedDevice(f *testing.F) {
 }
 
 // FuzzDeviceHears shows a device that has a slot any bytes as each of the statements that others send it. It believes
-// none, and what it saves stays as it was. As nothing changes it, all inputs are shown to one device: to open it anew takes
-// nearly all of the time, for the guarantee of the plan that it follows.
+// none, and what it saves stays as it was. As nothing changes it, all inputs are shown to one device: to open it anew
+// takes nearly all of the time, for the guarantee of the plan that it follows.
 func FuzzDeviceHears(f *testing.F) {
 	fix := newFixture(f)
 	d, a := fix.device(glm.Practical)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -205,7 +206,8 @@ func TestVectorsAreOverwritten(t *testing.T) {
 	_, _, a, _ := promised(t, glm.Practical)
 	watched, watcher := *a, new(spy)
 	watched.channel = watcher
-	made := must(watched.payload(decided(glm.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1}), channel.Sender{}, source(1)))
+	made := must(watched.payload(decided(statistic.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1}),
+		channel.Sender{}, source(1)))
 	if len(made) != 1 {
 		t.Fatal("the vectors are zero")
 	}
@@ -231,7 +233,7 @@ func TestPlansDifferInEveryNumber(t *testing.T) {
 		"shift":      func(p *plan.Plan) { p.Rounds[1].Releases[0].Shift /= 2 },
 		"noise bits": func(p *plan.Plan) { p.Rounds[1].Releases[0].NoiseBits-- },
 		"bias":       func(p *plan.Plan) { p.Rounds[1].Releases[0].Bias-- },
-		"statistic":  func(p *plan.Plan) { p.Rounds[1].Releases[0].Statistic = glm.Hessian },
+		"statistic":  func(p *plan.Plan) { p.Rounds[1].Releases[0].Statistic = statistic.Hessian },
 	} {
 		b := a.Clone()
 		if !a.Equal(b) {

@@ -31,23 +31,24 @@ type Limits struct {
 	MaxReleases  int     `json:"max_releases"` // releases that one record may take part in
 	// largest bound on the parameter's norm; a larger one only wastes precision
 	MaxNorm float64 `json:"max_norm"`
-	// What the device is ready to make and send in one report: bit messages, in the channel shuffle; bytes of the sealed
-	// report, in every other. 0 bytes: the default, for limits that were written before there was this one.
+	// What the device is ready to make and send in one report: bit messages, in the channel shuffle; bytes of the
+	// sealed report, in every other. 0 bytes: the default, for limits that were written before there was this one.
 	MaxMessages   int `json:"max_messages"`
 	MaxReportSize int `json:"max_report_size"`
-	// Noise bits that the device is ready to draw for one report, over all its coordinates, in every channel but shuffle,
-	// where each is a message. 0: the default, as above.
+	// Noise bits that the device is ready to draw for one report, over all its coordinates, in every channel but
+	// shuffle, where each is a message. 0: the default, as above.
 	MaxNoiseBits int `json:"max_noise_bits"`
-	// Records of one person that may be used over the deployment; the ledger adds them up. 0: as many epochs as a plan of
-	// panels says, within Epsilon; else a plan with more is refused. Where devices enrol as they arrive 0 is 1.
+	// Records of one person that may be used over the deployment; the ledger adds them up. 0: as many epochs as a plan
+	// of panels says, within Epsilon; else a plan with more is refused. Where devices enrol as they arrive 0 is 1.
 	Records int `json:"records"`
-	// Period is the least number of epochs in a row over which Epsilon, EpsilonAlone and Records may begin anew. 0: they are
-	// for the whole deployment, and a plan that counts them per period is refused, since nothing would bound what all
-	// periods reveal together.
+	// Period is the least number of epochs in a row over which Epsilon, EpsilonAlone and Records may begin anew. 0:
+	// they are for the whole deployment, and a plan that counts them per period is refused, since nothing would bound
+	// what all periods reveal together.
 	Period int `json:"period,omitempty"`
-	// MinEpoch is the least length of an epoch of which these people count Period, at most 24 days; 0: plan.DefaultMinEpoch. The
-	// analyzer sets how long epochs are, so that without it a number of them means no time. They begin anew no sooner than
-	// Period times MinEpoch after the last report that counts, by the device's own clock and whatever is announced.
+	// MinEpoch is the least length of an epoch of which these people count Period, at most 24 days; 0:
+	// plan.DefaultMinEpoch. The analyzer sets how long epochs are, so that without it a number of them means no time.
+	// They begin anew no sooner than Period times MinEpoch after the last report that counts, by the device's own clock
+	// and whatever is announced.
 	MinEpoch Duration `json:"min_epoch,omitempty"`
 }
 
@@ -154,8 +155,9 @@ func (l Limits) trusted(c plan.Channel) error {
 	if slices.Contains(l.trust(), c) {
 		return nil
 	}
-	return &WeakPlan{"trust", fmt.Sprintf("its reports take the channel %s, whose guarantee %s; this device takes part "+
-		"in %s only, and its people would have to allow %s", c, c.RestsOn(), plan.List(l.trust()), c)}
+	return &WeakPlan{"trust",
+		fmt.Sprintf("its reports take the channel %s, whose guarantee %s; this device takes part "+
+			"in %s only, and its people would have to allow %s", c, c.RestsOn(), plan.List(l.trust()), c)}
 }
 
 // check computes the guarantees of an epoch's plan from first principles and compares them, and all that they rest on,
@@ -204,9 +206,10 @@ func (l Limits) check(a *plan.Announcement) (g, alone privacy.Guarantee, err err
 		alone = privacy.NoGuarantee() // many plans have none: it is an error only for who asks for one
 	}
 	if eps := privacy.Repeat(alone, times).Epsilon(l.Delta); l.EpsilonAlone > 0 && !(eps <= l.EpsilonAlone) {
-		return weak("epsilon_alone", "if no other device of the cohort is honest, what it reveals about one person%s is %s "+
-			"at delta %g, this device's limit is %g: such a limit needs noise that servers add (privacy.server_noise of the "+
-			"analyzer), or the channel %s", over(a), bounded(eps), l.Delta, l.EpsilonAlone, plan.Local)
+		return weak("epsilon_alone",
+			"if no other device of the cohort is honest, what it reveals about one person%s is %s at delta %g, this "+
+				"device's limit is %g: such a limit needs noise that servers add (privacy.server_noise of the "+
+				"analyzer), or the channel %s", over(a), bounded(eps), l.Delta, l.EpsilonAlone, plan.Local)
 	}
 	return g, alone, nil
 }
@@ -218,7 +221,8 @@ func (l Limits) repeated(a *plan.Announcement) error {
 		return nil
 	}
 	if n := a.Plan.PerPerson(); l.Records > 0 && n > l.Records {
-		return &WeakPlan{"records", fmt.Sprintf("it uses what one person does in up to %d epochs, this device allows %d", n,
+		return &WeakPlan{"records", fmt.Sprintf("it uses what one person does in up to %d epochs, this device allows "+
+			"%d", n,
 			l.Records)}
 	}
 	return l.begun(a)
@@ -234,18 +238,22 @@ func (l Limits) begun(a *plan.Announcement) error {
 	case p == 0:
 		return nil
 	case l.Period == 0:
-		return &WeakPlan{"period", fmt.Sprintf("its budget begins anew every %d epochs, so that nothing bounds what the "+
-			"deployment reveals about one person; this device's limit is for the whole deployment", p)}
+		return &WeakPlan{"period", fmt.Sprintf("its budget begins anew every %d epochs, so that nothing bounds what "+
+			"the deployment reveals about one person; this device's limit is for the whole deployment", p)}
 	case int64(p) < int64(l.Period):
-		return &WeakPlan{"period", fmt.Sprintf("its budget begins anew every %d epochs, this device's no sooner than after "+
-			"%d", p, l.Period)}
+		return &WeakPlan{"period", fmt.Sprintf("its budget begins anew every %d epochs, this device's no sooner than "+
+			"after %d", p, l.Period)}
 	case t.Every < l.minEpoch():
-		return &WeakPlan{"min_epoch", fmt.Sprintf("its budget begins anew every %d epochs, and they may follow each other "+
-			"after %v (timing.every of the analyzer); this device counts on %v for each", p, t.Every, l.minEpoch())}
+		return &WeakPlan{"min_epoch", fmt.Sprintf("its budget begins anew every %d epochs, and they may follow each "+
+			"other after %v (timing.every of the analyzer); this device counts on %v for "+
+			"each", p, t.Every, l.minEpoch())}
 	case apart < l.span().Milliseconds():
-		return &WeakPlan{"min_epoch", fmt.Sprintf("its budget begins anew every %d epochs of %v, and reports leave up to %v "+
-			"after an epoch begins, so that less than %v may lie between a report and the budget that begins anew; this "+
-			"device's begins no sooner than so long after: plan a longer timing.every, or one epoch more", p, t.Every, reports,
+		return &WeakPlan{"min_epoch", fmt.Sprintf("its budget begins anew every %d epochs of %v, and reports leave "+
+			"up to %v after an epoch begins, so that less than %v may lie between a report and the budget that "+
+			"begins anew; this device's begins no sooner than so long after: plan a longer timing.every, or one "+
+			"epoch more", p,
+			t.Every,
+			reports,
 			l.span())}
 	}
 	return nil

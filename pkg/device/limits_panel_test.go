@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -15,7 +15,7 @@ import (
 // panelPlan is an announcement of panels of 400 out of 3000, planned for the default epsilon over so many epochs.
 func panelPlan(t *testing.T, records, period int) *plan.Announcement {
 	t.Helper()
-	learner := must(glm.NewLearner(glm.Config{Dimension: 2, Horizon: 5000}))
+	learner := must(learner.New(learner.Config{Dimension: 2, Horizon: 5000}))
 	step := learner.Next()
 	step.Cohort = 400
 	terms := plan.DefaultTermsFor(plan.Shares)
@@ -62,7 +62,8 @@ func TestLimitsAreForAllEpochsOfAPanelPlan(t *testing.T) {
 		"a delta below the tails of all epochs": {func(l *Limits) { l.Delta = together.TailDelta * 0.999 }, "epsilon",
 			"in 4 epochs"},
 		"alone, just": {func(l *Limits) { l.EpsilonAlone = alone.Epsilon(l.Delta) }, "", ""},
-		"alone, not over all epochs": {func(l *Limits) { l.EpsilonAlone = 0.999 * alone.Epsilon(l.Delta) }, "epsilon_alone",
+		"alone, not over all epochs": {func(l *Limits) { l.EpsilonAlone = 0.999 * alone.Epsilon(l.Delta) },
+			"epsilon_alone",
 			"in 4 epochs"},
 		"as many records":  {func(l *Limits) { l.Records = 4 }, "", ""},
 		"fewer records":    {func(l *Limits) { l.Records = 3 }, "records", "in up to 4 epochs, this device allows 3"},
@@ -77,14 +78,15 @@ func TestLimitsAreForAllEpochsOfAPanelPlan(t *testing.T) {
 		switch {
 		case c.limit == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
-		case c.limit != "" && (!errors.As(err, &weak) || weak.Limit != c.limit || !strings.Contains(weak.Reason, c.says)):
+		case c.limit != "" && (!errors.As(err, &weak) || weak.Limit != c.limit ||
+			!strings.Contains(weak.Reason, c.says)):
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// A budget that begins anew every period bounds nothing over the deployment: people must have agreed to that, and to how
-// often.
+// A budget that begins anew every period bounds nothing over the deployment: people must have agreed to that, and to
+// how often.
 func TestABudgetPerPeriodNeedsConsent(t *testing.T) {
 	a := timed(t, 2, 28, 48*time.Hour)
 	for _, c := range []struct {
@@ -98,7 +100,8 @@ func TestABudgetPerPeriodNeedsConsent(t *testing.T) {
 		_, _, err := l.check(a)
 		var weak *WeakPlan
 		if c.says == "" && err != nil ||
-			c.says != "" && (!errors.As(err, &weak) || weak.Limit != "period" || !strings.Contains(weak.Reason, c.says)) {
+			c.says != "" && (!errors.As(err, &weak) || weak.Limit != "period" ||
+				!strings.Contains(weak.Reason, c.says)) {
 			t.Errorf("a device that allows periods of %d: %v", c.period, err)
 		}
 	}
@@ -127,8 +130,8 @@ func TestABudgetPerPeriodNeedsConsent(t *testing.T) {
 	}
 }
 
-// A registered device of a plan with a period reports in as many epochs of each period as planned, no more, and goes on in
-// the next one: one that stopped after its first period would be missing for a reason that nobody planned for.
+// A registered device of a plan with a period reports in as many epochs of each period as planned, no more, and goes on
+// in the next one: one that stopped after its first period would be missing for a reason that nobody planned for.
 func TestADeviceServesEveryPeriod(t *testing.T) {
 	plain := timed(t, 2, 5, 48*time.Hour)
 	l := DefaultLimits()

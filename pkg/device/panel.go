@@ -8,8 +8,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Evidence is a signed reply in which the shuffler says what cannot be true. A device takes no part where it has one, and
-// its owner should keep it and show it: What says what is proved, and everything but Since can be checked by others.
+// Evidence is a signed reply in which the shuffler says what cannot be true. A device takes no part where it has one,
+// and its owner should keep it and show it: What says what is proved, and everything but Since can be checked by
+// others.
 type Evidence struct {
 	Epoch  uint64 `json:"epoch"`
 	Device uint32 `json:"device"` // number under the identity's credential
@@ -29,9 +30,9 @@ func (e *Evidence) Error() string {
 	return fmt.Sprintf("the shuffler's signed reply in epoch %d cannot be true: %s", e.Epoch, e.What)
 }
 
-// Drawn verifies what a reply under plans of panels says of the epoch's panel: the shuffler's pool, the analyzer's draw,
-// and whether the device can be in the panel, or out of it, as the reply has it. seed is what the panel follows from; zero
-// where the reply does not say. An error is *Evidence. Where there are no panels there is nothing to verify.
+// Drawn verifies what a reply under plans of panels says of the epoch's panel: the shuffler's pool, the analyzer's
+// draw, and whether the device can be in the panel, or out of it, as the reply has it. seed is what the panel follows
+// from; zero where the reply does not say. An error is *Evidence. Where there are no panels there is nothing to verify.
 //
 // Core.Reply has opened the reply; request and reply are its signed bytes.
 func (c *Core) Drawn(a *Announced, s State, request, reply []byte, r *wire.EnrolReply) (seed panel.Seed, err error) {
@@ -48,8 +49,8 @@ func (c *Core) Drawn(a *Announced, s State, request, reply []byte, r *wire.Enrol
 		}
 	case r.Refusal == wire.RefusalNotRegistered && s.wasKnown(a.Epoch):
 		proof.Registration, proof.Since = s.Registration.Reply, s.Registration.Since
-		err = fmt.Errorf("it says that the device was not registered, which the shuffler had confirmed before it answered "+
-			"in epoch %d", s.Registration.Since)
+		err = fmt.Errorf("it says that the device was not registered, which the shuffler had confirmed before it "+
+			"answered in epoch %d", s.Registration.Since)
 	}
 	if err != nil {
 		proof.What = err.Error()
@@ -82,7 +83,8 @@ func (c *Core) seed(a *Announced, r *wire.EnrolReply) (seed panel.Seed, register
 	case [32]byte(draw.Pool) != digest:
 		return seed, 0, errors.New("its draw was made for another pool than the one that it shows")
 	case !panel.Opens(a.Commitment, draw.Contribution):
-		return seed, 0, errors.New("its draw holds another contribution of the analyzer than the one that was announced")
+		return seed, 0,
+			errors.New("its draw holds another contribution of the analyzer than the one that was announced")
 	}
 	return panel.NewSeed(digest, draw.Contribution), int(pool.Registered), nil
 }
@@ -98,11 +100,12 @@ func (c *Core) plausible(a *Announced, number uint32, seed panel.Seed, registere
 		return nil
 	}
 	if r.Enrolled {
-		return fmt.Errorf("it says that the device is in the panel, and by its rank it is not: a panel of %d out of %d "+
-			"devices has one with so large a rank with a probability below %g", a.Cohort.Size, registered, panel.Doubt)
+		return fmt.Errorf("it says that the device is in the panel, and by its rank it is not: a panel of %d out of "+
+			"%d devices has one with so large a rank with a probability below %g", a.Cohort.Size, registered,
+			panel.Doubt)
 	}
-	return fmt.Errorf("it says that the device is not in the panel, and by its rank it is: as many as %d out of %d devices "+
-		"are before it with a probability below %g", a.Cohort.Size, registered, panel.Doubt)
+	return fmt.Errorf("it says that the device is not in the panel, and by its rank it is: as many as %d out of %d "+
+		"devices are before it with a probability below %g", a.Cohort.Size, registered, panel.Doubt)
 }
 
 // errNoPanels says that there is nothing to register for.
@@ -125,11 +128,9 @@ func (a *Announced) Panels() bool { return !a.Final && a.Plan.Panel != nil }
 // Registration is the signed request with which a device registers, so that later panels can be drawn of it. It may
 // leave, sealed, once the state, which State.Register returned, is durable.
 func (c *Core) Registration(s State) ([]byte, error) {
-	r := &wire.EnrolRequest{Deployment: c.c.Deployment, Device: s.Number, Credential: c.c.Credential}
-	if nonce := s.nonce(0); nonce != 0 {
-		r.Nonces = []uint32{nonce}
-	}
-	request, _, err := wire.Sign(r, c.c.Identity)
+	request, _, err := wire.Sign(&wire.EnrolRequest{
+		Deployment: c.c.Deployment, Device: s.Number, Credential: c.c.Credential, Nonces: []uint32{s.nonce(0)},
+	}, c.c.Identity)
 	return request, err
 }
 

@@ -52,8 +52,8 @@ func after(a *plan.Announcement) *plan.Announcement {
 	return out
 }
 
-// statements are the pool and the draw of an announcement, by which the device with number 3 is in the panel or not. What
-// change does to them is signed, too.
+// statements are the pool and the draw of an announcement, by which the device with number 3 is in the panel or not.
+// What change does to them is signed, too.
 func (f *fixture) statements(a *plan.Announcement, in bool, change func(*wire.Pool, *wire.Draw)) (pool, draw []byte) {
 	digest, c := digestOf(a), contribution(a.Epoch)
 	all := []panel.Device{{Host: [32]byte(f.identity.Public()), Number: 3}}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -102,8 +104,9 @@ func TestADeviceOfPanels(t *testing.T) {
 	}
 }
 
-// The bits of a report are those that the encodings give for the sum of the statistics of the decisions that were rewarded,
-// divided by the most decisions of a report: of one decision as of three. Each statistic has the same decisions.
+// The bits of a report are those that the encodings give for the sum of the statistics of the decisions that were
+// rewarded, divided by the most decisions of a report: of one decision as of three. Each statistic has the same
+// decisions.
 func TestAReportOfSeveralDecisions(t *testing.T) {
 	f := newFixture(t)
 	arms := [][][]float64{{{0.6, 0.2}}, {{-0.3, 0.5}}, {{0.1, -0.9}}}
@@ -112,12 +115,12 @@ func TestAReportOfSeveralDecisions(t *testing.T) {
 	} {
 		d, a := f.member()
 		must(d.Answer(f.reply(must(d.Enrol(start)), f.drawn(a)), start))
-		var want []glm.Record
+		var want []statistic.Record
 		for i, reward := range rewards {
 			made := must(d.Decide(arms[i], source(1)))
 			if reward >= 0 {
 				must(d.RewardOf(made.Handle, reward, start))
-				want = append(want, glm.Record{Arm: arms[i][0], Reward: reward, Weight: 1})
+				want = append(want, statistic.Record{Arm: arms[i][0], Reward: reward, Weight: 1})
 			}
 		}
 		ones, _ := f.bits(f.open(must(d.Report(start.Add(time.Minute), source(3))), a).Payload, a)
@@ -147,7 +150,8 @@ func TestAReportOfSeveralDecisions(t *testing.T) {
 	}
 }
 
-// What people are told of a plan of panels is what all epochs reveal in which their device may report, not what one does.
+// What people are told of a plan of panels is what all epochs reveal in which their device may report, not what one
+// does.
 func TestThePromiseOfPanelsIsOfAllEpochsTogether(t *testing.T) {
 	f := newFixture(t)
 	core := must(New(f.panels()))
@@ -164,8 +168,8 @@ func TestThePromiseOfPanelsIsOfAllEpochsTogether(t *testing.T) {
 	}
 }
 
-// Number and size of what a device sends, and the random words and memory that it takes, are those of the plan, whatever a
-// person decides.
+// Number and size of what a device sends, and the random words and memory that it takes, are those of the plan,
+// whatever a person decides.
 func TestTheWorkOfAReportDoesNotDependOnDecisions(t *testing.T) {
 	f := newFixture(t)
 	core := must(New(f.panels()))
@@ -218,9 +222,9 @@ func TestEveryReportComputesAsManyStatistics(t *testing.T) {
 			round.Statistics[i].Family = counted{round.Statistics[i].Family, &calls}
 		}
 		watched.round = &round
-		var records []*glm.Record
+		var records []*statistic.Record
 		for range n {
-			records = append(records, &glm.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1})
+			records = append(records, &statistic.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1})
 		}
 		must(watched.contribution(records))
 		if want := perReport * len(round.Statistics); calls != want {
@@ -231,7 +235,7 @@ func TestEveryReportComputesAsManyStatistics(t *testing.T) {
 
 // counted is a family that counts how often it is asked.
 type counted struct {
-	glm.Response
+	family.Response
 	calls *int
 }
 
@@ -259,7 +263,7 @@ func TestAllDecisionsOfARecordAreWiped(t *testing.T) {
 	}
 	d.Close()
 	for i, r := range kept {
-		if arms[i][0] != 0 || arms[i][1] != 0 || !reflect.DeepEqual(*r, glm.Record{Null: true}) {
+		if arms[i][0] != 0 || arms[i][1] != 0 || !reflect.DeepEqual(*r, statistic.Record{Null: true}) {
 			t.Errorf("decision %d is kept: %v %+v", i, arms[i], *r)
 		}
 	}
@@ -294,8 +298,8 @@ func TestARestartedDeviceOfPanels(t *testing.T) {
 	}
 }
 
-// A device that was away goes on with the epoch in force. What it had asked for or promised, and did not report, is taken
-// back: nothing of it left the device.
+// A device that was away goes on with the epoch in force. What it had asked for or promised, and did not report, is
+// taken back: nothing of it left the device.
 func TestADeviceThatWasAway(t *testing.T) {
 	f := newFixture(t)
 	for _, promised := range []bool{false, true} {
@@ -340,7 +344,8 @@ func TestStatesWithoutPanelsAreAsBefore(t *testing.T) {
 	if err := json.Unmarshal(saved["state"], &state); err != nil {
 		t.Fatal(err)
 	}
-	if len(saved) != 4 || len(state) != 4 || state["wish"] == nil || saved["evidence"] != nil || state["registration"] != nil {
+	if len(saved) != 4 || len(state) != 4 || state["wish"] == nil || saved["evidence"] != nil ||
+		state["registration"] != nil {
 		t.Errorf("%v, %v", saved, state)
 	}
 	arrived := must(New(f.config()))
@@ -365,12 +370,14 @@ func TestGoldenRequests(t *testing.T) {
 	core := must(New(f.panels()))
 	a := must(core.Judge(f.announce(f.panel()), 1, 0))
 	fixed := *a
+	wishing := core.NewState(3)
+	wishing.Wish.Nonce = 7
 	fixed.Digest = [32]byte{1} // the plan's digest follows from a search, which may change
 	for name, of := range map[string]struct {
 		request []byte
 		want    string
 	}{
-		"registration": {must(core.Registration(core.NewState(3))), "3ecd815849e0ae0f"},
+		"registration": {must(core.Registration(wishing)), "c5f50c20ffbd35ca"},
 		"panel":        {must(core.Request(&fixed, 3)), "73d69c4851adea52"},
 	} {
 		if got := sha256.Sum256(of.request); hex.EncodeToString(got[:8]) != of.want {

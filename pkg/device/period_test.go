@@ -52,7 +52,8 @@ func TestAPeriodOfShortEpochsIsRefused(t *testing.T) {
 		_, _, err := l.check(a)
 		var weak *WeakPlan
 		if c.says == "" && err != nil ||
-			c.says != "" && (!errors.As(err, &weak) || weak.Limit != "min_epoch" || !strings.Contains(weak.Reason, c.says)) {
+			c.says != "" && (!errors.As(err, &weak) || weak.Limit != "min_epoch" ||
+				!strings.Contains(weak.Reason, c.says)) {
 			t.Errorf("epochs of %v in periods of %d, least length %v: %v", c.every, c.period, c.minEpoch, err)
 		}
 	}
@@ -62,10 +63,12 @@ func TestAPeriodOfShortEpochsIsRefused(t *testing.T) {
 	}
 }
 
-// Limits as JSON name the length as text, and a number, which could be of any unit, is refused; so is what no epoch can be.
+// Limits as JSON name the length as text, and a number, which could be of any unit, is refused; so is what no epoch can
+// be.
 func TestTheLeastLengthOfAnEpochIsReadAsTime(t *testing.T) {
 	l := DefaultLimits()
-	if err := json.Unmarshal([]byte(`{"period": 52, "min_epoch": "168h"}`), &l); err != nil || l.span() != 364*24*time.Hour {
+	if err := json.Unmarshal([]byte(`{"period": 52, "min_epoch": "168h"}`), &l); err != nil ||
+		l.span() != 364*24*time.Hour {
 		t.Errorf("%v, %v", l.span(), err)
 	}
 	if b := string(must(json.Marshal(l))); !strings.Contains(b, `"min_epoch":"168h0m0s"`) {
@@ -180,8 +183,8 @@ func TestNoTimetableSpendsABudgetTwice(t *testing.T) {
 	if want := []time.Duration{0, 1, 5, 6, 10, 11, 15}; !slices.Equal(served, want) {
 		t.Errorf("with an analyzer that keeps its word the device is served in epochs %v, want %v", served, want)
 	}
-	if text := s.Ledger.Explain(); !strings.Contains(text, "in any 5 epochs in a row, and in any 5 days by this device's "+
-		"clock") {
+	if text := s.Ledger.Explain(); !strings.Contains(text,
+		"in any 5 epochs in a row, and in any 5 days by this device's clock") {
 		t.Error(text)
 	}
 	back := &Announced{Announcement: a.Clone(), Releases: 2, Guarantee: g, Alone: alone, Span: span}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -25,10 +27,10 @@ var (
 // errSecret is the answer to every attempt to write a record.
 var errSecret = errors.New("device: a record is not written anywhere")
 
-// Record is the record of one promise: of each decision that the report is about, the arm that was played, its weight and
-// its reward. In plans of panels there are up to Plan.Decisions of them, else one. A decision without a reward counts as
-// none, so that the record is null until a reward is given, and again once it is wiped. Nothing of it can be printed or
-// marshalled, not even how many decisions there are. One goroutine at a time.
+// Record is the record of one promise: of each decision that the report is about, the arm that was played, its weight
+// and its reward. In plans of panels there are up to Plan.Decisions of them, else one. A decision without a reward
+// counts as none, so that the record is null until a reward is given, and again once it is wiped. Nothing of it can be
+// printed or marshalled, not even how many decisions there are. One goroutine at a time.
 //
 // What it holds is behind a function: package fmt follows pointers, also those of unexported fields, and calls no
 // function.
@@ -44,13 +46,13 @@ type held struct {
 	most      int // decisions
 	// Of the decisions so far, each of them null until its reward comes. Pointers, so that a slice that grows leaves
 	// nothing behind.
-	records []*glm.Record
+	records []*statistic.Record
 	over    bool
 }
 
 // Begin opens the record of a device's enrolment. It is null.
 func (s State) Begin(a *Announced) Record {
-	least, most := glm.RewardRange(a.Policy.Family, a.Policy.MaxReward)
+	least, most := family.RewardRange(a.Policy.Family, a.Policy.MaxReward)
 	h := &held{
 		enrolment: *s.Enrolment, number: s.Number, least: least, largest: most, rounds: len(a.Plan.Rounds),
 		reported: s.Enrolment.Reported, most: a.Plan.PerReport(),
@@ -59,15 +61,15 @@ func (s State) Begin(a *Announced) Record {
 }
 
 // Remember keeps what was decided, if there is room for it; kept tells whether it did, and n counts the decisions that
-// were kept before it: Reward names it so. A record that is full, one from which a report was made, and one that is wiped
-// keep nothing more. arm is the one that was played.
+// were kept before it: Reward names it so. A record that is full, one from which a report was made, and one that is
+// wiped keep nothing more. arm is the one that was played.
 func (r Record) Remember(arm []float64, made glm.Decision) (n int, kept bool) {
 	h := r.open()
 	n = len(h.records)
 	if h.over || h.reported > 0 || n == h.most {
 		return 0, false
 	}
-	h.records = append(h.records, &glm.Record{
+	h.records = append(h.records, &statistic.Record{
 		Arm: slices.Clone(arm), Weight: made.Weight, Explored: made.Explored, Control: made.Control, Null: true,
 	})
 	return n, true
@@ -108,7 +110,7 @@ func (r Record) Wipe() {
 	h := r.open()
 	for _, d := range h.records {
 		clear(d.Arm)
-		*d = glm.Record{Null: true}
+		*d = statistic.Record{Null: true}
 	}
 	h.records, h.over = nil, true
 }
@@ -155,7 +157,8 @@ func (c *Core) Report(s State, r Record, a *Announced, shuffler []byte, src prot
 		return nil, s, err
 	}
 	report, err := wire.BuildReport(wire.Report{
-		Announcement: a.Digest, Epoch: a.Epoch, Round: a.Round, Slot: h.enrolment.Slot, Device: h.number, Payload: payload,
+		Announcement: a.Digest, Epoch: a.Epoch, Round: a.Round, Slot: h.enrolment.Slot, Device: h.number,
+		Payload: payload,
 	}, c.c.Identity)
 	if err != nil {
 		return nil, s, err
@@ -181,7 +184,7 @@ func (r Record) Made() {
 
 // payload is a record's contribution to the announced round. A record that a statistic refuses is reported as null, so
 // that there are always the same messages.
-func (a *Announced) payload(records []*glm.Record, by channel.Sender, src protocol.Source) ([]byte, error) {
+func (a *Announced) payload(records []*statistic.Record, by channel.Sender, src protocol.Source) ([]byte, error) {
 	vectors, err := a.contribution(records)
 	if err != nil {
 		if vectors, err = a.contribution(nil); err != nil {
@@ -196,34 +199,34 @@ func (a *Announced) payload(records []*glm.Record, by channel.Sender, src protoc
 	return a.channel.Append(make([]byte, 0, a.channel.Size()), by, vectors, src)
 }
 
-func (a *Announced) contribution(records []*glm.Record) ([][]float64, error) {
+func (a *Announced) contribution(records []*statistic.Record) ([][]float64, error) {
 	if a.Plan.Panel != nil {
 		return a.together(records)
 	}
-	one := glm.Record{Null: true}
+	one := statistic.Record{Null: true}
 	if len(records) > 0 {
 		one = *records[0]
 	}
-	return a.vectors(func(s glm.Statistic) ([]float64, error) { return s.Vector(nil, one) })
+	return a.vectors(func(s statistic.Statistic) ([]float64, error) { return s.Vector(nil, one) })
 }
 
 // together adds up the vectors of up to Plan.Decisions records. The work is that of so many records whatever there are:
 // what one of them lacks is done for an arm of zeros, and thrown away.
-func (a *Announced) together(records []*glm.Record) ([][]float64, error) {
+func (a *Announced) together(records []*statistic.Record) ([][]float64, error) {
 	most := a.Plan.PerReport()
 	if len(records) > most {
 		return nil, fmt.Errorf("device: more decisions than a report holds, which is %d", most)
 	}
-	mine, others := make([]glm.Record, most), make([]glm.Record, most)
+	mine, others := make([]statistic.Record, most), make([]statistic.Record, most)
 	defer clear(mine) // the arms are wiped with the record
-	none := glm.Record{Arm: make([]float64, a.Policy.Dimension)}
+	none := statistic.Record{Arm: make([]float64, a.Policy.Dimension)}
 	for i := range mine {
-		mine[i], others[i] = glm.Record{Null: true}, none
+		mine[i], others[i] = statistic.Record{Null: true}, none
 		if i < len(records) && !records[i].Null {
-			mine[i], others[i] = *records[i], glm.Record{Null: true}
+			mine[i], others[i] = *records[i], statistic.Record{Null: true}
 		}
 	}
-	return a.vectors(func(s glm.Statistic) ([]float64, error) {
+	return a.vectors(func(s statistic.Statistic) ([]float64, error) {
 		if _, err := s.Report(nil, others, most); err != nil {
 			return nil, err
 		}
@@ -232,7 +235,7 @@ func (a *Announced) together(records []*glm.Record) ([][]float64, error) {
 }
 
 // vectors are those of the round's statistics.
-func (a *Announced) vectors(of func(glm.Statistic) ([]float64, error)) ([][]float64, error) {
+func (a *Announced) vectors(of func(statistic.Statistic) ([]float64, error)) ([][]float64, error) {
 	vectors := make([][]float64, len(a.round.Statistics))
 	for i, s := range a.round.Statistics {
 		var err error

@@ -17,6 +17,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -38,15 +39,15 @@ func promised(t *testing.T, profile glm.Profile) (*fixture, *Core, *Announced, S
 }
 
 // only is the first decision of a record; null where there is none.
-func only(r Record) glm.Record {
+func only(r Record) statistic.Record {
 	if h := r.open(); len(h.records) > 0 {
 		return *h.records[0]
 	}
-	return glm.Record{Null: true}
+	return statistic.Record{Null: true}
 }
 
 // decided is what a record holds of one decision.
-func decided(r glm.Record) []*glm.Record { return []*glm.Record{&r} }
+func decided(r statistic.Record) []*statistic.Record { return []*statistic.Record{&r} }
 
 // A record that holds an arm and a reward can be neither printed nor marshalled, by itself or inside something else.
 func TestARecordIsNotShown(t *testing.T) {
@@ -115,7 +116,8 @@ func TestARecordIsOverwritten(t *testing.T) {
 		kept := r.open().records[0]
 		arm := kept.Arm
 		end(r)
-		if !r.Over() || arm[0] != 0 || arm[1] != 0 || len(r.open().records) != 0 || !reflect.DeepEqual(*kept, glm.Record{Null: true}) {
+		if !r.Over() || arm[0] != 0 || arm[1] != 0 || len(r.open().records) != 0 ||
+			!reflect.DeepEqual(*kept, statistic.Record{Null: true}) {
 			t.Errorf("%s: %v, %+v, %+v", name, arm, *kept, only(r))
 		}
 		if _, kept := r.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); kept {
@@ -168,7 +170,7 @@ func TestRewardsOfARecord(t *testing.T) {
 }
 
 // records is one record in every shape that it can take.
-var records = map[string]glm.Record{
+var records = map[string]statistic.Record{
 	"null":            {Null: true},
 	"usual":           {Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1},
 	"extreme":         {Arm: []float64{1, 0}, Reward: 1, Weight: 1},

@@ -7,9 +7,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Register returns the sealed request to be registered, so that panels can be drawn of the device. Call it when the device
-// begins to follow the deployment, and again where no answer came. ErrNoPlace says why the device does not register: it
-// does so only if its limits allow the announced plan over all the epochs that it may be asked for together.
+// Register returns the sealed request to be registered, so that panels can be drawn of the device. Call it when the
+// device begins to follow the deployment, and again where no answer came. ErrNoPlace says why the device does not
+// register: it does so only if its limits allow the announced plan over all the epochs that it may be asked for
+// together.
 func (d *Device) Register() (request []byte, err error) {
 	switch {
 	case d.kept.RolledBack != "":
@@ -39,9 +40,9 @@ func (d *Device) Register() (request []byte, err error) {
 	return sealed.Sealed, nil
 }
 
-// Registered takes the shuffler's reply to the latest request of Register. refusal says why it does not register the device, "" where it
-// did; again that this is no answer, because the shuffler is not ready: call Register again. ErrRolledBack is as in
-// Answer.
+// Registered takes the shuffler's reply to the latest request of Register. refusal says why it does not register the
+// device, "" where it did; again that this is no answer, because the shuffler is not ready: call Register again.
+// ErrRolledBack is as in Answer.
 func (d *Device) Registered(reply []byte) (refusal string, again bool, err error) {
 	switch {
 	case d.kept.RolledBack != "":

@@ -34,9 +34,9 @@ type State struct {
 // wish to which it gave something, and says of another wish that it comes too late.
 type Wish struct {
 	Epoch uint64 `json:"epoch,omitempty"` // 0: to be registered
-	Nonce uint32 `json:"nonce,omitempty"` // drawn once for the epoch; 0: none, by an earlier version
-	// Unsure says that a wish was taken back because the broker said that no shuffler had heard of it, which it may say of
-	// one that has: what the shuffler says of earlier epochs proves nothing then.
+	Nonce uint32 `json:"nonce,omitempty"` // drawn once for the epoch; 0: there is no wish
+	// Unsure says that a wish was taken back because the broker said that no shuffler had heard of it, which it may say
+	// of one that has: what the shuffler says of earlier epochs proves nothing then.
 	Unsure bool `json:"unsure,omitempty"`
 }
 
@@ -48,7 +48,7 @@ func (s State) wished(epoch uint64) State {
 	return s
 }
 
-// nonce is that of the wish for an epoch; 0 where an earlier version asked.
+// nonce is that of the wish for an epoch; 0, with which nobody can ask, where there is none.
 func (s State) nonce(epoch uint64) uint32 {
 	if s.Wish.Epoch != epoch {
 		return 0
@@ -82,8 +82,8 @@ func (c *Core) NewState(number uint32) State {
 	}}
 }
 
-// Restored is a state that was kept, under the limits of now where these are stricter: a person who lowers a limit means
-// all that is released from then on. A ledger keeps the limits that it began with where those are.
+// Restored is a state that was kept, under the limits of now where these are stricter: a person who lowers a limit
+// means all that is released from then on. A ledger keeps the limits that it began with where those are.
 func (c *Core) Restored(s State) State {
 	l := c.c.Limits
 	s.Ledger.Epsilon, s.Ledger.Delta = min(s.Ledger.Epsilon, l.Epsilon), min(s.Ledger.Delta, l.Delta)
@@ -163,9 +163,9 @@ func (s State) Panels() (n int) {
 	return n
 }
 
-// Expire takes back what was set aside for epochs before the announced one, where panels are drawn and no report has left:
-// which of these epochs a device would have reported in is public, so that nothing is known of it by that. The caller has
-// ended what it promised under them.
+// Expire takes back what was set aside for epochs before the announced one, where panels are drawn and no report has
+// left: which of these epochs a device would have reported in is public, so that nothing is known of it by that. The
+// caller has ended what it promised under them.
 func (s State) Expire(a *Announced) State {
 	if s.Registration == nil {
 		return s
@@ -177,9 +177,9 @@ func (s State) Expire(a *Announced) State {
 // Asked tells whether the device asked for a slot in an epoch's cohort and knows no answer.
 func (s State) Asked(epoch uint64) bool { return s.Ledger.State(epoch) == privacy.Asked }
 
-// Ask sets the guarantees of the announced epoch aside, at a time by the device's own clock. An error is the ledger's: privacy.ErrRecordUsed or
-// privacy.ErrBudget; or says that the device is not registered, where panels are drawn. Where the device has asked before
-// and knows no answer the state stays as it is.
+// Ask sets the guarantees of the announced epoch aside, at a time by the device's own clock. An error is the ledger's:
+// privacy.ErrRecordUsed or privacy.ErrBudget; or says that the device is not registered, where panels are drawn. Where
+// the device has asked before and knows no answer the state stays as it is.
 func (s State) Ask(a *Announced, now time.Time) (next State, err error) {
 	if s.Asked(a.Epoch) {
 		return s, nil
@@ -252,10 +252,11 @@ func (s State) Owes(a *Announced) bool {
 // answer came: then its words prove nothing.
 //
 // "Held" speaks of another wish than the open question's, whose nonce is kept from before its first request: a request
-// that comes twice is not told so. An entry that was asked for without an answer stays in the ledger for ever, so "already enrolled" is proof where the
-// ledger holds no entry but the open question's, and none was taken back upon the broker's word. Where panels are drawn
-// an entry is taken back, and "already enrolled" proves nothing. There a device holds its slot if the shuffler has its report, and one that has reported does
-// not ask: that is proof whatever was heard.
+// that comes twice is not told so. An entry that was asked for without an answer stays in the ledger for ever, so
+// "already enrolled" is proof where the ledger holds no entry but the open question's, and none was taken back upon the
+// broker's word. Where panels are drawn an entry is taken back, and "already enrolled" proves nothing. There a device
+// holds its slot if the shuffler has its report, and one that has reported does not ask: that is proof whatever was
+// heard.
 func (s State) Contradicts(reply *wire.EnrolReply, heard bool) string {
 	switch {
 	case s.Registration != nil:

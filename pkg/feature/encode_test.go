@@ -317,7 +317,8 @@ func FuzzSchema(f *testing.F) {
 			t.Fatal(err)
 		}
 		var arm feature.Arm
-		if err := json.Unmarshal(context, &arm); err == nil && (arm.Features[feature.ID] != nil || arm.Features == nil) {
+		if err := json.Unmarshal(context, &arm); err == nil && (arm.Features[feature.ID] != nil ||
+			arm.Features == nil) {
 			t.Fatalf("%q is the arm %+v", context, arm)
 		}
 		var values feature.Values

@@ -19,7 +19,8 @@ func TestEntriesAreNamedForWhatTheySay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"bias", "id = sms", "id = call", "id = sms × age", "id = call × age", "5 ≤ dose < 7.5", "dose ≥ 7.5",
+	want := []string{"bias", "id = sms", "id = call", "id = sms × age", "id = call × age", "5 ≤ dose < 7.5",
+		"dose ≥ 7.5",
 		"plan = a", "plan = b", "plan other", "tag #0", "tag #1", "new",
 		"id = sms × 5 ≤ dose < 7.5", "id = sms × dose ≥ 7.5", "id = call × 5 ≤ dose < 7.5", "id = call × dose ≥ 7.5"}
 	if got := s.Names(); !slices.Equal(got, want) || len(got) != s.Dimension() {

@@ -11,15 +11,20 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/design"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // choicePolicies are policies of every play, with and without a control group, caution and stages.
 func choicePolicies() map[string]*glm.Policy {
 	theta := []float64{1, -1, 0.5}
-	covariance := glm.NewSymmetric(mat.NewDiagDense(3, []float64{0.3, 0.2, 0.4}))
+	covariance := symmetric.Pack(mat.NewDiagDense(3, []float64{0.3, 0.2, 0.4}))
 	stage := glm.Stage{Theta: theta, Covariance: covariance, Width: 0.6}
 	out := map[string]*glm.Policy{}
-	for _, play := range []glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform, glm.PlayDefault, glm.PlayOptimistic} {
+	for _, play := range []glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform, glm.PlayDefault,
+		glm.PlayOptimistic} {
 		for _, control := range []float64{0, 0.2} {
 			for _, caution := range []float64{0, 0.5, 50} {
 				p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3,
@@ -91,11 +96,11 @@ func expected(t *testing.T, p *glm.Policy, arms [][]float64, fallback int, unrec
 		for _, a := range survivors {
 			row := make([]float64, len(arms[a]))
 			for j, v := range arms[a] {
-				row[j] = v * math.Sqrt(p.Scaling.Weight(glm.Logistic{}, arms[a]))
+				row[j] = v * math.Sqrt(p.Scaling.Weight(family.Logistic{}, arms[a]))
 			}
 			scaled = append(scaled, row)
 		}
-		weights, _, err := glm.Design(scaled, glm.DesignOptions{Tolerance: p.DesignTolerance})
+		weights, _, err := design.Optimal(scaled, design.Options{Tolerance: p.DesignTolerance})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +127,7 @@ func expected(t *testing.T, p *glm.Policy, arms [][]float64, fallback int, unrec
 // exactly.
 func TestChoicesHaveTheirProbabilities(t *testing.T) {
 	src := rand.NewChaCha8([32]byte{17})
-	env, err := glm.NewBallEnvironment(glm.Logistic{}, 3, 7, 2, src)
+	env, err := family.NewBallEnvironment(family.Logistic{}, 3, 7, 2, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +191,7 @@ func TestChoicesHaveTheirProbabilities(t *testing.T) {
 				if d.Control && d.Arm != index[fallback] || math.Abs(d.Propensity-got[d.Arm]) > 1e-12 {
 					t.Fatalf("%s, choice %d: %+v, probabilities %v", name, i, d, got)
 				}
-				if p.Play == glm.PlayGreedy && d.Weight != p.Scaling.Weight(glm.Logistic{}, arms[d.Arm]) {
+				if p.Play == glm.PlayGreedy && d.Weight != p.Scaling.Weight(family.Logistic{}, arms[d.Arm]) {
 					t.Fatalf("%s: weight %v of arm %d", name, d.Weight, d.Arm)
 				}
 			}
@@ -194,7 +199,8 @@ func TestChoicesHaveTheirProbabilities(t *testing.T) {
 			near := func(count, p float64) bool { return math.Abs(count-n*p) <= 5*math.Sqrt(n*p*(1-p))+1e-9 }
 			for a := range counts {
 				if !near(counts[a], want[a]) {
-					t.Errorf("%s, choice %d: arm %d was played %v times of %d, probability %v", name, i, a, counts[a], draws,
+					t.Errorf("%s, choice %d: arm %d was played %v times of %d, probability %v", name, i, a, counts[a],
+						draws,
 						want[a])
 				}
 			}
@@ -216,24 +222,28 @@ func TestChoicesHaveTheirProbabilities(t *testing.T) {
 // learns from gets the default of any policy.
 func TestCautionBeforeAnythingIsKnown(t *testing.T) {
 	src := rand.NewChaCha8([32]byte{18})
-	env, err := glm.NewBallEnvironment(glm.Logistic{}, 3, 5, 2, src)
+	env, err := family.NewBallEnvironment(family.Logistic{}, 3, 5, 2, src)
 	if err != nil {
 		t.Fatal(err)
 	}
 	arms := env.Draw(src)
 	for name, c := range map[string]struct {
-		tune    glm.PracticalConfig
+		tune    learner.PracticalConfig
 		choice  glm.Choice
 		explore float64
 	}{
-		"cautious":         {glm.PracticalConfig{Caution: 1}, glm.Choice{Default: 3}, glm.DefaultExplorerShare},
-		"wary":             {glm.PracticalConfig{Caution: 1, ExplorerShare: 0.05}, glm.Choice{Default: 3}, 0.05},
-		"nobody explores":  {glm.PracticalConfig{Caution: 1, ExplorerShare: -1}, glm.Choice{Default: 3}, 0},
-		"no record":        {glm.PracticalConfig{}, glm.Choice{Default: 3, Unrecorded: true}, 0},
-		"everybody, as is": {glm.PracticalConfig{}, glm.Choice{Default: 3}, 1},
+		"cautious":         {learner.PracticalConfig{Caution: 1}, glm.Choice{Default: 3}, learner.DefaultExplorerShare},
+		"wary":             {learner.PracticalConfig{Caution: 1, ExplorerShare: 0.05}, glm.Choice{Default: 3}, 0.05},
+		"nobody explores":  {learner.PracticalConfig{Caution: 1, ExplorerShare: -1}, glm.Choice{Default: 3}, 0},
+		"no record":        {learner.PracticalConfig{}, glm.Choice{Default: 3, Unrecorded: true}, 0},
+		"everybody, as is": {learner.PracticalConfig{}, glm.Choice{Default: 3}, 1},
 	} {
 		c.tune.Panel = 100
-		step := newLearner(t, glm.Config{Dimension: 3, Horizon: 3000, Practical: c.tune}).Next()
+		l, err := learner.New(learner.Config{Dimension: 3, Horizon: 3000, Practical: c.tune})
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := l.Next()
 		got, err := step.Policy.ProbabilitiesFor(arms, c.choice)
 		if err != nil {
 			t.Fatal(err)

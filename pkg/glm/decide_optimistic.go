@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // optimistic is the device's side of Algorithm 2 of "Shuffle and Joint Differential Privacy for Generalized Linear
@@ -15,13 +16,13 @@ import (
 // depends on all their arms, so that their device must remember it; the curator cannot know it otherwise.
 func (p *Policy) optimistic(arms [][]float64) (arm, survivors int, explored bool, err error) {
 	e, o := p.Criterion, p.Optimism
-	if e == nil || o == nil || len(e.Covariance) != TriangleDim(p.Dimension) ||
-		len(o.Covariance) != TriangleDim(p.Dimension) || len(o.Theta) != p.Dimension {
+	if e == nil || o == nil || len(e.Covariance) != symmetric.Dim(p.Dimension) ||
+		len(o.Covariance) != symmetric.Dim(p.Dimension) || len(o.Theta) != p.Dimension {
 		return 0, 0, false, fmt.Errorf("%w: optimistic play without its parts, or of the wrong size", ErrPolicy)
 	}
 	arm, largest := 0, math.Inf(-1)
 	forms := make([]float64, len(arms))
-	e.Covariance.forms(forms, arms)
+	e.Covariance.Forms(forms, arms)
 	for a, norm := range forms {
 		if norm > largest {
 			arm, largest = a, norm

@@ -11,6 +11,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 func drawOptimistic(r *rapid.T, d int) *glm.Policy {
@@ -23,8 +24,8 @@ func drawOptimistic(r *rapid.T, d int) *glm.Policy {
 	return p
 }
 
-// A person explores exactly if an arm of theirs reaches the threshold, and then with the largest arm; otherwise they play
-// the survivor with the largest upper bound. The probabilities say the same.
+// A person explores exactly if an arm of theirs reaches the threshold, and then with the largest arm; otherwise they
+// play the survivor with the largest upper bound. The probabilities say the same.
 func TestOptimisticPlay(t *testing.T) {
 	explored, exploited, eliminated := 0, 0, 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -61,7 +62,10 @@ func TestOptimisticPlay(t *testing.T) {
 			if len(survivors) < len(arms) {
 				eliminated++
 			}
-			upper := func(a int) float64 { return convex.Dot(arms[a], p.Optimism.Theta) + p.Optimism.HalfWidth(arms[a]) }
+			upper := func(a int) float64 {
+				return convex.Dot(arms[a], p.Optimism.Theta) +
+					p.Optimism.HalfWidth(arms[a])
+			}
 			best := survivors[0]
 			for _, a := range survivors {
 				if upper(a) > upper(best) {
@@ -98,8 +102,8 @@ func TestOptimisticPoliciesAreChecked(t *testing.T) {
 	valid := func() *glm.Policy {
 		return &glm.Policy{Profile: glm.Joint, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 3,
 			Theta: []float64{0, 1}, Play: glm.PlayOptimistic,
-			Criterion: &glm.Criterion{Covariance: glm.Symmetric{1, 0, 1}, Threshold: 0.5},
-			Optimism:  &glm.Stage{Theta: []float64{0, 1}, Covariance: glm.Symmetric{1, 0, 1}, Width: 1}}
+			Criterion: &glm.Criterion{Covariance: symmetric.Packed{1, 0, 1}, Threshold: 0.5},
+			Optimism:  &glm.Stage{Theta: []float64{0, 1}, Covariance: symmetric.Packed{1, 0, 1}, Width: 1}}
 	}
 	if err := valid().Validate(); err != nil {
 		t.Fatal(err)

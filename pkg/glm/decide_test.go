@@ -3,16 +3,19 @@ package glm_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats/scalar"
 	"pgregory.net/rapid"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/design"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // drawPolicy makes a valid policy with stages around theta.
@@ -41,9 +44,9 @@ func drawPolicy(r *rapid.T, d int, pairwise bool) *glm.Policy {
 }
 
 // drawCovariance is B B' for a random B, possibly singular.
-func drawCovariance(r *rapid.T, d int) glm.Symmetric {
+func drawCovariance(r *rapid.T, d int) symmetric.Packed {
 	b := rapid.SliceOfN(rapid.Float64Range(-1, 1), d*d, d*d).Draw(r, "root")
-	var m glm.Symmetric
+	var m symmetric.Packed
 	for i := range d {
 		for j := i; j < d; j++ {
 			v := 0.0
@@ -59,7 +62,7 @@ func drawCovariance(r *rapid.T, d int) glm.Symmetric {
 func drawArms(r *rapid.T, d int) [][]float64 {
 	arms := make([][]float64, rapid.IntRange(1, 12).Draw(r, "arms"))
 	for i := range arms {
-		arms[i], _ = glm.ToUnitBall(rapid.SliceOfN(rapid.Float64Range(-1, 1), d, d).Draw(r, "arm"))
+		arms[i], _ = convex.ToUnitBall(rapid.SliceOfN(rapid.Float64Range(-1, 1), d, d).Draw(r, "arm"))
 	}
 	return arms
 }
@@ -105,7 +108,7 @@ func TestOnlySurvivorsArePlayed(t *testing.T) {
 		if p.Scaling != nil {
 			// s^2 <= w_max and s^2 <= mu'(x.theta_1).
 			z := convex.Dot(arms[decision.Arm], p.Scaling.Theta)
-			if w := decision.Weight; !(w >= 0 && w <= .25 && w <= (glm.Logistic{}).Variance(z)) {
+			if w := decision.Weight; !(w >= 0 && w <= .25 && w <= (family.Logistic{}).Variance(z)) {
 				r.Fatalf("weight %v at z = %v", w, z)
 			}
 		} else if decision.Weight != 1 {
@@ -191,8 +194,8 @@ func TestEliminationKeepsTheBestArm(t *testing.T) {
 	}
 }
 
-func identity(d int) glm.Symmetric {
-	var m glm.Symmetric
+func identity(d int) symmetric.Packed {
+	var m symmetric.Packed
 	for i := range d {
 		for j := i; j < d; j++ {
 			v := 0.0
@@ -239,7 +242,7 @@ func TestPairwiseRuleIsTighter(t *testing.T) {
 
 // At theta_1 = theta*, s^2 <= mu'(x.theta*), with equality if and only if the half-width is zero.
 func TestScalingWeightStaysBelowTheVariance(t *testing.T) {
-	family := glm.Probit{}
+	family := family.Probit{}
 	s := glm.Scaling{Stage: glm.Stage{Theta: []float64{1, -1}, Covariance: identity(2), Width: 0}, Diameter: 4,
 		SelfConcordance: 2, MaxWeight: .4}
 	x := []float64{.6, .3}
@@ -248,11 +251,12 @@ func TestScalingWeightStaysBelowTheVariance(t *testing.T) {
 		t.Errorf("width 0: %v, want %v", w, family.Variance(z))
 	}
 	s.Width = .5
-	if w, want := s.Weight(family, x), family.Variance(z)*math.Exp(-2*.5*math.Hypot(.6, .3)); !about(w, want, 1e-15) {
+	if w, want := s.Weight(family, x), family.Variance(z)*math.Exp(-2*.5*math.Hypot(.6, .3)); !scalar.EqualWithinAbs(w,
+		want, 1e-15) {
 		t.Errorf("width 0.5: %v, want %v", w, want)
 	}
 	s.Width = 1e6 // beta is capped by what the ball allows: exp(M_sc 2S)
-	if w, want := s.Weight(family, x), family.Variance(z)*math.Exp(-8); !about(w, want, 1e-15) {
+	if w, want := s.Weight(family, x), family.Variance(z)*math.Exp(-8); !scalar.EqualWithinAbs(w, want, 1e-15) {
 		t.Errorf("huge width: %v, want %v", w, want)
 	}
 	s.Width, s.MaxWeight = 0, .1
@@ -275,7 +279,7 @@ func TestDecideFollowsTheDesign(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !about(d.Propensity, 1.0/3, 1e-9) {
+		if !scalar.EqualWithinAbs(d.Propensity, 1.0/3, 1e-9) {
 			t.Fatalf("%+v", d)
 		}
 		counts[d.Arm]++
@@ -313,7 +317,8 @@ func TestDecideRefusesBadArmsAndPolicies(t *testing.T) {
 	if err != nil || d.Arm != 0 || d.Shortened != 2 || arms[1][0] != 3 {
 		t.Errorf("%+v, %v, %v", d, err, arms)
 	}
-	if x, long := glm.ToUnitBall([]float64{3, 4}); !long || !about(x[0], .6, 1e-15) || !about(x[1], .8, 1e-15) {
+	if x, long := convex.ToUnitBall([]float64{3, 4}); !long || !scalar.EqualWithinAbs(x[0], .6, 1e-15) ||
+		!scalar.EqualWithinAbs(x[1], .8, 1e-15) {
 		t.Errorf("%v", x)
 	}
 	// A policy without its parts gives an error, not a panic.
@@ -356,7 +361,7 @@ func FuzzDecide(f *testing.F) {
 		for _, v := range []float64{a, b, c, d} {
 			finite = finite && !math.IsNaN(v) && !math.IsInf(v, 0)
 		}
-		if valid && finite && p.Dimension == 2 && err != nil && !errors.Is(err, glm.ErrNotCertified) {
+		if valid && finite && p.Dimension == 2 && err != nil && !errors.Is(err, design.ErrNotCertified) {
 			t.Errorf("a valid policy refused: %v", err)
 		}
 	})
@@ -364,7 +369,7 @@ func FuzzDecide(f *testing.F) {
 
 func BenchmarkDecide(b *testing.B) {
 	src := rand.NewChaCha8([32]byte{1})
-	env, err := glm.NewBallEnvironment(glm.Logistic{}, 5, 10, 3, src)
+	env, err := family.NewBallEnvironment(family.Logistic{}, 5, 10, 3, src)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -388,44 +393,5 @@ func BenchmarkDecide(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// What a decision among many arms costs at the default tolerance of every profile: exploring, later with stages and
-// scaling, and greedily, for somebody who is not sampled.
-func BenchmarkDecideAmongMany(b *testing.B) {
-	const d, count = 20, 1000
-	src := rand.New(rand.NewPCG(4, 5))
-	theta := make([]float64, d)
-	theta[0] = 1
-	stage := glm.Stage{Theta: theta, Covariance: identity(d), Width: 1}
-	stages := []glm.Stage{stage, stage, stage, stage, stage}
-	scaling := &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: .25}
-	policies := map[string]glm.Policy{
-		"practical": {Play: glm.PlayDesign, DesignTolerance: glm.DefaultPracticalTolerance, Pairwise: true,
-			Stages: stages, Scaling: scaling},
-		"paper": {Play: glm.PlayDesign, DesignTolerance: glm.DefaultDesignTolerance, Stages: stages, Scaling: scaling},
-		"joint": {Play: glm.PlayOptimistic, Stages: stages, Optimism: &stage,
-			Criterion: &glm.Criterion{Covariance: identity(d), Threshold: 10}},
-	}
-	for _, kind := range manyKinds {
-		sets := make([][][]float64, 16)
-		for i := range sets {
-			sets[i] = drawManyArms(kind, count, d, src)
-		}
-		for _, name := range []string{"practical", "paper", "joint"} {
-			p := policies[name]
-			p.Family, p.MaxReward, p.Dimension, p.Radius, p.Theta = "logistic", 1, d, 3, theta
-			for _, choice := range []glm.Choice{{}, {Unrecorded: true}} {
-				b.Run(fmt.Sprintf("%s/%s/sampled=%v", kind, name, !choice.Unrecorded), func(b *testing.B) {
-					b.ReportAllocs()
-					for i := 0; b.Loop(); i++ {
-						if _, err := p.DecideFor(sets[i%len(sets)], choice, src); err != nil {
-							b.Fatal(err)
-						}
-					}
-				})
-			}
-		}
 	}
 }

@@ -6,12 +6,16 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // A device receives a policy, checks it once, and decides among the arms that its user has.
 func ExamplePolicy_Decide() {
-	stage := glm.Stage{Theta: []float64{1, -0.5}, Covariance: glm.Symmetric{0.04, 0, 0.04}, Width: 2}
-	policy := glm.Policy{Profile: glm.Practical, Epoch: 1, Family: glm.FamilyLogistic, MaxReward: 1, Dimension: 2,
+	stage := glm.Stage{Theta: []float64{1, -0.5}, Covariance: symmetric.Packed{0.04, 0, 0.04}, Width: 2}
+	policy := glm.Policy{Profile: glm.Practical, Epoch: 1, Family: family.NameLogistic, MaxReward: 1, Dimension: 2,
 		Radius: 3, Theta: stage.Theta, Stages: []glm.Stage{stage}, Pairwise: true, Play: glm.PlayDesign}
 	if err := policy.Validate(); err != nil {
 		fmt.Println(err)
@@ -33,23 +37,23 @@ func ExamplePolicy_Decide() {
 // channel or from the analyzer's counts, with noise of a known variance.
 func ExampleLearner() {
 	people, devices := rand.NewChaCha8([32]byte{1}), rand.NewChaCha8([32]byte{2})
-	population, err := glm.NewBallEnvironment(glm.Logistic{}, 2, 4, 2, people)
+	population, err := family.NewBallEnvironment(family.Logistic{}, 2, 4, 2, people)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	learner, err := glm.NewLearner(glm.Config{Dimension: 2, Horizon: 700,
-		Practical: glm.PracticalConfig{FirstCohort: 100}})
+	l, err := learner.New(learner.Config{Dimension: 2, Horizon: 700,
+		Practical: learner.PracticalConfig{FirstCohort: 100}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	step := learner.Next()
-	for ; !step.Done; step = learner.Next() {
+	step := l.Next()
+	for ; !step.Done; step = l.Next() {
 		statistics := step.Statistics[step.Round]
-		sums := make([]glm.Aggregate, len(statistics))
+		sums := make([]learner.Aggregate, len(statistics))
 		for i, s := range statistics {
-			sums[i] = glm.Aggregate{Kind: s.Kind, Sum: make([]float64, s.Dim()), Variance: make([]float64, s.Dim()),
+			sums[i] = learner.Aggregate{Kind: s.Kind, Sum: make([]float64, s.Dim()), Variance: make([]float64, s.Dim()),
 				Reports: step.Cohort}
 		}
 		best := 0.0
@@ -61,7 +65,7 @@ func ExampleLearner() {
 				return
 			}
 			played := arms[decision.Arm]
-			record := glm.Record{Arm: played, Reward: population.Reward(played, people), Weight: decision.Weight}
+			record := statistic.Record{Arm: played, Reward: population.Reward(played, people), Weight: decision.Weight}
 			for i, s := range statistics {
 				vector, err := s.Vector(nil, record)
 				if err != nil {
@@ -78,7 +82,7 @@ func ExampleLearner() {
 		}
 		fmt.Printf("epoch %d: %d people, best arm played by %.0f %%\n",
 			step.Epoch, step.Cohort, 100*best/float64(step.Cohort))
-		if err := learner.Absorb(sums); err != nil {
+		if err := l.Absorb(sums); err != nil {
 			fmt.Println(err)
 			return
 		}

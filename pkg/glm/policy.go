@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // ErrPolicy wraps every reason to refuse a policy.
@@ -53,7 +55,7 @@ type Policy struct {
 	// Explore is the share of decisions that PlayDesign draws from the design, in (0, 1]; the others take the greedy
 	// survivor. Zero means all.
 	Explore float64 `json:"explore,omitempty"`
-	// DesignTolerance is the certificate's tolerance for PlayDesign; zero means DefaultDesignTolerance.
+	// DesignTolerance is the certificate's tolerance for PlayDesign; zero means design.DefaultTolerance.
 	DesignTolerance float64 `json:"design_tolerance,omitempty"`
 	// Criterion and Optimism belong to PlayOptimistic, which needs both; other plays have neither.
 	Criterion *Criterion `json:"criterion,omitempty"`
@@ -71,8 +73,8 @@ type Policy struct {
 // Criterion is Criterion I of Algorithm 2: a person whose largest arm x has x' Covariance x of at least Threshold plays
 // that arm, so that the records of explorers show what is least known.
 type Criterion struct {
-	Covariance Symmetric `json:"covariance"` // V^-1, the inverse of the released matrix of explorers' arms
-	Threshold  float64   `json:"threshold"`  // of the squared norm; positive
+	Covariance symmetric.Packed `json:"covariance"` // V^-1, the inverse of the released matrix of explorers' arms
+	Threshold  float64          `json:"threshold"`  // of the squared norm; positive
 }
 
 // Clone returns a copy that shares no memory with p.
@@ -80,18 +82,18 @@ func (p *Policy) Clone() *Policy {
 	out := *p
 	out.Theta, out.Stages = slices.Clone(p.Theta), slices.Clone(p.Stages)
 	for i, s := range out.Stages {
-		out.Stages[i] = s.clone()
+		out.Stages[i] = s.Clone()
 	}
 	if p.Scaling != nil {
 		scaling := *p.Scaling
-		scaling.Stage = scaling.Stage.clone()
+		scaling.Stage = scaling.Stage.Clone()
 		out.Scaling = &scaling
 	}
 	if e := p.Criterion; e != nil {
 		out.Criterion = &Criterion{Covariance: slices.Clone(e.Covariance), Threshold: e.Threshold}
 	}
 	if p.Optimism != nil {
-		stage := p.Optimism.clone()
+		stage := p.Optimism.Clone()
 		out.Optimism = &stage
 	}
 	return &out
@@ -101,9 +103,9 @@ func (p *Policy) Clone() *Policy {
 // equations (12)-(13) of Riffle's seed paper with Covariance = V^-1 or H_j^-1 and Width = gamma (times sqrt(kappa) for
 // the warm-up stage); in the practical profile Covariance is the pooled noise-aware covariance of the estimate.
 type Stage struct {
-	Theta      []float64 `json:"theta"`
-	Covariance Symmetric `json:"covariance"`
-	Width      float64   `json:"width"`
+	Theta      []float64        `json:"theta"`
+	Covariance symmetric.Packed `json:"covariance"`
+	Width      float64          `json:"width"`
 }
 
 // HalfWidth is Width * sqrt(x' Covariance x), never negative.
@@ -113,7 +115,7 @@ func (s Stage) HalfWidth(x []float64) float64 {
 
 // halfWidths writes the half-width of every vector.
 func (s Stage) halfWidths(dst []float64, vectors [][]float64) {
-	s.Covariance.forms(dst, vectors)
+	s.Covariance.Forms(dst, vectors)
 	for i, x := range vectors {
 		dst[i] = s.halfWidth(x, dst[i])
 	}
@@ -133,7 +135,8 @@ func (s Stage) halfWidth(x []float64, form float64) float64 {
 	return s.Width * math.Sqrt(math.Max(0, form))
 }
 
-func (s Stage) clone() Stage {
+// Clone returns a copy that shares no memory with s.
+func (s Stage) Clone() Stage {
 	return Stage{Theta: slices.Clone(s.Theta), Covariance: slices.Clone(s.Covariance), Width: s.Width}
 }
 
@@ -147,8 +150,18 @@ type Scaling struct {
 	MaxWeight       float64 `json:"max_weight"`       // w_max = max of mu' on |z| <= S: s(x)^2 <= MaxWeight for every x
 }
 
-// newScaling builds the scaling of a stage for a family on the ball of radius S.
-func newScaling(family Family, radius float64, stage Stage) *Scaling {
+// Score is the response from which the statistics of a profile are computed: the bounded one in the practical profile,
+// the family itself in the others. The rule depends on nothing but the announced profile and family, so that a device
+// computes the same statistic as the analyzer plans for.
+func Score(f family.Family, profile Profile) family.Response {
+	if profile == Practical {
+		return family.Bounded(f)
+	}
+	return f
+}
+
+// NewScaling builds the scaling of a stage for a family on the ball of radius S.
+func NewScaling(family family.Family, radius float64, stage Stage) *Scaling {
 	return &Scaling{Stage: stage, Diameter: 2 * radius,
 		SelfConcordance: family.SelfConcordance(radius), MaxWeight: family.MaxVariance(radius)}
 }
@@ -167,7 +180,7 @@ func (p *Policy) validate() error {
 	if p.Profile != Practical && p.Profile != Paper && p.Profile != Joint {
 		return fmt.Errorf("profile %q is none of %q, %q, %q", p.Profile, Practical, Paper, Joint)
 	}
-	if _, err := NewFamily(p.Family, p.MaxReward); err != nil {
+	if _, err := family.New(p.Family, p.MaxReward); err != nil {
 		return err
 	}
 	if p.Epoch < 0 || p.Dimension < 1 || p.Dimension > MaxDimension {
@@ -186,8 +199,8 @@ func (p *Policy) validate() error {
 	if !(p.Control >= 0 && p.Control < 1) || math.Signbit(p.Control) {
 		return fmt.Errorf("control %v must be in [0, 1)", p.Control)
 	}
-	if !(p.Caution >= 0 && p.Caution <= maxPolicyNumber) || math.Signbit(p.Caution) {
-		return fmt.Errorf("caution %v must be in [0, %v]", p.Caution, maxPolicyNumber)
+	if !(p.Caution >= 0 && p.Caution <= symmetric.MaxEntry) || math.Signbit(p.Caution) {
+		return fmt.Errorf("caution %v must be in [0, %v]", p.Caution, symmetric.MaxEntry)
 	}
 	if !(p.Explore >= 0 && p.Explore <= 1) {
 		return fmt.Errorf("explore %v must be in [0, 1]", p.Explore)
@@ -208,12 +221,13 @@ func (p *Policy) validate() error {
 			return fmt.Errorf("scaling: %w", err)
 		}
 		values := []float64{s.MaxWeight, s.Diameter}
-		if p.Family != FamilyLinear || s.SelfConcordance != 0 { // mu' of the linear family is constant
+		if p.Family != family.NameLinear || s.SelfConcordance != 0 { // mu' of the linear family is constant
 			values = append(values, s.SelfConcordance)
 		}
 		for _, v := range values {
 			if !(v > 0) || math.IsInf(v, 0) {
-				return fmt.Errorf("scaling: self-concordance %v, largest weight %v and diameter %v must be positive and finite",
+				return fmt.Errorf("scaling: self-concordance %v, largest weight %v and diameter %v must be positive "+
+					"and finite",
 					s.SelfConcordance, s.MaxWeight, s.Diameter)
 			}
 		}
@@ -233,10 +247,10 @@ func (p *Policy) checkOptimistic() error {
 	if e == nil || o == nil {
 		return fmt.Errorf("play %q needs a criterion and optimism", p.Play)
 	}
-	if !(e.Threshold > 0 && e.Threshold <= maxPolicyNumber) {
-		return fmt.Errorf("criterion: threshold %v must be in (0, %v]", e.Threshold, maxPolicyNumber)
+	if !(e.Threshold > 0 && e.Threshold <= symmetric.MaxEntry) {
+		return fmt.Errorf("criterion: threshold %v must be in (0, %v]", e.Threshold, symmetric.MaxEntry)
 	}
-	if err := e.Covariance.check(p.Dimension); err != nil {
+	if err := e.Covariance.Check(p.Dimension); err != nil {
 		return fmt.Errorf("criterion: %w", err)
 	}
 	if err := p.checkStage(*o); err != nil {
@@ -246,13 +260,13 @@ func (p *Policy) checkOptimistic() error {
 }
 
 func (p *Policy) checkStage(s Stage) error {
-	if !(s.Width >= 0 && s.Width <= maxPolicyNumber) {
-		return fmt.Errorf("width %v must be in [0, %v]", s.Width, maxPolicyNumber)
+	if !(s.Width >= 0 && s.Width <= symmetric.MaxEntry) {
+		return fmt.Errorf("width %v must be in [0, %v]", s.Width, symmetric.MaxEntry)
 	}
 	if err := p.checkTheta(s.Theta); err != nil {
 		return err
 	}
-	return s.Covariance.check(p.Dimension)
+	return s.Covariance.Check(p.Dimension)
 }
 
 func (p *Policy) checkTheta(theta []float64) error {
@@ -264,4 +278,11 @@ func (p *Policy) checkTheta(theta []float64) error {
 		return fmt.Errorf("theta has norm %v above the radius %v", length, p.Radius)
 	}
 	return nil
+}
+
+// Weight is s(x)^2 of equation (10): at most mu'(x.theta) and at most MaxWeight, for every x in the unit ball, never
+// negative. x must have the scaling's dimension.
+func (s *Scaling) Weight(family family.Family, x []float64) float64 {
+	exponent := s.SelfConcordance * math.Min(s.Diameter, s.HalfWidth(x))
+	return math.Min(s.MaxWeight, family.Variance(convex.Dot(x, s.Theta))*math.Exp(-exponent))
 }

@@ -10,11 +10,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 func TestValidateRefusesBadPolicies(t *testing.T) {
 	valid := func() *glm.Policy {
-		stage := glm.Stage{Theta: []float64{1, 2}, Covariance: glm.Symmetric{2, .5, 1}, Width: 1}
+		stage := glm.Stage{Theta: []float64{1, 2}, Covariance: symmetric.Packed{2, .5, 1}, Width: 1}
 		return &glm.Policy{Profile: glm.Paper, Epoch: 3, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 3,
 			Theta: []float64{0, 3}, Play: glm.PlayDesign,
 			Stages: []glm.Stage{stage}, Scaling: &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1,
@@ -46,7 +47,7 @@ func TestValidateRefusesBadPolicies(t *testing.T) {
 		"covariance Inf":      func(p *glm.Policy) { p.Stages[0].Covariance[1] = math.Inf(1) },
 		"covariance negative": func(p *glm.Policy) { p.Stages[0].Covariance[0] = -1 },
 		"covariance indefinite": func(p *glm.Policy) {
-			p.Stages[0].Covariance = glm.Symmetric{1, 2, 1}
+			p.Stages[0].Covariance = symmetric.Packed{1, 2, 1}
 		},
 		"scaling weight": func(p *glm.Policy) { p.Scaling.MaxWeight = 0 },
 		"scaling theta":  func(p *glm.Policy) { p.Scaling.Theta = nil },
@@ -63,18 +64,18 @@ func TestValidateRefusesBadPolicies(t *testing.T) {
 // Covariances of every size and scale are judged without a panic (gonum's eigenvalues panic on the second).
 func TestCovariancesOfEveryScaleAreChecked(t *testing.T) {
 	for _, c := range []struct {
-		covariance glm.Symmetric
+		covariance symmetric.Packed
 		valid      bool
 	}{
-		{glm.Symmetric{0, 0, 0}, true},
-		{glm.Symmetric{1e-123, 1e-123, 1e-123}, true},
-		{glm.Symmetric{1e-300, 0, 1e-300}, true},
-		{glm.Symmetric{1e99, 0, 1e-99}, true},
-		{glm.Symmetric{1, 1, 1}, true},
-		{glm.Symmetric{1, 1.001, 1}, false},
-		{glm.Symmetric{1, 0, -1e-6}, false},
-		{glm.Symmetric{-1e-123, 0, 0}, false},
-		{glm.Symmetric{1e101, 0, 1}, false},
+		{symmetric.Packed{0, 0, 0}, true},
+		{symmetric.Packed{1e-123, 1e-123, 1e-123}, true},
+		{symmetric.Packed{1e-300, 0, 1e-300}, true},
+		{symmetric.Packed{1e99, 0, 1e-99}, true},
+		{symmetric.Packed{1, 1, 1}, true},
+		{symmetric.Packed{1, 1.001, 1}, false},
+		{symmetric.Packed{1, 0, -1e-6}, false},
+		{symmetric.Packed{-1e-123, 0, 0}, false},
+		{symmetric.Packed{1e101, 0, 1}, false},
 	} {
 		p := glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 1,
 			Theta: []float64{0, 0}, Play: glm.PlayDesign,

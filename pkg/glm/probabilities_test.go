@@ -5,9 +5,12 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
-	"gonum.org/v1/gonum/mat"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // Probabilities sum to 1, equal the propensity that the played arm's decision carries, and are the frequencies of 20000
@@ -15,16 +18,16 @@ import (
 // that is off by 0.04 is found with near certainty).
 func TestProbabilitiesAreTheFrequenciesOfDecisions(t *testing.T) {
 	src := rand.NewChaCha8([32]byte{7})
-	family, err := glm.NewFamily("logistic", 1)
+	model, err := family.New("logistic", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env, err := glm.NewBallEnvironment(family, 3, 6, 2, src)
+	env, err := family.NewBallEnvironment(model, 3, 6, 2, src)
 	if err != nil {
 		t.Fatal(err)
 	}
 	arms := env.Draw(src)
-	covariance := glm.NewSymmetric(mat.NewDiagDense(3, []float64{0.3, 0.2, 0.4}))
+	covariance := symmetric.Pack(mat.NewDiagDense(3, []float64{0.3, 0.2, 0.4}))
 	stage := glm.Stage{Theta: []float64{1, -1, 0.5}, Covariance: covariance, Width: 1}
 	for _, play := range []glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform} {
 		for _, c := range []struct {

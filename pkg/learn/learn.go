@@ -24,7 +24,8 @@ import (
 // ErrAnswer wraps every reason to refuse an answer. The learner is unchanged.
 var ErrAnswer = errors.New("learn: bad answer")
 
-// Record is what a device remembers of a decision.
+// Record is what a device remembers of a decision: beside arm and reward only a Tag, since what else a statistic wants
+// to know is the program's own (a statistic.Record has the fields of the statistics that announcements name).
 type Record struct {
 	Arm    []float64 // features of the arm that was played, of norm at most 1
 	Reward float64
@@ -42,11 +43,13 @@ func (r Record) Count() int { return max(1, r.Times) }
 type Choice struct {
 	Arm        int     // index into the arms
 	Propensity float64 // probability of this choice, in (0, 1]
-	// Tag is what else the device must remember for its record; its meaning is the learner's. It may depend on all arms.
+	// Tag is what else the device must remember for its record; its meaning is the learner's. It may depend on all
+	// arms.
 	Tag int
 }
 
-// Policy is what devices decide with. It is public, and a function of what was released.
+// Policy is what devices decide with, as a function (a glm.Policy is data). It is public, and follows from what was
+// released.
 type Policy interface {
 	// Decide is a pure function of the policy, the arms and the random words. The arms are at least one, of equal
 	// length, finite and of norm at most 1; Decide must not change or keep them.
@@ -86,8 +89,8 @@ type Statistic struct {
 	Lower, Upper []float64
 	Diameter     float64 // largest l2 distance between the vectors of two records
 	Diameter1    float64 // largest l1 distance; 0: not known, and there is no pure epsilon for this statistic
-	// Share is the part of the budget that the statistic gets, in proportion to those of its question: of mu squared, or
-	// of a pure epsilon. 0 stands for 1.
+	// Share is the part of the budget that the statistic gets, in proportion to those of its question: of mu squared,
+	// or of a pure epsilon. 0 stands for 1.
 	Share float64
 	// Noise, if not nil, replaces the noise that the budget gives. It is for a paper's literal calibration, whose
 	// guarantee is what Noise.Guarantee says and not the budget's.

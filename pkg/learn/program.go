@@ -14,28 +14,21 @@ type Step struct {
 	Done bool
 }
 
-// Learner is the curator's side of a bandit, as a state machine. It has no clock. It is not safe for concurrent use.
-type Learner interface {
-	// Next is the current step. It changes nothing.
-	Next() Step
-	// Absorb takes the answer to the current step's question and moves on. On an error that wraps ErrAnswer nothing has
-	// changed; any other error ends the learner.
-	Absorb(Answer) error
-	// Close frees what the learner holds. Nothing else may be called after it.
-	Close()
-}
-
 // ErrEnded is returned by ask to a program whose learner was closed. The program returns it.
 var ErrEnded = errors.New("learn: the run is over")
 
 // Program is a learner as it is read in a paper: it asks, goes on with the answer, and returns the policy to keep after
 // its last question. It must return soon after ask gave an error.
+//
+// Why it is no learner.Learner: the policies and statistics of a program are functions, which run in one process with
+// the people whom it asks, each of them once; those of a deployment are data that an announcement carries, so that a
+// device bounds them itself, and one cohort may answer several rounds of them.
 type Program func(ask func(Policy, Question) (Answer, error)) (Policy, error)
 
 // Start runs a program as a learner, up to its first question. Program and learner take turns: the program never runs
 // while Next or Absorb do not.
-func Start(p Program) (Learner, error) {
-	l := &running{}
+func Start(p Program) (*Learner, error) {
+	l := &Learner{}
 	next, stop := iter.Pull(func(yield func(Step) bool) {
 		last, err := p(func(policy Policy, q Question) (Answer, error) {
 			if q.Form != Nothing && q.People < 1 || policy == nil {
@@ -56,8 +49,8 @@ func Start(p Program) (Learner, error) {
 	return l, l.move()
 }
 
-// running is a program between two answers.
-type running struct {
+// Learner is a program between two answers. It has no clock. It is not safe for concurrent use.
+type Learner struct {
 	next   func() (Step, bool)
 	stop   func()
 	step   Step
@@ -65,7 +58,7 @@ type running struct {
 	err    error
 }
 
-func (l *running) move() error {
+func (l *Learner) move() error {
 	step, more := l.next()
 	if l.err != nil {
 		l.stop()
@@ -78,9 +71,12 @@ func (l *running) move() error {
 	return nil
 }
 
-func (l *running) Next() Step { return l.step }
+// Next is the current step. It changes nothing.
+func (l *Learner) Next() Step { return l.step }
 
-func (l *running) Absorb(a Answer) error {
+// Absorb takes the answer to the current step's question and moves on. On an error that wraps ErrAnswer nothing has
+// changed; any other error ends the learner.
+func (l *Learner) Absorb(a Answer) error {
 	if l.step.Done {
 		return ErrEnded
 	}
@@ -91,4 +87,5 @@ func (l *running) Absorb(a Answer) error {
 	return l.move()
 }
 
-func (l *running) Close() { l.stop() }
+// Close frees what the learner holds. Nothing else may be called after it.
+func (l *Learner) Close() { l.stop() }

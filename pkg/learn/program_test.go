@@ -49,7 +49,8 @@ func TestAProgramIsALearner(t *testing.T) {
 	}
 	defer l.Close()
 	for _, bad := range []learn.Answer{
-		{}, {People: 3}, {People: 3, Sums: []learn.Sum{{Values: []float64{1, 2}, Variance: []float64{0, 0}}}}, sum(math.NaN()),
+		{}, {People: 3}, {People: 3, Sums: []learn.Sum{{Values: []float64{1, 2}, Variance: []float64{0, 0}}}},
+		sum(math.NaN()),
 	} {
 		if err := l.Absorb(bad); !errors.Is(err, learn.ErrAnswer) || len(seen) != 0 || l.Next().Question.People != 3 {
 			t.Errorf("%+v: %v, and the learner moved on", bad, err)

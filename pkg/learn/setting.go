@@ -5,13 +5,13 @@ import (
 	"math"
 	"slices"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // Setting is what a learner or an estimator is told. It is public and fixed beforehand.
 type Setting struct {
-	Family    glm.Family // of the rewards
+	Family    family.Family // of the rewards
 	Dimension int
 	Arms      int     // the most that a person has
 	Horizon   int     // T, people
@@ -20,7 +20,7 @@ type Setting struct {
 	// channel has them too. An epsilon of +Inf means no noise.
 	Epsilon, Delta float64
 	Failure        float64 // failure probability of confidence sets, in (0, 1)
-	Kappa          float64 // a bound of 1/mu' where the paper's algorithm is told one; 0: glm.KappaBound
+	Kappa          float64 // a bound of 1/mu' where the paper's algorithm is told one; 0: learner.KappaBound
 	// Noise is where a learner that reads records takes its noise from.
 	Noise protocol.Source
 	// Variant names a variant of the algorithm, Literal the paper's where the sound one is the default; "" the default.
@@ -43,11 +43,12 @@ func (s Setting) Option(name string, otherwise float64) float64 {
 // Check refuses a setting that no algorithm can take, and options that are none of those named.
 func (s Setting) Check(variants, options []string) error {
 	if s.Family == nil || s.Dimension < 1 || s.Horizon < 1 || !(s.Radius > 0) || math.IsInf(s.Radius, 0) {
-		return fmt.Errorf("learn: dimension %d, horizon %d and radius %v must be positive and finite, and there must be "+
-			"a family", s.Dimension, s.Horizon, s.Radius)
+		return fmt.Errorf("learn: dimension %d, horizon %d and radius %v must be positive and finite, and there must "+
+			"be a family", s.Dimension, s.Horizon, s.Radius)
 	}
 	if !(s.Epsilon > 0) || !(s.Delta >= 0 && s.Delta < 1) || !(s.Failure > 0 && s.Failure < 1) {
-		return fmt.Errorf("learn: epsilon %v must be positive, delta %v and failure %v probabilities", s.Epsilon, s.Delta,
+		return fmt.Errorf("learn: epsilon %v must be positive, delta %v and failure %v probabilities", s.Epsilon,
+			s.Delta,
 			s.Failure)
 	}
 	if s.Variant != "" && !slices.Contains(variants, s.Variant) {

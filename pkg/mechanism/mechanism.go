@@ -31,8 +31,8 @@ type Sensitivity struct {
 
 // Noise is added to every coordinate of a vector, independently.
 type Noise interface {
-	// Add rounds each coordinate to the grid of the noise and adds a draw to it. The vector is finite. Noise that promises
-	// nothing because its parameter is out of range leaves NaN.
+	// Add rounds each coordinate to the grid of the noise and adds a draw to it. The vector is finite. Noise that
+	// promises nothing because its parameter is out of range leaves NaN.
 	Add(x []float64, src protocol.Source)
 	// Deviation is the standard deviation of one draw, data units.
 	Deviation() float64
@@ -188,12 +188,14 @@ func ForEpsilon(s Sensitivity, epsilon float64) (Noise, error) {
 	}
 	root := epsilon*(1-1e-11) - float64(s.Dim)/steps
 	if !(root > 0) || !(s.L1 > 0) || math.IsInf(s.L1, 0) || s.Dim < 1 {
-		return nil, fmt.Errorf("%w: epsilon %v for a vector of %d coordinates that moves by %v in l1", ErrNoise, epsilon,
+		return nil, fmt.Errorf("%w: epsilon %v for a vector of %d coordinates that moves by %v in l1", ErrNoise,
+			epsilon,
 			s.Dim, s.L1)
 	}
 	scale := s.L1 / root
 	if _, _, ok := gridOf(scale); !ok {
-		return nil, fmt.Errorf("%w: epsilon %v for a vector that moves by %v in l1 needs a scale of %v", ErrNoise, epsilon,
+		return nil, fmt.Errorf("%w: epsilon %v for a vector that moves by %v in l1 needs a scale of %v", ErrNoise,
+			epsilon,
 			s.L1, scale)
 	}
 	return Laplace{Scale: scale}, nil

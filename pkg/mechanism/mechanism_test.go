@@ -24,7 +24,8 @@ func TestNoiseMeetsItsBudgetExactly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g := noise.Guarantee(s); !(g.Rho <= rho) || g.Rho < rho*(1-1e-4) || g.Mu != 0 || g.Pure != 0 || g.TailDelta != 0 {
+		if g := noise.Guarantee(s); !(g.Rho <= rho) || g.Rho < rho*(1-1e-4) || g.Mu != 0 || g.Pure != 0 ||
+			g.TailDelta != 0 {
 			t.Fatalf("%+v: rho %v of %v", s, g, rho)
 		}
 		gaussian := noise.(mechanism.Gaussian)
@@ -36,7 +37,8 @@ func TestNoiseMeetsItsBudgetExactly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g := noise.Guarantee(s); !(g.Pure <= epsilon) || g.Pure < epsilon*(1-1e-2) || g.Rho != 0 || g.TailDelta != 0 {
+		if g := noise.Guarantee(s); !(g.Pure <= epsilon) || g.Pure < epsilon*(1-1e-2) || g.Rho != 0 ||
+			g.TailDelta != 0 {
 			t.Fatalf("%+v: %+v, the budget is epsilon %v", s, g, epsilon)
 		}
 		less := mechanism.Laplace{Scale: noise.(mechanism.Laplace).Scale / 2}
@@ -135,8 +137,10 @@ func TestConcentratedCalibrationAgainstTheAnalyticGaussian(t *testing.T) {
 			t.Fatal(err)
 		}
 		ratio := math.Pow(noise.Deviation()*mu/s.L2, 2)
-		if t.Logf("epsilon %v, delta %v: variance ratio %.4f", c.epsilon, c.delta, ratio); !(ratio >= 1) || ratio > c.most {
-			t.Errorf("epsilon %v, delta %v: %v times the variance of the analytic Gaussian, at most %v", c.epsilon, c.delta,
+		if t.Logf("epsilon %v, delta %v: variance ratio %.4f", c.epsilon, c.delta, ratio); !(ratio >= 1) ||
+			ratio > c.most {
+			t.Errorf("epsilon %v, delta %v: %v times the variance of the analytic Gaussian, at most %v", c.epsilon,
+				c.delta,
 				ratio, c.most)
 		}
 		if d := noise.Guarantee(s).Delta(c.epsilon); !(d <= c.delta) || d < c.delta*0.99 {
@@ -158,7 +162,8 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	for _, s := range []mechanism.Sensitivity{{Dim: 3}, {L2: 1, L1: 1}, {Dim: 3, L2: nan, L1: nan},
-		{Dim: 3, L2: inf, L1: inf}, {Dim: 3, L2: -1, L1: -1}, {Dim: 3, L2: 1e300, L1: 1e300}, {Dim: 3, L2: 1e-300, L1: 1e-300}} {
+		{Dim: 3, L2: inf, L1: inf}, {Dim: 3, L2: -1, L1: -1}, {Dim: 3, L2: 1e300, L1: 1e300},
+		{Dim: 3, L2: 1e-300, L1: 1e-300}} {
 		if n, err := mechanism.ForRho(s, 1); !errors.Is(err, mechanism.ErrNoise) {
 			t.Errorf("%+v: %v, %v", s, n, err)
 		}
@@ -169,7 +174,8 @@ func TestRefusals(t *testing.T) {
 	for _, size := range []float64{0, -1, nan, inf, 1e-200, 1e200} {
 		for _, n := range []mechanism.Noise{mechanism.Gaussian{Sigma: size}, mechanism.Laplace{Scale: size}} {
 			x := []float64{0, 1}
-			if n.Add(x, source(1)); !math.IsNaN(x[0]) || !math.IsNaN(x[1]) || n.Guarantee(good) != privacy.NoGuarantee() {
+			if n.Add(x, source(1)); !math.IsNaN(x[0]) || !math.IsNaN(x[1]) ||
+				n.Guarantee(good) != privacy.NoGuarantee() {
 				t.Errorf("%+v: released %v, promised %+v", n, x, n.Guarantee(good))
 			}
 		}

@@ -21,8 +21,9 @@ func TestContributionsDependOnAllThatTheyAreOf(t *testing.T) {
 	}
 	seen := map[string]string{first: "the first one"}
 	for name, c := range map[string]string{
-		"another secret": of(2, "d", 1, nil), "another deployment": of(1, "e", 1, nil), "another epoch": of(1, "d", 2, nil),
-		"another past": of(1, "d", 1, digest), "a longer name": of(1, "d\x00", 1, nil),
+		"another secret": of(2, "d", 1, nil), "another deployment": of(1, "e", 1, nil),
+		"another epoch": of(1, "d", 2, nil),
+		"another past":  of(1, "d", 1, digest), "a longer name": of(1, "d\x00", 1, nil),
 	} {
 		if same, twice := seen[c]; twice {
 			t.Errorf("%s gives what %s gives", name, same)

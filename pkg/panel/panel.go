@@ -1,9 +1,9 @@
-// Package panel draws the cohort of an epoch from the devices that registered before: the devices of smallest rank, by a
-// seed to which shuffler and analyzer contribute and that neither can choose.
+// Package panel draws the cohort of an epoch from the devices that registered before: the devices of smallest rank, by
+// a seed to which shuffler and analyzer contribute and that neither can choose.
 //
-// The analyzer commits to its contribution in the announcement (Commit). The shuffler then fixes the devices to draw from
-// and its own contribution, and signs both as the pool (wire.Pool), before it can know the analyzer's. Only then the
-// analyzer reveals its contribution (wire.Draw). The seed follows from both (NewSeed): if one of the two servers is
+// The analyzer commits to its contribution in the announcement (Commit). The shuffler then fixes the devices to draw
+// from and its own contribution, and signs both as the pool (wire.Pool), before it can know the analyzer's. Only then
+// the analyzer reveals its contribution (wire.Draw). The seed follows from both (NewSeed): if one of the two servers is
 // honest, it is uniform and independent of the pool.
 //
 // This package has no clock, network or randomness of its own.
@@ -72,8 +72,8 @@ func (s Seed) Rank(d Device) Rank {
 // Compare orders ranks.
 func (r Rank) Compare(q Rank) int { return bytes.Compare(r[:], q[:]) }
 
-// Panel returns the devices of smallest rank, in ascending order of rank: as many as the size, or all if there are fewer.
-// It changes nothing of registered, whose order does not matter. A device that stands twice is drawn once.
+// Panel returns the devices of smallest rank, in ascending order of rank: as many as the size, or all if there are
+// fewer. It changes nothing of registered, whose order does not matter. A device that stands twice is drawn once.
 func (s Seed) Panel(registered []Device, size int) []Device {
 	type ranked struct {
 		Device

@@ -29,7 +29,8 @@ func TestGolden(t *testing.T) {
 		name, want string
 		got        []byte
 	}{
-		{"commitment", "bfd8d8f4", commitment[:]}, {"seed", "c36f14fb", seed[:]}, {"rank", "60f79972", rank[:]}, {"root", "3836e20a", root[:]},
+		{"commitment", "bfd8d8f4", commitment[:]}, {"seed", "c36f14fb", seed[:]}, {"rank", "60f79972", rank[:]},
+		{"root", "3836e20a", root[:]},
 	} {
 		if got := hex.EncodeToString(of.got[:4]); got != of.want {
 			t.Errorf("%s: %s, want %s", of.name, got, of.want)
@@ -69,8 +70,8 @@ func TestPanelIsAFunctionOfTheSetAndTheSeed(t *testing.T) {
 	}
 }
 
-// Every device is drawn equally often. 2000 seeds: chi-square with 49 degrees of freedom above 98.3 has probability 4e-5.
-// A device that is favoured by a fifth would be noticed.
+// Every device is drawn equally often. 2000 seeds: chi-square with 49 degrees of freedom above 98.3 has probability
+// 4e-5. A device that is favoured by a fifth would be noticed.
 func TestEveryDeviceIsAsLikely(t *testing.T) {
 	all := devices(50)
 	counts := map[panel.Device]int{}

@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// Doubt is how improbable a rank must be before it proves that a server lies: a device that is told the truth meets such
-// a rank about once in so many draws.
+// Doubt is how improbable a rank must be before it proves that a server lies: a device that is told the truth meets
+// such a rank about once in so many draws.
 const Doubt = 1e-12
 
-// Plausible tells whether a device of this rank can have been drawn, or not drawn, into a panel of the given size out of
-// so many registered devices. The ranks of the others are uniform, so as many of them as a Binomial(registered, x) are
-// smaller than x, the rank as a fraction of the largest one. A device is drawn if fewer than size are. Plausible is false
-// if what is claimed has a probability below Doubt: at least
+// Plausible tells whether a device of this rank can have been drawn, or not drawn, into a panel of the given size out
+// of so many registered devices. The ranks of the others are uniform, so as many of them as a Binomial(registered, x)
+// are smaller than x, the rank as a fraction of the largest one. A device is drawn if fewer than size are. Plausible is
+// false if what is claimed has a probability below Doubt: at least
 //
 //	P(Binomial(registered, x) < size)   for a device that is drawn
 //	P(Binomial(registered, x) >= size)  for one that is not

@@ -89,8 +89,8 @@ func TestPlausibleNearItsBoundary(t *testing.T) {
 	}
 }
 
-// No device is accused that is told the truth: every one of 400 honest draws of 20 of 100 devices, whether it is drawn or
-// not. A false alarm has probability below 1e-7. And a server that puts the last device in the place of the first is
+// No device is accused that is told the truth: every one of 400 honest draws of 20 of 100 devices, whether it is drawn
+// or not. A false alarm has probability below 1e-7. And a server that puts the last device in the place of the first is
 // found out nearly always: 20 others of 100 below a rank of at least 0.95 have probability below 1e-60.
 func TestHonestDrawsArePlausible(t *testing.T) {
 	all := devices(100)

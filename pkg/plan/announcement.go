@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -33,8 +34,8 @@ type Announcement struct {
 	// Commitment is panel.Commit of the analyzer's contribution to the seed of the epoch's panel, 32 bytes; empty where
 	// Plan.Panel is nil.
 	Commitment []byte
-	// Schema is the JSON of a feature.Schema, which says how features become vectors of arms: the same in all epochs. Empty
-	// where apps send vectors.
+	// Schema is the JSON of a feature.Schema, which says how features become vectors of arms: the same in all epochs.
+	// Empty where apps send vectors.
 	Schema []byte
 }
 
@@ -61,17 +62,17 @@ type Plan struct {
 	TailDelta float64 // part of Delta that each coordinate of each release spends on noise tails; in (0, Delta]
 	Channel   Channel // one of Channels, the same in all epochs of a deployment
 	// Curator is what the analyzer releases where devices send it their records: then there is one release, of
-	// glm.Row, and TailDelta is 0. Nil in every other plan.
+	// statistic.Row, and TailDelta is 0. Nil in every other plan.
 	Curator *Curator
-	// Panel says from whom the cohort is drawn; nil where devices enrol as they arrive. The rest is of panels only, and 0
-	// without one.
+	// Panel says from whom the cohort is drawn; nil where devices enrol as they arrive. The rest is of panels only, and
+	// 0 without one.
 	Panel *Panel
-	// Decisions is the most that one report holds, K_max: a report's vector is the sum of its decisions' vectors divided
-	// by this number, so that it lies between the vectors of single records, and what is protected is everything that a
-	// person did in the epoch.
+	// Decisions is the most that one report holds, K_max: a report's vector is the sum of its decisions' vectors
+	// divided by this number, so that it lies between the vectors of single records, and what is protected is
+	// everything that a person did in the epoch.
 	Decisions uint32
-	// Records is how many epochs one device may report in, out of any Period that follow each other; Period 0 is all of the
-	// deployment. Epsilon and Delta are for all of them together.
+	// Records is how many epochs one device may report in, out of any Period that follow each other; Period 0 is all of
+	// the deployment. Epsilon and Delta are for all of them together.
 	Records, Period uint32
 }
 
@@ -97,7 +98,7 @@ type Round struct{ Releases []Release }
 // Release fixes the privacy of one release before its epoch starts. Its scale may depend on the public iterate; its
 // shift may not.
 type Release struct {
-	Statistic glm.StatisticKind
+	Statistic statistic.Kind
 	Shift     float64 // largest l2 shift, in levels, that the replacement of one record can cause; positive
 	// per device and coordinate; 0 only where a server's noise is announced that the channel's guarantee rests on
 	NoiseBits uint32

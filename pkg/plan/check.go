@@ -15,6 +15,8 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -33,7 +35,7 @@ const shiftSlack = 1e-9
 //
 // The planned shift fixes the privacy of a release at every public iterate; CheckRound holds each round to it. Releases
 // that are made in the announced round, at its public point, are certified together, because no pair of records is far
-// apart in all of them (glm.JointSpread, privacy.CertifyJoint).
+// apart in all of them (statistic.JointSpread, privacy.CertifyJoint).
 //
 // Where the cohort is a panel, a record is everything that a person did in the epoch, the announced share of dishonest
 // devices counts as well, and the guarantee gives up Panel.Tail. It is of one epoch; Lifetime is of all that one device
@@ -78,8 +80,8 @@ func (a *Announcement) honest(dishonest int) (int, error) {
 	for _, round := range a.Plan.Rounds {
 		for _, r := range round.Releases {
 			if counted(a.Plan.Channel, r, 0) == 0 {
-				return 0, fmt.Errorf(
-					"%w: a minimum cohort of %d with up to %d dishonest reports leaves no noise to count on",
+				return 0, fmt.Errorf("%w: a minimum cohort of %d with up to %d dishonest reports leaves no noise to "+
+					"count on",
 					ErrPlan, a.Cohort.Minimum, m)
 			}
 		}
@@ -188,7 +190,7 @@ func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, e
 	if !pair(round.Statistics) {
 		return apart(releases)
 	}
-	two, err := glm.JointSpread(round.Statistics[0], round.Statistics[1])
+	two, err := statistic.JointSpread(round.Statistics[0], round.Statistics[1])
 	if err != nil {
 		return privacy.NoGuarantee(), err
 	}
@@ -207,7 +209,7 @@ func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, e
 func planned(a *Announcement, r Release, noise uint64) (privacy.Release, error) {
 	dim := a.Policy.Dimension
 	switch r.Statistic {
-	case glm.Hessian, glm.Gradient, glm.Covariance, glm.Rewards:
+	case statistic.Hessian, statistic.Gradient, statistic.Covariance, statistic.Rewards:
 	default:
 		return privacy.Release{}, fmt.Errorf("statistic %q is not known", r.Statistic)
 	}
@@ -223,13 +225,13 @@ func planned(a *Announcement, r Release, noise uint64) (privacy.Release, error) 
 	return privacy.Release{
 		Name: string(r.Statistic), Shift: r.Shift * (1 + shiftSlack), Noise: noise,
 		Bias: r.Bias.Float(), TailDelta: a.Plan.TailDelta,
-		Blocks: shiftOnly(glm.Statistic{Kind: r.Statistic, ArmDim: dim}.Dim()),
+		Blocks: shiftOnly(statistic.Statistic{Kind: r.Statistic, ArmDim: dim}.Dim()),
 	}, nil
 }
 
 // Encoder is one announced round, ready for a device to encode its record with.
 type Encoder struct {
-	Statistics []glm.Statistic
+	Statistics []statistic.Statistic
 	Encodings  []protocol.Encoding
 	Messages   int // of one report: bit messages in Shuffle, elsewhere one
 }
@@ -251,12 +253,12 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 			return nil, fmt.Errorf("%w: release %d is encoded with %d noise bits of bias %v, planned are %d of bias %v",
 				ErrPlan, i, e.NoiseBits, e.Bias, p.NoiseBits, p.Bias)
 		}
-		if p.Statistic == glm.Row {
+		if p.Statistic == statistic.Row {
 			if err := a.Plan.CheckCurator(); err != nil {
 				return nil, fmt.Errorf("release %d: %w", i, err)
 			}
 		}
-		s, err := statistic(p.Statistic, a.Reference, &a.Policy)
+		s, err := statisticOf(p.Statistic, a.Reference, &a.Policy)
 		if err != nil {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
 		}
@@ -269,9 +271,9 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
 		}
 		// What a sum of records would reveal does not matter: there is none.
-		if shift := bounds.Diameter * e.Scale; p.Statistic != glm.Row && !(shift <= p.Shift*(1+shiftSlack)) {
-			return nil, fmt.Errorf(
-				"%w: release %d: at scale %g one record can move the %s by %.6g levels, planned are %.6g",
+		if shift := bounds.Diameter * e.Scale; p.Statistic != statistic.Row && !(shift <= p.Shift*(1+shiftSlack)) {
+			return nil, fmt.Errorf("%w: release %d: at scale %g one record can move the %s by %.6g levels, planned "+
+				"are %.6g",
 				ErrPlan, i, e.Scale, s.Kind, shift, p.Shift)
 		}
 		r.Statistics = append(r.Statistics, s)
@@ -286,26 +288,26 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 }
 
 // statistic is the announced statistic at the announced reference.
-func statistic(kind glm.StatisticKind, reference []float64, policy *glm.Policy) (glm.Statistic, error) {
-	if kind == glm.Covariance {
+func statisticOf(kind statistic.Kind, reference []float64, policy *glm.Policy) (statistic.Statistic, error) {
+	if kind == statistic.Covariance {
 		bound := 1.0
 		if policy.Scaling != nil {
 			bound = policy.Scaling.MaxWeight
 		}
-		return glm.NewCovariance(policy.Dimension, bound)
+		return statistic.NewCovariance(policy.Dimension, bound)
 	}
-	family, err := glm.NewFamily(policy.Family, policy.MaxReward)
+	family, err := family.New(policy.Family, policy.MaxReward)
 	if err != nil {
-		return glm.Statistic{}, err
+		return statistic.Statistic{}, err
 	}
 	switch kind {
-	case glm.Row:
-		return glm.NewRow(family, policy.Dimension)
-	case glm.Rewards:
-		return glm.NewRewards(family, policy.Dimension)
+	case statistic.Row:
+		return statistic.NewRow(family, policy.Dimension)
+	case statistic.Rewards:
+		return statistic.NewRewards(family, policy.Dimension)
 	}
 	if len(reference) != policy.Dimension {
-		return glm.Statistic{}, fmt.Errorf("the reference has %d coordinates, the policy %d",
+		return statistic.Statistic{}, fmt.Errorf("the reference has %d coordinates, the policy %d",
 			len(reference), policy.Dimension)
 	}
 	var square float64
@@ -313,11 +315,11 @@ func statistic(kind glm.StatisticKind, reference []float64, policy *glm.Policy) 
 		square += v * v
 	}
 	if norm := math.Sqrt(square); !(norm <= policy.Radius*(1+1e-12)) {
-		return glm.Statistic{}, fmt.Errorf("the reference has norm %v above the bound %v", norm, policy.Radius)
+		return statistic.Statistic{}, fmt.Errorf("the reference has norm %v above the bound %v", norm, policy.Radius)
 	}
 	score := glm.Score(family, policy.Profile)
-	if kind == glm.Hessian {
-		return glm.NewHessian(score, reference)
+	if kind == statistic.Hessian {
+		return statistic.NewHessian(score, reference)
 	}
-	return glm.NewGradient(score, reference)
+	return statistic.NewGradient(score, reference)
 }

@@ -9,16 +9,19 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // announce is the part of an announcement that this package reads, as the analyzer draws it up.
-func announce(t interface{ Fatal(...any) }, step glm.Step, p *Proposal) *Announcement {
+func announce(t interface{ Fatal(...any) }, step learner.Step, p *Proposal) *Announcement {
 	a := &Announcement{Policy: step.Policy, Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings,
 		Round: uint32(step.Round), Reference: make([]float64, step.Policy.Dimension)}
 	for _, s := range step.Statistics[step.Round] {
-		if s.Kind != glm.Covariance {
+		if s.Kind != statistic.Covariance {
 			a.Reference = s.Theta
 		}
 	}
@@ -26,14 +29,14 @@ func announce(t interface{ Fatal(...any) }, step glm.Step, p *Proposal) *Announc
 }
 
 // stepAt is a practical step at a public point of the given norm.
-func stepAt(t interface{ Fatal(...any) }, cfg glm.Config, cohort int, norm float64) glm.Step {
-	l, err := glm.NewLearner(cfg)
+func stepAt(t interface{ Fatal(...any) }, cfg learner.Config, cohort int, norm float64) learner.Step {
+	l, err := learner.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	step := l.Next()
 	step.Cohort = cohort
-	f, err := glm.NewFamily(l.Config().Family, l.Config().MaxReward)
+	f, err := family.New(l.Config().Family, l.Config().MaxReward)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,15 +45,15 @@ func stepAt(t interface{ Fatal(...any) }, cfg glm.Config, cohort int, norm float
 		theta[i] = norm / math.Sqrt(float64(cfg.Dimension))
 	}
 	score := glm.Score(f, glm.Practical)
-	h, err := glm.NewHessian(score, theta)
+	h, err := statistic.NewHessian(score, theta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := glm.NewGradient(score, theta)
+	g, err := statistic.NewGradient(score, theta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	step.Statistics = [][]glm.Statistic{{h, g}}
+	step.Statistics = [][]statistic.Statistic{{h, g}}
 	return step
 }
 
@@ -66,7 +69,7 @@ func TestDevicesAcceptEveryProposal(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	between := func(low, high float64) float64 { return low + r.Float64()*(high-low) }
 	for i := range cases(12) {
-		cfg := glm.Config{Dimension: 1 + r.IntN(6), Horizon: 5000, Family: families[i%len(families)]}
+		cfg := learner.Config{Dimension: 1 + r.IntN(6), Horizon: 5000, Family: families[i%len(families)]}
 		if cfg.Family == "poisson" || cfg.Family == "gaussian" {
 			cfg.MaxReward = float64(1 + r.IntN(5))
 		}
@@ -113,7 +116,7 @@ func cases(n int) int {
 
 // Every way to weaken an announced plan shows in the guarantee that a device computes, or is refused.
 func TestWeakerAnnouncementShowsOrIsRefused(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 4, Horizon: 5000}, 800, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 4, Horizon: 5000}, 800, 0.7)
 	p, err := Propose(step, terms)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +164,7 @@ func TestWeakerAnnouncementShowsOrIsRefused(t *testing.T) {
 		"a point of another dimension": func(a *Announcement) {
 			a.Reference = a.Reference[:2]
 		},
-		"the gradient as a covariance": func(a *Announcement) { release(a, 1).Statistic = glm.Covariance },
+		"the gradient as a covariance": func(a *Announcement) { release(a, 1).Statistic = statistic.Covariance },
 		"an unknown statistic":         func(a *Announcement) { release(a, 1).Statistic = "entropy" },
 		"larger rewards": func(a *Announcement) {
 			a.Policy.Family, a.Policy.MaxReward = "poisson", 5
@@ -198,7 +201,7 @@ func TestWeakerAnnouncementShowsOrIsRefused(t *testing.T) {
 
 // What CheckRound refuses by itself, for every planned shift.
 func TestRoundOutOfRangeIsRefused(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 4, Horizon: 5000}, 800, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 4, Horizon: 5000}, 800, 0.7)
 	p, err := Propose(step, terms)
 	if err != nil {
 		t.Fatal(err)
@@ -225,8 +228,8 @@ func TestRoundOutOfRangeIsRefused(t *testing.T) {
 // The paper profile's later rounds are encoded at iterates that no one knew when the epoch was planned. Their scales
 // follow, their shifts stay, and the epoch's guarantee holds all the same.
 func TestLaterRoundsKeepTheirShift(t *testing.T) {
-	l, err := glm.NewLearner(glm.Config{Profile: glm.Paper, Dimension: 3, Horizon: 20000,
-		Paper: glm.PaperConfig{Rounds: 4}})
+	l, err := learner.New(learner.Config{Profile: glm.Paper, Dimension: 3, Horizon: 20000,
+		Paper: learner.PaperConfig{Rounds: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,20 +244,20 @@ func TestLaterRoundsKeepTheirShift(t *testing.T) {
 		math.Abs(g.Mu/p.Details.Guarantee.Mu-1) > 1e-6 {
 		t.Fatalf("%+v, planned %+v, %v", g, p.Details.Guarantee, err)
 	}
-	f, err := glm.NewFamily("logistic", 1)
+	f, err := family.New("logistic", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for round := 1; round < len(step.Statistics); round++ {
 		theta := []float64{0.7 * float64(round), 0.1, -0.3}
-		gradient, err := glm.NewGradient(f, theta)
+		gradient, err := statistic.NewGradient(f, theta)
 		if err != nil {
 			t.Fatal(err)
 		}
 		later := step
 		later.Round = round
-		later.Statistics = append([][]glm.Statistic(nil), step.Statistics...)
-		later.Statistics[round] = []glm.Statistic{gradient}
+		later.Statistics = append([][]statistic.Statistic(nil), step.Statistics...)
+		later.Statistics[round] = []statistic.Statistic{gradient}
 		encodings, err := Encode(p.Plan, later)
 		if err != nil {
 			t.Fatal(err)
@@ -281,7 +284,7 @@ func TestLaterRoundsKeepTheirShift(t *testing.T) {
 			t.Errorf("round %d: a larger scale is accepted: %v", round, err)
 		}
 	}
-	if _, err := Encode(p.Plan, glm.Step{Round: len(p.Plan.Rounds)}); !errors.Is(err, ErrPlan) {
+	if _, err := Encode(p.Plan, learner.Step{Round: len(p.Plan.Rounds)}); !errors.Is(err, ErrPlan) {
 		t.Errorf("a round beyond the plan: %v", err)
 	}
 }
@@ -291,8 +294,8 @@ func TestChordsLieJustAboveTheSpread(t *testing.T) {
 	if testing.Short() { // nothing of it runs at the same time as anything else
 		t.Skip("without a second goroutine")
 	}
-	step := stepAt(t, glm.Config{Dimension: 3, Horizon: 5000}, 500, 1)
-	exact, err := glm.JointSpread(step.Statistics[0][0], step.Statistics[0][1])
+	step := stepAt(t, learner.Config{Dimension: 3, Horizon: 5000}, 500, 1)
+	exact, err := statistic.JointSpread(step.Statistics[0][0], step.Statistics[0][1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +325,7 @@ func TestLevelsStayInRangeOfTheCertificate(t *testing.T) {
 
 // Without a budget in messages or variance the learner's advice is taken.
 func TestProposalFollowsTheLearnersVarianceRatio(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 3, Horizon: 5000}, 1000, 0)
+	step := stepAt(t, learner.Config{Dimension: 3, Horizon: 5000}, 1000, 0)
 	step.VarianceRatio = 1.25
 	p, err := Propose(step, Terms{Epsilon: 1, Delta: 1e-6})
 	if err != nil {
@@ -345,7 +348,7 @@ func TestProposalFollowsTheLearnersVarianceRatio(t *testing.T) {
 
 // The guarantee for the reports that came counts their noise, less that of the reports that may be dishonest.
 func TestGuaranteeCountsTheReportsThatCame(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 3, Horizon: 5000}, 600, 0.5)
+	step := stepAt(t, learner.Config{Dimension: 3, Horizon: 5000}, 600, 0.5)
 	terms := Terms{Epsilon: 1, Delta: 1e-6, DropOut: 0.05, DishonestReports: 5, MaxMessages: 150, MaxShift: 16}
 	p, err := Propose(step, terms)
 	if err != nil {

@@ -5,7 +5,12 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -14,12 +19,13 @@ import (
 // Privacy for Generalized Linear Contextual Bandits", Algorithm 2), over the whole run: a record stays in the trees and
 // in the fits after its epoch. It is the same in all epochs of a deployment.
 //
-// A record enters one leaf of one of two trees of sums of outer products: that of people who explored, with weight 1, or
-// that of the others, with weights of at most mu'/e. Every complete node gets noise once. And it enters the fits of its
-// kind, of which there are at most so many.
+// A record enters one leaf of one of two trees of sums of outer products: that of people who explored, with weight 1,
+// or that of the others, with weights of at most mu'/e. Every complete node gets noise once. And it enters the fits of
+// its kind, of which there are at most so many.
 type Curator struct {
 	Leaves uint32 // of each tree: cohorts of the run, at most; positive
-	// Standard deviation of the noise of a node's coordinates, which are Frobenius-orthonormal (glm.Hessian); positive.
+	// Standard deviation of the noise of a node's coordinates, which are Frobenius-orthonormal (statistic.Hessian);
+	// positive.
 	ExplorerNoise, OtherNoise float64
 	ExplorerFits, OtherFits   uint32  // fits of each kind over the run, at most; positive
 	ExplorerRho, OtherRho     float64 // zCDP of one fit for a record that is replaced by one of the same kind; positive
@@ -49,16 +55,17 @@ const movedSlack = 1e-4
 // w at most w sqrt 2; a record that comes or goes moves a sum by 1, or by w. With the rounding to the grid, of half a
 // step at either end, each of the Levels nodes costs moved^2/2 in deviations. A record that is replaced by one of its
 // kind costs what the nodes of one tree and the fits of one kind do. One that changes its kind comes or goes in both
-// trees, and in the fits of both kinds, whose noise is made so that this costs half as much as being replaced. When a fit
-// happens follows from released matrices. zCDP adds, adaptively (Bun and Steinke, "Concentrated Differential Privacy",
-// 2016, Lemma 2.3).
+// trees, and in the fits of both kinds, whose noise is made so that this costs half as much as being replaced. When a
+// fit happens follows from released matrices. zCDP adds, adaptively (Bun and Steinke, "Concentrated Differential
+// Privacy", 2016, Lemma 2.3).
 func (c Curator) Guarantee(dimension int, maxWeight float64) (privacy.Guarantee, error) {
 	for _, n := range []struct {
 		name string
 		v    float64
 	}{
 		{"the noise of explorers' nodes", c.ExplorerNoise}, {"the noise of others' nodes", c.OtherNoise},
-		{"rho of explorers' fits", c.ExplorerRho}, {"rho of others' fits", c.OtherRho}, {"the largest weight", maxWeight},
+		{"rho of explorers' fits", c.ExplorerRho}, {"rho of others' fits", c.OtherRho},
+		{"the largest weight", maxWeight},
 	} {
 		if !(n.v > 0) || math.IsInf(n.v, 0) {
 			return privacy.NoGuarantee(), fmt.Errorf("%w: %s is %v, must be positive and finite", ErrPlan, n.name, n.v)
@@ -69,7 +76,7 @@ func (c Curator) Guarantee(dimension int, maxWeight float64) (privacy.Guarantee,
 			c.ExplorerFits, c.OtherFits, dimension)
 	}
 	nodes := func(distance, sigma float64) float64 {
-		moved := distance*(1+shiftSlack)/sigma + math.Sqrt(float64(glm.TriangleDim(dimension)))/nodeSteps
+		moved := distance*(1+shiftSlack)/sigma + math.Sqrt(float64(symmetric.Dim(dimension)))/nodeSteps
 		return float64(c.Levels()) * moved * moved / 2
 	}
 	explorers, others := float64(c.ExplorerFits)*c.ExplorerRho, float64(c.OtherFits)*c.OtherRho
@@ -91,11 +98,11 @@ func (a *Announcement) curated() (privacy.Guarantee, error) {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: epoch %d of a run that was announced with %d cohorts", ErrPlan,
 			a.Epoch, leaves)
 	}
-	family, err := glm.NewFamily(a.Policy.Family, a.Policy.MaxReward)
+	name, err := family.New(a.Policy.Family, a.Policy.MaxReward)
 	if err != nil {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: %w", ErrPlan, err)
 	}
-	return a.Plan.Curator.Guarantee(a.Policy.Dimension, family.MaxVariance(a.Policy.Radius)/math.E)
+	return a.Plan.Curator.Guarantee(a.Policy.Dimension, name.MaxVariance(a.Policy.Radius)/math.E)
 }
 
 // CheckCurator refuses a plan with records and without a curator, or with a curator and anything but one release of
@@ -104,7 +111,7 @@ func (p *Plan) CheckCurator() error {
 	records := 0
 	for _, round := range p.Rounds {
 		for _, r := range round.Releases {
-			if r.Statistic == glm.Row {
+			if r.Statistic == statistic.Row {
 				records++
 			}
 		}
@@ -119,7 +126,7 @@ func (p *Plan) CheckCurator() error {
 			p.Channel)
 	case len(p.Rounds) != 1 || len(p.Rounds[0].Releases) != 1 || records != 1:
 		return fmt.Errorf("%w: a plan with a curator has one release, of records", ErrPlan)
-	case p.Rounds[0].Releases[0] != Release{Statistic: glm.Row}:
+	case p.Rounds[0].Releases[0] != Release{Statistic: statistic.Row}:
 		return fmt.Errorf("%w: records have no noise of their own and no shift: the curator adds noise to what it "+
 			"releases", ErrPlan)
 	}
@@ -127,10 +134,10 @@ func (p *Plan) CheckCurator() error {
 }
 
 // RecordEncoding is how a device writes its record: the arm's coordinates from -1 to 1, the reward in the family's
-// range (glm.RewardRange), and whether the person explored, in as many levels as an entry of Central has room for, a
+// range (family.RewardRange), and whether the person explored, in as many levels as an entry of Central has room for, a
 // power of two for each unit of data. Zero is a level, so that the null record is exact.
-func RecordEncoding(dimension int, family string, maxReward float64) protocol.Encoding {
-	least, largest := glm.RewardRange(family, maxReward)
+func RecordEncoding(dimension int, name string, maxReward float64) protocol.Encoding {
+	least, largest := family.RewardRange(name, maxReward)
 	most := math.Exp2(float64(MaxEntryBits(Central))) - 1
 	scale := math.Exp2(math.Floor(math.Log2(most / math.Max(2, largest-least))))
 	e := protocol.Encoding{Scale: scale}
@@ -151,13 +158,13 @@ func DecodeRecord(e protocol.Encoding, entries []uint32, maxReward float64) (arm
 	for j := range arm {
 		arm[j] = float64(entries[j])/e.Scale + e.Coordinates[j].Offset
 	}
-	arm, _ = glm.ToUnitBall(arm)
+	arm, _ = convex.ToUnitBall(arm)
 	return arm, min(float64(entries[d])/e.Scale+e.Coordinates[d].Offset, maxReward), float64(entries[d+1]) >= e.Scale/2
 }
 
 // ProposeCurated plans the epoch that the step begins, in which people's records go to a curator. It refuses a curator
 // whose guarantee is weaker than the terms.
-func ProposeCurated(step glm.Step, t Terms, c Curator) (*Proposal, error) {
+func ProposeCurated(step learner.Step, t Terms, c Curator) (*Proposal, error) {
 	if t.Registered != 0 || t.Decisions != 0 || t.Records != 0 || t.Period != 0 || t.Tail != 0 {
 		return nil, fmt.Errorf("%w: panels, and what only they have, are not for records that go to a curator", ErrPlan)
 	}
@@ -168,7 +175,7 @@ func ProposeCurated(step glm.Step, t Terms, c Curator) (*Proposal, error) {
 	p := &step.Policy
 	out := &Proposal{
 		Plan: Plan{Epsilon: t.Epsilon, Delta: t.Delta, Channel: t.Channel, Curator: &c,
-			Rounds: []Round{{Releases: []Release{{Statistic: glm.Row}}}}},
+			Rounds: []Round{{Releases: []Release{{Statistic: statistic.Row}}}}},
 		Cohort: Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort),
 			MaxDishonest: uint32(request.MaxDishonest)},
 		Encodings: []protocol.Encoding{RecordEncoding(p.Dimension, p.Family, p.MaxReward)},

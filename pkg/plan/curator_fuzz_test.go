@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -15,14 +15,14 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add([]byte{}, true, 1.0)
 	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, false, 1.0)
 	f.Fuzz(func(t *testing.T, data []byte, logistic bool, maxReward float64) {
-		family := glm.FamilyLinear
+		name := family.NameLinear
 		if logistic {
-			family = glm.FamilyLogistic
+			name = family.NameLogistic
 		}
-		if _, err := glm.NewFamily(family, maxReward); err != nil {
+		if _, err := family.New(name, maxReward); err != nil {
 			return
 		}
-		e := plan.RecordEncoding(2, family, maxReward)
+		e := plan.RecordEncoding(2, name, maxReward)
 		entries := make([]uint32, len(e.Coordinates))
 		for i := range entries {
 			var word [4]byte
@@ -30,8 +30,9 @@ func FuzzDecodeRecord(f *testing.F) {
 			entries[i] = uint32(uint64(binary.LittleEndian.Uint32(word[:])) % (uint64(e.Coordinates[i].Levels) + 1))
 		}
 		arm, reward, _ := plan.DecodeRecord(e, entries, maxReward)
-		least, most := glm.RewardRange(family, maxReward)
-		if norm := math.Hypot(arm[0], arm[1]); len(arm) != 2 || !(norm <= 1+1e-12) || !(reward >= least && reward <= most) {
+		least, most := family.RewardRange(name, maxReward)
+		if norm := math.Hypot(arm[0], arm[1]); len(arm) != 2 || !(norm <= 1+1e-12) ||
+			!(reward >= least && reward <= most) {
 			t.Fatalf("%v are an arm %v and a reward %v outside [%v, %v]", entries, arm, reward, least, most)
 		}
 	})

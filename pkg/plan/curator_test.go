@@ -8,6 +8,10 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -15,18 +19,18 @@ import (
 
 // curated is the announcement of an epoch of records.
 func curated() *plan.Announcement {
-	stage := glm.Stage{Theta: []float64{0, 0}, Covariance: glm.Symmetric{1, 0, 1}, Width: 1}
+	stage := glm.Stage{Theta: []float64{0, 0}, Covariance: symmetric.Packed{1, 0, 1}, Width: 1}
 	return &plan.Announcement{
 		Deployment: "curated", Epoch: 1,
 		Policy: glm.Policy{Profile: glm.Joint, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 3,
 			Theta: []float64{0, 0}, Play: glm.PlayOptimistic, Optimism: &stage,
-			Criterion: &glm.Criterion{Covariance: glm.Symmetric{1, 0, 1}, Threshold: 1}},
+			Criterion: &glm.Criterion{Covariance: symmetric.Packed{1, 0, 1}, Threshold: 1}},
 		Reference: []float64{0, 0},
 		Plan: plan.Plan{Epsilon: 4, Delta: 1e-6, Channel: plan.Central,
-			Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: glm.Row}}}},
+			Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: statistic.Row}}}},
 			Curator: &plan.Curator{Leaves: 50, ExplorerNoise: 20, OtherNoise: 2, ExplorerFits: 6, OtherFits: 10,
 				ExplorerRho: 0.002, OtherRho: 0.001}},
-		Encodings: []protocol.Encoding{plan.RecordEncoding(2, glm.FamilyLogistic, 1)},
+		Encodings: []protocol.Encoding{plan.RecordEncoding(2, family.NameLogistic, 1)},
 		Cohort:    plan.Cohort{Size: 100, Minimum: 90, MaxDishonest: 1},
 	}
 }
@@ -104,14 +108,14 @@ func TestLeavesMoveByNoMoreThanIsCounted(t *testing.T) {
 		}
 		return x
 	}
-	outer, err := glm.NewCovariance(3, 1)
+	outer, err := statistic.NewCovariance(3, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	furthest, longest := 0.0, 0.0
 	for range 20000 {
-		u, _ := outer.Vector(nil, glm.Record{Arm: arm(), Weight: 1})
-		v, _ := outer.Vector(nil, glm.Record{Arm: arm(), Weight: rng.Float64()})
+		u, _ := outer.Vector(nil, statistic.Record{Arm: arm(), Weight: 1})
+		v, _ := outer.Vector(nil, statistic.Record{Arm: arm(), Weight: rng.Float64()})
 		for j := range u {
 			v[j] -= u[j]
 		}
@@ -136,9 +140,10 @@ func TestCuratedPlansThatDoNotHoldTogetherAreRefused(t *testing.T) {
 		"local":      {func(a *plan.Announcement) { a.Plan.Channel = plan.Local }, true},
 		"two rounds": {func(a *plan.Announcement) { a.Plan.Rounds = append(a.Plan.Rounds, a.Plan.Rounds[0]) }, true},
 		"a gradient beside": {func(a *plan.Announcement) {
-			a.Plan.Rounds[0].Releases = append(a.Plan.Rounds[0].Releases, plan.Release{Statistic: glm.Gradient})
+			a.Plan.Rounds[0].Releases = append(a.Plan.Rounds[0].Releases, plan.Release{Statistic: statistic.Gradient})
 		}, true},
-		"a gradient":   {func(a *plan.Announcement) { a.Plan.Rounds[0].Releases[0].Statistic = glm.Gradient }, true},
+		"a gradient": {func(a *plan.Announcement) { a.Plan.Rounds[0].Releases[0].Statistic = statistic.Gradient },
+			true},
 		"other noise":  {func(a *plan.Announcement) { a.Plan.Rounds[0].Releases[0].AnalyzerNoise = 9 }, true},
 		"no leaves":    {func(a *plan.Announcement) { a.Plan.Curator.Leaves = 0 }, false},
 		"no fits":      {func(a *plan.Announcement) { a.Plan.Curator.OtherFits = 0 }, false},
@@ -183,8 +188,9 @@ func TestRecordsAreEncodedFinely(t *testing.T) {
 		family      string
 		least, most float64
 	}{
-		{glm.FamilyGaussian, 0, 0.5}, {glm.FamilyLogistic, 0, 1}, {glm.FamilyPoisson, 0, 5}, {glm.FamilyPoisson, 0, 300},
-		{glm.FamilyLinear, -1, 1},
+		{family.NameGaussian, 0, 0.5}, {family.NameLogistic, 0, 1}, {family.NamePoisson, 0, 5},
+		{family.NamePoisson, 0, 300},
+		{family.NameLinear, -1, 1},
 	} {
 		most := c.most
 		e := plan.RecordEncoding(3, c.family, most)
@@ -235,11 +241,12 @@ func TestProposeCurated(t *testing.T) {
 	a := curated()
 	terms := plan.DefaultTermsFor(plan.Central)
 	terms.Epsilon = 4
-	row, err := glm.NewRow(glm.Logistic{}, 2)
+	row, err := statistic.NewRow(family.Logistic{}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := glm.Step{Policy: a.Policy, Cohort: 100, Statistics: [][]glm.Statistic{{row}}, Shares: [][]float64{{1}}}
+	step := learner.Step{Policy: a.Policy, Cohort: 100, Statistics: [][]statistic.Statistic{{row}},
+		Shares: [][]float64{{1}}}
 	p, err := plan.ProposeCurated(step, terms, *a.Plan.Curator)
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +283,8 @@ func TestEachPartOfACuratorsGuaranteeCounts(t *testing.T) {
 		"of another kind": {1000, 500, 1e-9, 1e-9,
 			node(1, 1000) + node(weight, 500) + fits*1e-9},
 	} {
-		c := plan.Curator{Leaves: leaves, ExplorerNoise: of.explorer, OtherNoise: of.other, ExplorerFits: fits, OtherFits: fits,
+		c := plan.Curator{Leaves: leaves, ExplorerNoise: of.explorer, OtherNoise: of.other, ExplorerFits: fits,
+			OtherFits:   fits,
 			ExplorerRho: of.explorerRho, OtherRho: of.otherRho}
 		g, err := c.Guarantee(dimension, weight)
 		if err != nil || g.Rho < of.want || g.Rho > of.want*1.0002 {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 )
 
 // A report of several decisions lies in the convex hull of the vectors of single records (docs/privacy.md, "Several
@@ -16,10 +18,10 @@ import (
 
 const attackDecisions = 7 // K_max
 
-// reporting makes one release's vector of a person's records, as glm.Statistic.Report does.
-type reporting func(s glm.Statistic, records []glm.Record) ([]float64, error)
+// reporting makes one release's vector of a person's records, as statistic.Statistic.Report does.
+type reporting func(s statistic.Statistic, records []statistic.Record) ([]float64, error)
 
-func honestly(s glm.Statistic, records []glm.Record) ([]float64, error) {
+func honestly(s statistic.Statistic, records []statistic.Record) ([]float64, error) {
 	return s.Report(nil, records, attackDecisions)
 }
 
@@ -35,8 +37,8 @@ type target struct {
 	name       string
 	theta      []float64
 	least, top float64 // of rewards
-	statistics []glm.Statistic
-	bounds     []glm.Bounds
+	statistics []statistic.Statistic
+	bounds     []statistic.Bounds
 	spreads    []spreadAt
 }
 
@@ -56,7 +58,7 @@ func targets(t *testing.T) (all []target) {
 			if i >= 3 {
 				most = 3
 			}
-			f, err := glm.NewFamily(name, most)
+			f, err := family.New(name, most)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,11 +69,11 @@ func targets(t *testing.T) (all []target) {
 			x := target{name: fmt.Sprintf("%s, d %d, norm %v", name, d, norm), theta: theta, least: f.MinReward(),
 				top: f.MaxReward()}
 			score := glm.Score(f, glm.Practical)
-			for _, make := range []func() (glm.Statistic, error){
-				func() (glm.Statistic, error) { return glm.NewHessian(score, theta) },
-				func() (glm.Statistic, error) { return glm.NewGradient(score, theta) },
-				func() (glm.Statistic, error) { return glm.NewCovariance(d, 0.7) },
-				func() (glm.Statistic, error) { return glm.NewRewards(f, d) },
+			for _, make := range []func() (statistic.Statistic, error){
+				func() (statistic.Statistic, error) { return statistic.NewHessian(score, theta) },
+				func() (statistic.Statistic, error) { return statistic.NewGradient(score, theta) },
+				func() (statistic.Statistic, error) { return statistic.NewCovariance(d, 0.7) },
+				func() (statistic.Statistic, error) { return statistic.NewRewards(f, d) },
 			} {
 				s, err := make()
 				if err != nil {
@@ -84,7 +86,7 @@ func targets(t *testing.T) (all []target) {
 				x.statistics, x.bounds = append(x.statistics, s), append(x.bounds, b)
 			}
 			for _, outer := range []int{0, 2} {
-				spread, err := glm.JointSpread(x.statistics[outer], x.statistics[gradientAt])
+				spread, err := statistic.JointSpread(x.statistics[outer], x.statistics[gradientAt])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,7 +102,7 @@ func targets(t *testing.T) (all []target) {
 }
 
 // record is one that an attacker chooses: often at the borders of everything, sometimes beyond them.
-func (x target) record(r *rand.Rand) glm.Record {
+func (x target) record(r *rand.Rand) statistic.Record {
 	arm, square := make([]float64, len(x.theta)), 0.0
 	for i := range arm {
 		arm[i] = r.NormFloat64()
@@ -112,16 +114,16 @@ func (x target) record(r *rand.Rand) glm.Record {
 	for i := range arm {
 		arm[i] *= []float64{1, 1, 0.5, 3}[r.IntN(4)] / math.Sqrt(square)
 	}
-	return glm.Record{Arm: arm, Reward: []float64{x.least, x.top, x.least - 1, x.top + 5,
+	return statistic.Record{Arm: arm, Reward: []float64{x.least, x.top, x.least - 1, x.top + 5,
 		x.least + (x.top-x.least)*r.Float64()}[r.IntN(5)], Weight: []float64{0, 0.7, 2, -1, r.Float64()}[r.IntN(5)],
 		Control: r.IntN(2) == 0, Null: r.IntN(12) == 0}
 }
 
 // person is up to attackDecisions records: any, or copies of one, which are the corners of the hull.
-func (x target) person(r *rand.Rand) []glm.Record {
-	out := make([]glm.Record, r.IntN(attackDecisions+1))
+func (x target) person(r *rand.Rand) []statistic.Record {
+	out := make([]statistic.Record, r.IntN(attackDecisions+1))
 	if r.IntN(2) == 0 {
-		return slices.Repeat([]glm.Record{x.record(r)}, attackDecisions)
+		return slices.Repeat([]statistic.Record{x.record(r)}, attackDecisions)
 	}
 	for i := range out {
 		out[i] = x.record(r)
@@ -136,17 +138,17 @@ func distance(x, y []float64) (square float64) {
 	return square
 }
 
-// attack plays pairs of people, at random and from the best ones on, against every bound. reached is by target and bound
-// the largest part of it, in squares, that a pair came to.
+// attack plays pairs of people, at random and from the best ones on, against every bound. reached is by target and
+// bound the largest part of it, in squares, that a pair came to.
 func (x target) attack(t *testing.T, r *rand.Rand, pairs int, of reporting) (reached []float64, wrongSums int) {
 	reached = make([]float64, len(x.statistics)+len(x.spreads)+1)
-	best := make([][2][]glm.Record, len(reached))
+	best := make([][2][]statistic.Record, len(reached))
 	single := make([]float64, 0, 32)
 	for i := range pairs {
 		p, q := x.person(r), x.person(r)
 		if from := best[i%len(best)]; i > pairs/3 && from[0] != nil { // climb
 			p, q = slices.Clone(from[0]), slices.Clone(from[1])
-			for _, one := range [][]glm.Record{p, q} {
+			for _, one := range [][]statistic.Record{p, q} {
 				if len(one) > 0 && r.IntN(2) == 0 {
 					one[r.IntN(len(one))] = x.record(r)
 				}
@@ -156,7 +158,7 @@ func (x target) attack(t *testing.T, r *rand.Rand, pairs int, of reporting) (rea
 		score := make([]float64, 0, len(reached))
 		outside := 0.0
 		for k, s := range x.statistics {
-			for side, records := range [][]glm.Record{p, q} {
+			for side, records := range [][]statistic.Record{p, q} {
 				v, err := of(s, records)
 				if err != nil {
 					t.Fatal(err)
@@ -188,7 +190,7 @@ func (x target) attack(t *testing.T, r *rand.Rand, pairs int, of reporting) (rea
 		}
 		for k, v := range append(score, outside) {
 			if v > reached[k] {
-				reached[k], best[k] = v, [2][]glm.Record{p, q}
+				reached[k], best[k] = v, [2][]statistic.Record{p, q}
 			}
 		}
 	}
@@ -221,20 +223,21 @@ func TestReportsOfSeveralDecisionsKeepEveryBound(t *testing.T) {
 // What the conditions are for: each of these reports exceeds a bound, or makes another sum than that of the decisions.
 func TestReportsThatAreMadeOtherwiseBreakABound(t *testing.T) {
 	for name, of := range map[string]reporting{
-		"divided by K_max - 1": func(s glm.Statistic, records []glm.Record) ([]float64, error) {
+		"divided by K_max - 1": func(s statistic.Statistic, records []statistic.Record) ([]float64, error) {
 			v, err := honestly(s, records)
 			return times(v, attackDecisions/(attackDecisions-1.0)), err
 		},
-		"not divided": func(s glm.Statistic, records []glm.Record) ([]float64, error) {
+		"not divided": func(s statistic.Statistic, records []statistic.Record) ([]float64, error) {
 			v, err := honestly(s, records)
 			return times(v, attackDecisions), err
 		},
-		"divided by the number of decisions": func(s glm.Statistic, records []glm.Record) ([]float64, error) {
+		"divided by the number of decisions": func(s statistic.Statistic, records []statistic.Record) ([]float64,
+			error) {
 			v, err := honestly(s, records)
 			return times(v, attackDecisions/math.Max(1, float64(len(records)))), err
 		},
-		"other records in the gradient": func(s glm.Statistic, records []glm.Record) ([]float64, error) {
-			if s.Kind == glm.Gradient {
+		"other records in the gradient": func(s statistic.Statistic, records []statistic.Record) ([]float64, error) {
+			if s.Kind == statistic.Gradient {
 				records = slices.Clone(records)
 				for i := range records { // opposite arms, whatever those of the outer products are
 					sign := map[bool]float64{true: 1, false: -1}[records[i].Control]

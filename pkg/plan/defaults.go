@@ -14,8 +14,8 @@ const (
 	// DefaultDishonestReports keeps a single device from destroying a cohort.
 	DefaultDishonestReports = 1
 
-	// DefaultMinEpoch is the least length of an epoch that people count on where a budget may begin anew every period and
-	// they chose none: most habits return with the day, and a period of 52 is then 52 days at least.
+	// DefaultMinEpoch is the least length of an epoch that people count on where a budget may begin anew every period
+	// and they chose none: most habits return with the day, and a period of 52 is then 52 days at least.
 	DefaultMinEpoch = 24 * time.Hour
 )
 
@@ -23,8 +23,8 @@ const (
 // (ByCoordinates).
 func DefaultTerms() Terms { return DefaultTermsFor(Shuffle) }
 
-// DefaultTermsFor returns the default terms of a deployment with the given channel. Where devices send numbers there are
-// no messages and no shifts to limit.
+// DefaultTermsFor returns the default terms of a deployment with the given channel. Where devices send numbers there
+// are no messages and no shifts to limit.
 func DefaultTermsFor(c Channel) Terms {
 	t := Terms{
 		Epsilon: DefaultEpsilon, Delta: DefaultDelta, DropOut: DefaultDropOut,

@@ -3,14 +3,14 @@ package plan_test
 import (
 	"fmt"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // The analyzer proposes a plan for its learner's next step and announces it. A device computes the guarantee from the
 // announced numbers, and derives from them how it encodes its record.
 func Example() {
-	learner, err := glm.NewLearner(glm.Config{Dimension: 5, Horizon: 5000})
+	learner, err := learner.New(learner.Config{Dimension: 5, Horizon: 5000})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -27,11 +27,11 @@ import (
 //
 // Proof of Least and Most: e and the sum over devices are independent of what others report, up to the cut, which moves
 // a count towards what it was without the devices. Both ends are reached, the upper one as long as nothing is cut. In
-// shuffle, message i of an admitted report has the label of place i, so that L + b messages of a device have that of the
-// coordinate, and each adds 0 or 1 to it: 0 where it does not open. It adds to no other coordinate, since it opens under
-// its own label only. So e is any number from 0 to L + b, on every coordinate independently of the others.
+// shuffle, message i of an admitted report has the label of place i, so that L + b messages of a device have that of
+// the coordinate, and each adds 0 or 1 to it: 0 where it does not open. It adds to no other coordinate, since it opens
+// under its own label only. So e is any number from 0 to L + b, on every coordinate independently of the others.
 type Influence struct {
-	Statistic glm.StatisticKind
+	Statistic statistic.Kind
 	Devices   int // k
 	// Least and Most are by coordinate what the devices together add to the sum.
 	Least, Most []float64
@@ -41,7 +41,8 @@ type Influence struct {
 	// Honest is by coordinate the most by which as many honest devices can move the sum, apart from their noise: K_max
 	// times the width of the range that their values are clamped to.
 	Honest []float64
-	// Deviation is the standard deviation of the error of each sum from noise and rounding (protocol.Encoding.Variance).
+	// Deviation is the standard deviation of the error of each sum from noise and rounding
+	// (protocol.Encoding.Variance).
 	Deviation float64
 }
 

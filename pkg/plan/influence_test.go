@@ -4,13 +4,13 @@ import (
 	"math"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
-// A dishonest device of shuffle can do no more than set all of a coordinate's own bits, which is less than one deviation,
-// whether the plan expects dishonest reports or none.
+// A dishonest device of shuffle can do no more than set all of a coordinate's own bits, which is less than one
+// deviation, whether the plan expects dishonest reports or none.
 func TestPoisonOfShuffleCountsWhatPasses(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 5, Horizon: 5000}, 179, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 5, Horizon: 5000}, 179, 0.7)
 	p, err := Propose(step, DefaultTerms())
 	if err != nil {
 		t.Fatal(err)

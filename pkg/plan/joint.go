@@ -5,24 +5,27 @@ import (
 	"math"
 	"slices"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // pair tells whether the first two statistics of a round are an outer product and a gradient, which are certified
 // together, and nothing but rewards comes after them, which say nothing of how close the others are.
-func pair(round []glm.Statistic) bool {
-	if len(round) < 2 || round[0].Kind != glm.Hessian && round[0].Kind != glm.Covariance || round[1].Kind != glm.Gradient {
+func pair(round []statistic.Statistic) bool {
+	if len(round) < 2 || round[0].Kind != statistic.Hessian && round[0].Kind != statistic.Covariance ||
+		round[1].Kind != statistic.Gradient {
 		return false
 	}
-	return !slices.ContainsFunc(round[2:], func(s glm.Statistic) bool { return s.Kind != glm.Rewards })
+	return !slices.ContainsFunc(round[2:], func(s statistic.Statistic) bool { return s.Kind != statistic.Rewards })
 }
 
 // beside extends a spread of a round's first two releases to all of them: the others are counted at their own largest
 // distances. A sum of largest values is at least the largest value of the sum, so that this bounds what the releases of
 // any two records, or any two reports of several decisions, are apart together.
-func beside(two privacy.Spread, round []glm.Statistic) (privacy.Spread, error) {
+func beside(two privacy.Spread, round []statistic.Statistic) (privacy.Spread, error) {
 	if len(round) == 2 {
 		return two, nil
 	}
@@ -48,13 +51,14 @@ func beside(two privacy.Spread, round []glm.Statistic) (privacy.Spread, error) {
 
 // jointly is the certificate of an epoch of one round that begins with an outer product and a gradient, nil for others.
 // Its releases are those that Guarantee will find in the announcement.
-func (p *Proposer) jointly(step glm.Step, r privacy.Request) (func([]protocol.Encoding, int) (privacy.Guarantee, error),
+func (p *Proposer) jointly(step learner.Step, r calibrate.Request) (func([]protocol.Encoding, int) (privacy.Guarantee,
+	error),
 	error) {
 	spread, err := p.spreadOf(step)
 	if spread == nil || err != nil {
 		return nil, err
 	}
-	budget, err := privacy.Divide(r.Epsilon, r.Delta, r.TailShare, r.Releases, r.Shares)
+	budget, err := privacy.Divide(r.Epsilon, r.Delta, r.Releases, r.Shares)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +84,7 @@ func shiftOnly(coordinates int) []privacy.Block {
 }
 
 // spreadOf bounds how far the releases of an epoch of one round can move together, nil where they are certified apart.
-func (p *Proposer) spreadOf(step glm.Step) (privacy.Spread, error) {
+func (p *Proposer) spreadOf(step learner.Step) (privacy.Spread, error) {
 	if len(step.Statistics) != 1 || !pair(step.Statistics[0]) {
 		return nil, nil
 	}
@@ -91,14 +95,14 @@ func (p *Proposer) spreadOf(step glm.Step) (privacy.Spread, error) {
 	return beside(two, step.Statistics[0])
 }
 
-// spread is glm.JointSpread between knots.
-func (p *Proposer) spread(outer, gradient glm.Statistic) (privacy.Spread, error) {
+// spread is statistic.JointSpread between knots.
+func (p *Proposer) spread(outer, gradient statistic.Statistic) (privacy.Spread, error) {
 	key := fmt.Sprint(outer.Kind, outer.WeightBound, gradient.Family.Name(), gradient.Family.MaxReward(),
 		outer.Theta, gradient.Theta)
 	if s, ok := p.spreads[key]; ok {
 		return s, nil
 	}
-	exact, err := glm.JointSpread(outer, gradient)
+	exact, err := statistic.JointSpread(outer, gradient)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// Observer is one party that sees something of a release, whom a person must trust for the bound on it to hold, and that
-// bound. An observer's own noise never counts against that observer.
+// Observer is one party that sees something of a release, whom a person must trust for the bound on it to hold, and
+// that bound. An observer's own noise never counts against that observer.
 type Observer struct {
 	Sees   string // who observes, alone or together with any number of dishonest devices
 	Honest string // who must follow the protocol, forget what it says to forget, and not be together with the observer

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -53,8 +54,8 @@ var watchers = map[Channel][]struct {
 	Central: {{"shuffler and the public", []party{dishonest, shuffler}}},
 }
 
-// law is the exact law of one coordinate's sum, less what the observer knows: a level rounded at random, and n fair bits.
-// What is more than 7.5 deviations out, below 1e-13 together, is left out.
+// law is the exact law of one coordinate's sum, less what the observer knows: a level rounded at random, and n fair
+// bits. What is more than 7.5 deviations out, below 1e-13 together, is left out.
 func law(level float64, n, size int) []float64 {
 	out := make([]float64, size)
 	low, fraction := math.Modf(level)
@@ -92,8 +93,8 @@ func hockeyStick(p, q [2][]float64, epsilon float64) float64 {
 	return sum
 }
 
-// sharpest is the smallest epsilon, exactly to a hundredth, at which all pairs of records of one dimension are hidden at
-// delta, where an observer does not know so many noise bits of each release.
+// sharpest is the smallest epsilon, exactly to a hundredth, at which all pairs of records of one dimension are hidden
+// at delta, where an observer does not know so many noise bits of each release.
 func sharpest(t *testing.T, a *Announcement, unknown []int, delta float64) float64 {
 	t.Helper()
 	round, err := CheckRound(a)
@@ -101,7 +102,8 @@ func sharpest(t *testing.T, a *Announcement, unknown []int, delta float64) float
 		t.Fatal(err)
 	}
 	var views [][2][]float64
-	for _, r := range []glm.Record{{Null: true}, {Arm: []float64{1}, Reward: 1, Weight: 1}, {Arm: []float64{1}, Weight: 1},
+	for _, r := range []statistic.Record{{Null: true}, {Arm: []float64{1}, Reward: 1, Weight: 1},
+		{Arm: []float64{1}, Weight: 1},
 		{Arm: []float64{-1}, Reward: 1, Weight: 1}} {
 		var view [2][]float64
 		for i, s := range round.Statistics {
@@ -142,7 +144,7 @@ func sharpest(t *testing.T, a *Announcement, unknown []int, delta float64) float
 // that counted the observer's own noise, or other people's in the channel local, would be below.
 func TestGuaranteeOfEveryObserverHoldsExactly(t *testing.T) {
 	const delta = 1e-3 // larger than any deployment's, so that few noise bits certify something
-	step := stepAt(t, glm.Config{Dimension: 1, Horizon: 5000}, 60, 0)
+	step := stepAt(t, learner.Config{Dimension: 1, Horizon: 5000}, 60, 0)
 	for _, of := range every() {
 		terms := termsOf(of)
 		terms.Epsilon, terms.Delta, terms.DishonestReports, terms.VarianceRatio = 2, delta, 7, 1.3
@@ -200,7 +202,8 @@ func TestGuaranteeOfEveryObserverHoldsExactly(t *testing.T) {
 					if (unknown[0] > 200 && unknown[1] > 200) || !alone && !of.NoDeviceNoise {
 						t.Errorf("%+v: no bound on %q with %d noise bits", of, o.Sees, unknown)
 					}
-					if !(of.Channel == Shuffle && k == 1) { // the second observer of shuffle is not one it protects from
+					// the second observer of shuffle is not one it protects from
+					if !(of.Channel == Shuffle && k == 1) {
 						if alone {
 							worstAlone = bound
 						} else {
@@ -233,7 +236,8 @@ func TestGuaranteeOfEveryObserverHoldsExactly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e, f := together.Epsilon(delta), alone.Epsilon(delta); e != bounds[0] || f != bounds[1] {
-			t.Errorf("%+v: Guarantee and Alone give epsilon %v and %v, the worst observers' bounds are %v", of, e, f, bounds)
+			t.Errorf("%+v: Guarantee and Alone give epsilon %v and %v, the worst observers' bounds are %v", of, e, f,
+				bounds)
 		}
 		if e := together.Epsilon(delta); !(worstTogether <= e) || !(e <= 1.35*worstTogether+0.03) {
 			t.Errorf("%+v: Guarantee gives epsilon %v, the worst observer has exactly %v", of, e, worstTogether)
@@ -248,7 +252,7 @@ func TestNoiseThatDoesNotProtectDoesNotCount(t *testing.T) {
 	if testing.Short() { // nothing of it runs at the same time as anything else
 		t.Skip("without a second goroutine")
 	}
-	step := stepAt(t, glm.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
 	epsilon := func(a *Announcement) (together, alone float64, err error) {
 		t.Helper()
 		g, err := Guarantee(a, 0)
@@ -312,8 +316,8 @@ func TestNoiseThatDoesNotProtectDoesNotCount(t *testing.T) {
 		t.Errorf("nothing to count on in one release: %v", err)
 	}
 
-	// Not even where the person's own noise would be enough for a guarantee: a plan in which every report may be dishonest
-	// promises nothing about the cohort, and what is left is Alone's to say.
+	// Not even where the person's own noise would be enough for a guarantee: a plan in which every report may be
+	// dishonest promises nothing about the cohort, and what is left is Alone's to say.
 	a = propose(Terms{Channel: Shares})
 	for i := range releases(a) {
 		releases(a)[i].NoiseBits, a.Encodings[i].NoiseBits = 4000, 4000

@@ -6,16 +6,18 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
 // MaxDecisions bounds the decisions of one report.
-const MaxDecisions = glm.MaxDecisions
+const MaxDecisions = learner.MaxDecisions
 
-// Dishonest is how many reports of the announced cohort may be dishonest if this share of the devices that it comes from
-// may be; the share is in [0, 1). Where devices enrol as they arrive these are the cohort's own slots, rounded up. Of a
-// panel it is the number that the panel exceeds with a probability of at most Panel.Tail, whatever pool it is drawn from
-// (privacy.PanelDishonest).
+// Dishonest is how many reports of the announced cohort may be dishonest if this share of the devices that it comes
+// from may be; the share is in [0, 1). Where devices enrol as they arrive these are the cohort's own slots, rounded up.
+// Of a panel it is the number that the panel exceeds with a probability of at most Panel.Tail, whatever pool it is
+// drawn from (privacy.PanelDishonest).
 func (a *Announcement) Dishonest(share float64) int {
 	if q := a.Plan.Panel; q != nil {
 		return privacy.PanelDishonest(share, int(a.Cohort.Size), q.Tail)
@@ -104,8 +106,8 @@ func (t Terms) panel(p *Plan) {
 func (t Terms) checkPanel() error {
 	if t.Registered == 0 {
 		if t.Tail != 0 || t.Decisions != 0 || t.Records != 0 || t.Period != 0 {
-			return fmt.Errorf("%w: tail, decisions, records and period are of panels: say how many devices register at "+
-				"least (registered), or leave them out", ErrPlan)
+			return fmt.Errorf("%w: tail, decisions, records and period are of panels: say how many devices register "+
+				"at least (registered), or leave them out", ErrPlan)
 		}
 		return nil
 	}
@@ -118,14 +120,16 @@ func (t Terms) checkPanel() error {
 	case t.Decisions < 0 || t.Decisions > MaxDecisions:
 		return fmt.Errorf("%w: %d decisions in one report, want 0 to %d", ErrPlan, t.Decisions, MaxDecisions)
 	case t.Records < 0 || t.Records > math.MaxUint16:
-		return fmt.Errorf("%w: %d epochs that one device may report in, want 0 to %d", ErrPlan, t.Records, math.MaxUint16)
+		return fmt.Errorf("%w: %d epochs that one device may report in, want 0 to %d", ErrPlan, t.Records,
+			math.MaxUint16)
 	case t.Period < 0 || t.Period > math.MaxUint16 || t.Period != 0 && t.Period < t.records():
-		return fmt.Errorf("%w: a period of %d epochs with %d in which one device may report: the period must be at least "+
-			"as long, and at most %d, or 0 for the whole deployment", ErrPlan, t.Period, t.records(), math.MaxUint16)
-	case !(t.Tail >= 0 && t.Tail < t.Delta*(1-privacy.DefaultTailShare)):
+		return fmt.Errorf("%w: a period of %d epochs with %d in which one device may report: the period must be at "+
+			"least as long, and at most %d, or 0 for the whole deployment", ErrPlan, t.Period, t.records(),
+			math.MaxUint16)
+	case !(t.Tail >= 0 && t.Tail < t.Delta*(1-privacy.TailShare)):
 		return fmt.Errorf("%w: %v of delta is for panels, want a number from 0 to less than delta, %v", ErrPlan, t.Tail,
 			t.Delta)
-	case t.Dishonest > 0 && t.Tail == 0 && !(DefaultTail < t.Delta*(1-privacy.DefaultTailShare)):
+	case t.Dishonest > 0 && t.Tail == 0 && !(DefaultTail < t.Delta*(1-privacy.TailShare)):
 		return fmt.Errorf("%w: the default part of delta for panels, %v, is not below delta, %v: set a smaller tail",
 			ErrPlan, DefaultTail, t.Delta)
 	}
@@ -133,15 +137,16 @@ func (t Terms) checkPanel() error {
 }
 
 // fits refuses a step that panels cannot serve under these terms.
-func (t Terms) fits(step glm.Step) error {
+func (t Terms) fits(step learner.Step) error {
 	switch {
 	case t.Registered == 0:
 		return nil
 	case len(step.Statistics) != 1:
-		return fmt.Errorf("%w: panels are for epochs of one round, and this one has %d: they need the profile %s", ErrPlan,
+		return fmt.Errorf("%w: panels are for epochs of one round, and this one has %d: they need the profile %s",
+			ErrPlan,
 			len(step.Statistics), glm.Practical)
 	case t.Registered < step.Cohort:
-		return &privacy.Infeasible{Constraint: "Registered",
+		return &calibrate.Infeasible{Constraint: "Registered",
 			Reason: fmt.Sprintf("a panel of %d devices is planned and they are drawn from at least %d", step.Cohort,
 				t.Registered), Remedy: "plan smaller panels, or draw from more registered devices"}
 	}
@@ -151,14 +156,14 @@ func (t Terms) fits(step glm.Step) error {
 // each is the budget of one epoch: what repeats to at most Epsilon at Delta over all the epochs that one device may
 // report in, panels' tails included.
 //
-// With R epochs and a part s of delta for the tails of noise, each epoch gets mu/sqrt R, where mu is what (1-s) Delta less
-// the panels' tail allows, and s Delta/R. Divide turns epsilon and delta into these two numbers again: delta is Delta/R,
-// and epsilon what mu/sqrt R gives at (1-s) Delta/R.
+// With R epochs and a part s of delta for the tails of noise, each epoch gets mu/sqrt R, where mu is what (1-s) Delta
+// less the panels' tail allows, and s Delta/R. Divide turns epsilon and delta into these two numbers again: delta is
+// Delta/R, and epsilon what mu/sqrt R gives at (1-s) Delta/R.
 func (t Terms) each() (epsilon, delta float64, err error) {
 	if t.Registered == 0 {
 		return t.Epsilon, t.Delta, nil
 	}
-	n, rest := float64(t.records()), 1-privacy.DefaultTailShare
+	n, rest := float64(t.records()), 1-privacy.TailShare
 	mu, err := privacy.MuFor(t.Epsilon, (rest*t.Delta-t.tail()*n)*(1-shiftSlack))
 	if err != nil {
 		return 0, 0, err
@@ -166,7 +171,7 @@ func (t Terms) each() (epsilon, delta float64, err error) {
 	g := privacy.Guarantee{Mu: mu / math.Sqrt(n) * (1 - shiftSlack)}
 	delta = t.Delta / n * (1 - shiftSlack)
 	if epsilon = g.Epsilon(rest*delta) * (1 - shiftSlack); !(epsilon > 0) {
-		return 0, 0, &privacy.Infeasible{Constraint: "Epsilon",
+		return 0, 0, &calibrate.Infeasible{Constraint: "Epsilon",
 			Reason: fmt.Sprintf("epsilon %v divided over %d epochs leaves nothing for one", t.Epsilon, t.records()),
 			Remedy: "let a device report in fewer epochs, or raise epsilon"}
 	}

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -74,14 +75,15 @@ func twoEpochs(first, second []atom, epsilon float64) (delta float64) {
 	return delta
 }
 
-// A plan of two epochs of a small panel, end to end: Terms to releases, people's decisions to reports, and the certificate
-// of a device against the exact laws of everything that an observer sees in both epochs, with as many dishonest devices
-// in either panel as chance puts there; outcomes that are left out as too rare would only add to delta. The certificate is never exceeded, and a certificate of one epoch is.
+// A plan of two epochs of a small panel, end to end: Terms to releases, people's decisions to reports, and the
+// certificate of a device against the exact laws of everything that an observer sees in both epochs, with as many
+// dishonest devices in either panel as chance puts there; outcomes that are left out as too rare would only add to
+// delta. The certificate is never exceeded, and a certificate of one epoch is.
 func TestACertificateOfPanelsIsNeverExceeded(t *testing.T) {
 	const registered, size, decisions = 240, 60, 3
 	terms := Terms{Epsilon: 2, Delta: 1e-3, DropOut: 0.05, MaxMessages: 60, MaxShift: 16, Registered: registered,
 		Dishonest: 0.05, Tail: 1e-4, Records: 2, Decisions: decisions}
-	step := stepAt(t, glm.Config{Dimension: 1, Horizon: 5000}, size, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 1, Horizon: 5000}, size, 0.7)
 	proposal, err := Propose(step, terms)
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +107,8 @@ func TestACertificateOfPanelsIsNeverExceeded(t *testing.T) {
 	person := func(arm, reward float64) [][]float64 {
 		var out [][]float64
 		for _, s := range step.Statistics[0] {
-			r := glm.Record{Arm: []float64{arm}, Reward: reward}
-			v, err := s.Report(nil, slices.Repeat([]glm.Record{r}, decisions), decisions)
+			r := statistic.Record{Arm: []float64{arm}, Reward: reward}
+			v, err := s.Report(nil, slices.Repeat([]statistic.Record{r}, decisions), decisions)
 			if err != nil {
 				t.Fatal(err)
 			}

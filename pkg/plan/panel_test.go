@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -18,13 +20,13 @@ func panelTerms(c Channel) Terms {
 }
 
 // controlled is a practical step with a release of rewards, which gets this share of mu^2.
-func controlled(t interface{ Fatal(...any) }, cfg glm.Config, cohort int, norm, share float64) glm.Step {
+func controlled(t interface{ Fatal(...any) }, cfg learner.Config, cohort int, norm, share float64) learner.Step {
 	step := stepAt(t, cfg, cohort, norm)
-	family, err := glm.NewFamily(step.Policy.Family, step.Policy.MaxReward)
+	family, err := family.New(step.Policy.Family, step.Policy.MaxReward)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := glm.NewRewards(family, cfg.Dimension)
+	s, err := statistic.NewRewards(family, cfg.Dimension)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +38,8 @@ func controlled(t interface{ Fatal(...any) }, cfg glm.Config, cohort int, norm, 
 // In every channel, with a control group and without: a plan of panels says what its terms say, a device finds that all
 // epochs of one person keep to the budget, panels' tails included, and that the budget is used.
 func TestPanelsKeepToTheBudgetOverAllEpochs(t *testing.T) {
-	plain := stepAt(t, glm.Config{Dimension: 3, Horizon: 5000}, 400, 0.7)
-	control := controlled(t, glm.Config{Dimension: 3, Horizon: 5000}, 400, 0.7, 0.1)
+	plain := stepAt(t, learner.Config{Dimension: 3, Horizon: 5000}, 400, 0.7)
+	control := controlled(t, learner.Config{Dimension: 3, Horizon: 5000}, 400, 0.7, 0.1)
 	for _, of := range []Terms{{Channel: Shuffle}, {Channel: Shares}, {Channel: Local}, {Channel: Central},
 		{Channel: Shares, ServerNoise: 1}} {
 		for _, records := range []int{1, 12} {
@@ -58,7 +60,8 @@ func TestPanelsKeepToTheBudgetOverAllEpochs(t *testing.T) {
 				a.Plan.Period != 30 || a.Plan.Epsilon != terms.Epsilon || a.Plan.Delta != terms.Delta {
 				t.Fatalf("%+v: %+v", terms, a.Plan)
 			}
-			if m := privacy.PanelDishonest(0.01, 400, want.Tail); int(a.Cohort.MaxDishonest) != m || a.Dishonest(0.01) != m {
+			if m := privacy.PanelDishonest(0.01, 400, want.Tail); int(a.Cohort.MaxDishonest) != m ||
+				a.Dishonest(0.01) != m {
 				t.Errorf("%d of a panel may be dishonest, want %d", a.Cohort.MaxDishonest, m)
 			}
 			together, alone, err := Lifetime(a)
@@ -75,7 +78,8 @@ func TestPanelsKeepToTheBudgetOverAllEpochs(t *testing.T) {
 				t.Errorf("%+v: epsilon %v alone", of, alone.Epsilon(terms.Delta))
 			}
 			if math.Abs(p.Details.Epsilon-eps) > 1e-12 || p.Details.Delta != terms.Delta {
-				t.Errorf("%+v: details say epsilon %v at delta %v, it is %v", of, p.Details.Epsilon, p.Details.Delta, eps)
+				t.Errorf("%+v: details say epsilon %v at delta %v, it is %v", of, p.Details.Epsilon, p.Details.Delta,
+					eps)
 			}
 			one, err := Guarantee(a, 0)
 			if err != nil {
@@ -94,7 +98,7 @@ func TestPanelsKeepToTheBudgetOverAllEpochs(t *testing.T) {
 // A device believes nothing of a panel: what weakens it costs epsilon or is refused, and a number of dishonest reports
 // that is smaller than what follows from the share changes nothing.
 func TestWeakerPanelsAreNoticed(t *testing.T) {
-	step := controlled(t, glm.Config{Dimension: 3, Horizon: 5000}, 400, 0.7, 0.1)
+	step := controlled(t, learner.Config{Dimension: 3, Horizon: 5000}, 400, 0.7, 0.1)
 	p, err := Propose(step, panelTerms(Shuffle))
 	if err != nil {
 		t.Fatal(err)
@@ -109,22 +113,45 @@ func TestWeakerPanelsAreNoticed(t *testing.T) {
 		change func(*Announcement)
 		says   string
 	}{
-		"more of the registered are dishonest":  {func(a *Announcement) { a.Plan.Panel.Dishonest = 0.2 }, ""},
-		"a larger tail":                         {func(a *Announcement) { a.Plan.Panel.Tail = 1e-7 }, ""},
-		"a larger scale of rewards":             {func(a *Announcement) { a.Encodings[2].Scale *= 1.01 }, "at scale"},
-		"less noise on rewards":                 {func(a *Announcement) { a.Plan.Rounds[0].Releases[2].NoiseBits--; a.Encodings[2].NoiseBits-- }, ""},
-		"a larger shift of rewards":             {func(a *Announcement) { a.Plan.Rounds[0].Releases[2].Shift *= 1.1; a.Encodings[2].Scale *= 1.1 }, ""},
-		"a tail that is no number":              {func(a *Announcement) { a.Plan.Panel.Tail = math.NaN() }, "part of delta"},
-		"a tail below 0":                        {func(a *Announcement) { a.Plan.Panel.Tail = -1e-9 }, "part of delta"},
-		"no tail, and some are dishonest":       {func(a *Announcement) { a.Plan.Panel.Tail = 0 }, "no noise to count on"},
-		"a share that is no number":             {func(a *Announcement) { a.Plan.Panel.Dishonest = math.NaN() }, "share"},
-		"all are dishonest":                     {func(a *Announcement) { a.Plan.Panel.Dishonest = 1 }, "share"},
-		"fewer registered than drawn":           {func(a *Announcement) { a.Plan.Panel.Registered = 399 }, "drawn from 399"},
-		"a second round":                        {func(a *Announcement) { a.Plan.Rounds = append(a.Plan.Rounds, a.Plan.Rounds[0]) }, "one round"},
-		"more decisions than can be added":      {func(a *Announcement) { a.Plan.Decisions = MaxDecisions + 1 }, "decisions"},
-		"a curator":                             {func(a *Announcement) { a.Plan.Curator = &Curator{} }, "one round"},
-		"a statistic that is not known":         {func(a *Announcement) { a.Plan.Rounds[0].Releases[2].Statistic = "rewards!" }, "not known"},
-		"rewards without a range of rewards":    {func(a *Announcement) { a.Policy.Family = "poisson"; a.Policy.MaxReward = 9 }, "at scale"},
+		"more of the registered are dishonest": {func(a *Announcement) { a.Plan.Panel.Dishonest = 0.2 }, ""},
+		"a larger tail":                        {func(a *Announcement) { a.Plan.Panel.Tail = 1e-7 }, ""},
+		"a larger scale of rewards":            {func(a *Announcement) { a.Encodings[2].Scale *= 1.01 }, "at scale"},
+		"less noise on rewards": {func(
+			a *Announcement) {
+			a.Plan.Rounds[0].Releases[2].NoiseBits--
+			a.Encodings[2].NoiseBits--
+		}, ""},
+		"a larger shift of rewards": {func(
+			a *Announcement) {
+			a.Plan.Rounds[0].Releases[2].Shift *= 1.1
+			a.Encodings[2].Scale *= 1.1
+		}, ""},
+		"a tail that is no number": {func(a *Announcement) { a.Plan.Panel.Tail = math.NaN() },
+			"part of delta"},
+		"a tail below 0": {func(a *Announcement) { a.Plan.Panel.Tail = -1e-9 }, "part of delta"},
+		"no tail, and some are dishonest": {func(a *Announcement) { a.Plan.Panel.Tail = 0 },
+			"no noise to count on"},
+		"a share that is no number": {func(a *Announcement) { a.Plan.Panel.Dishonest = math.NaN() },
+			"share"},
+		"all are dishonest": {func(a *Announcement) { a.Plan.Panel.Dishonest = 1 }, "share"},
+		"fewer registered than drawn": {func(a *Announcement) { a.Plan.Panel.Registered = 399 },
+			"drawn from 399"},
+		"a second round": {func(a *Announcement) {
+			a.Plan.Rounds = append(a.Plan.Rounds,
+				a.Plan.Rounds[0])
+		}, "one round"},
+		"more decisions than can be added": {func(a *Announcement) { a.Plan.Decisions = MaxDecisions + 1 },
+			"decisions"},
+		"a curator": {func(a *Announcement) { a.Plan.Curator = &Curator{} }, "one round"},
+		"a statistic that is not known": {func(
+			a *Announcement) {
+			a.Plan.Rounds[0].Releases[2].Statistic = "rewards!"
+		}, "not known"},
+		"rewards without a range of rewards": {func(
+			a *Announcement) {
+			a.Policy.Family = "poisson"
+			a.Policy.MaxReward = 9
+		}, "at scale"},
 		"a smaller minimum":                     {func(a *Announcement) { a.Cohort.Minimum -= 50 }, ""},
 		"more dishonest reports than the share": {func(a *Announcement) { a.Cohort.MaxDishonest += 50 }, ""},
 	} {
@@ -166,9 +193,10 @@ func TestWeakerPanelsAreNoticed(t *testing.T) {
 	}
 }
 
-// The release of rewards is certified beside Hessian and gradient, which keep what they gain by being certified together.
+// The release of rewards is certified beside Hessian and gradient, which keep what they gain by being certified
+// together.
 func TestRewardsAreCertifiedBesideThePair(t *testing.T) {
-	step := controlled(t, glm.Config{Dimension: 4, Horizon: 5000}, 600, 1, 0.1)
+	step := controlled(t, learner.Config{Dimension: 4, Horizon: 5000}, 600, 1, 0.1)
 	for _, c := range []Channel{Shuffle, Shares} {
 		p, err := Propose(step, DefaultTermsFor(c))
 		if err != nil {
@@ -212,7 +240,7 @@ func TestRewardsAreCertifiedBesideThePair(t *testing.T) {
 }
 
 func TestTermsOfPanelsThatContradictEachOtherAreRefused(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 2, Horizon: 5000}, 400, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 2, Horizon: 5000}, 400, 0.7)
 	for name, c := range map[string]struct {
 		change func(*Terms)
 		says   string
@@ -244,7 +272,8 @@ func TestTermsOfPanelsThatContradictEachOtherAreRefused(t *testing.T) {
 	rounds := step
 	rounds.Statistics = append(rounds.Statistics, step.Statistics[0])
 	rounds.Shares = [][]float64{{1, 1}, {1, 1}}
-	if _, err := Propose(rounds, panelTerms(Shuffle)); !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), "practical") {
+	if _, err := Propose(rounds, panelTerms(Shuffle)); !errors.Is(err, ErrPlan) ||
+		!strings.Contains(err.Error(), "practical") {
 		t.Errorf("two rounds: %v", err)
 	}
 	if _, err := ProposeCurated(step, panelTerms(Central), Curator{}); !errors.Is(err, ErrPlan) ||

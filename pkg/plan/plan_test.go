@@ -3,12 +3,12 @@ package plan
 import (
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
-func firstStep(tb testing.TB, cfg glm.Config) glm.Step {
+func firstStep(tb testing.TB, cfg learner.Config) learner.Step {
 	tb.Helper()
-	l, err := glm.NewLearner(cfg)
+	l, err := learner.New(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -16,7 +16,7 @@ func firstStep(tb testing.TB, cfg glm.Config) glm.Step {
 }
 
 func BenchmarkPropose(b *testing.B) {
-	step := firstStep(b, glm.Config{Dimension: 5, Horizon: 5000})
+	step := firstStep(b, learner.Config{Dimension: 5, Horizon: 5000})
 	terms := Terms{Epsilon: 1, Delta: 1e-6, DropOut: 0.05, MaxMessages: 150, MaxShift: 16}
 	for b.Loop() {
 		p, err := Propose(step, terms)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -32,17 +34,17 @@ type Terms struct {
 	NoiseBits uint32  `json:"noise_bits"` // per device and coordinate; 0: searched
 	// Biases of noise bits to search; nil: DefaultBiases.
 	Biases []protocol.Bias `json:"biases"`
-	// ServerNoise is how much noise the servers add to each release, in [0, 1], as a share of what alone gives the plan's
-	// epsilon: in Shuffle the shuffler adds it, in Shares both servers do, each of them all of it. In Central the analyzer
-	// always adds all, and in Local there is none.
+	// ServerNoise is how much noise the servers add to each release, in [0, 1], as a share of what alone gives the
+	// plan's epsilon: in Shuffle the shuffler adds it, in Shares both servers do, each of them all of it. In Central
+	// the analyzer always adds all, and in Local there is none.
 	ServerNoise float64 `json:"server_noise"`
 	// NoDeviceNoise leaves out the devices' own noise, so that the guarantee rests on the servers' alone. It needs a
 	// ServerNoise of 1, in Shuffle or Shares.
 	NoDeviceNoise bool `json:"no_device_noise"`
-	// Of panels; all zero where devices enrol as they arrive. Registered is the fewest registered devices that a panel is
-	// drawn from, and makes the plan one of panels: then Dishonest is the share of the registered devices that may be
-	// dishonest, and Tail the part of Delta, of all Records epochs together, that pays for panels with more of them than
-	// are counted.
+	// Of panels; all zero where devices enrol as they arrive. Registered is the fewest registered devices that a panel
+	// is drawn from, and makes the plan one of panels: then Dishonest is the share of the registered devices that may
+	// be dishonest, and Tail the part of Delta, of all Records epochs together, that pays for panels with more of them
+	// than are counted.
 	Registered int     `json:"registered,omitempty"`
 	Tail       float64 `json:"tail,omitempty"` // 0: DefaultTail
 	// Decisions, Records and Period are those of Plan; 0 stands for 1 decision and 1 record.
@@ -57,7 +59,7 @@ const ByCoordinates = -1
 // The limit of ByCoordinates is LeastMessages up to 4 dimensions and MessagesPerCoordinate from 5 dimensions on.
 // LeastMessages cost a person 8 kB and about 10 ms, so fewer would save nothing that matters. MessagesPerCoordinate
 // keeps the noise at 0.9 to 1.4 times a trusted curator's variance up to 36 dimensions, near that of 5 dimensions, for
-// the cohorts that 5000 people are divided into (the table in README). A coordinate costs the same number of messages
+// the cohorts that 5000 people are divided into (riffle plan --dim D). A coordinate costs the same number of messages
 // in every dimension, because cohorts grow with the dimension. In very large cohorts more messages would still help.
 const (
 	LeastMessages         = 150
@@ -82,9 +84,9 @@ type Proposal struct {
 	Plan      Plan
 	Cohort    Cohort
 	Encodings []protocol.Encoding // of the step's round
-	// Details are of all rounds, with predicted errors. Of panels, Details.Guarantee and Details.Epsilon are of all epochs
-	// that one device may report in (Lifetime).
-	Details privacy.Solution
+	// Details are of all rounds, with predicted errors. Of panels, Details.Guarantee and Details.Epsilon are of all
+	// epochs that one device may report in (Lifetime).
+	Details calibrate.Solution
 }
 
 // A Proposer makes proposals. It keeps what takes long to compute about statistics, for later proposals with the same
@@ -92,13 +94,13 @@ type Proposal struct {
 type Proposer struct{ spreads map[string]privacy.Spread }
 
 // Propose plans the epoch that the step begins: all rounds, with the encodings of its first one.
-func Propose(step glm.Step, t Terms) (*Proposal, error) { return new(Proposer).Propose(step, t) }
+func Propose(step learner.Step, t Terms) (*Proposal, error) { return new(Proposer).Propose(step, t) }
 
 // cohort is the part of Request that does not depend on what is released.
-func cohort(step glm.Step, t Terms) (r privacy.Request, err error) {
+func cohort(step learner.Step, t Terms) (r calibrate.Request, err error) {
 	minimum := max(t.MinCohort, int(math.Ceil(float64(step.Cohort)*(1-t.DropOut))))
 	if minimum > step.Cohort {
-		return r, &privacy.Infeasible{Constraint: "MinCohort",
+		return r, &calibrate.Infeasible{Constraint: "MinCohort",
 			Reason: fmt.Sprintf("a cohort of %d people is planned and at least %d are needed for a release",
 				step.Cohort, minimum), Remedy: "lower the minimum cohort or give the deployment more people"}
 	}
@@ -110,7 +112,7 @@ func cohort(step glm.Step, t Terms) (r privacy.Request, err error) {
 	if err != nil {
 		return r, err
 	}
-	return privacy.Request{
+	return calibrate.Request{
 		Epsilon: epsilon, Delta: delta, Cohort: step.Cohort, MinCohort: minimum,
 		MaxDishonest:  max(t.DishonestReports, dishonest),
 		VarianceRatio: t.VarianceRatio, MaxMessages: t.MaxMessages, MaxShift: t.MaxShift, NoiseBits: t.NoiseBits,
@@ -120,7 +122,7 @@ func cohort(step glm.Step, t Terms) (r privacy.Request, err error) {
 
 // Request is what the planner is asked for in the step's epoch. Of panels, epsilon and delta are those of one epoch, of
 // all that one device may report in.
-func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
+func (p *Proposer) Request(step learner.Step, t Terms) (calibrate.Request, error) {
 	r, err := cohort(step, t)
 	if err != nil {
 		return r, err
@@ -149,7 +151,7 @@ func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
 }
 
 // Propose plans the epoch that the step begins: all rounds, with the encodings of its first one.
-func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
+func (p *Proposer) Propose(step learner.Step, t Terms) (*Proposal, error) {
 	t.Channel = cmp.Or(t.Channel, Shuffle)
 	if err := t.check(); err != nil {
 		return nil, err
@@ -164,7 +166,7 @@ func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
 	if t.Channel != Shuffle || t.NoDeviceNoise {
 		return p.proposeSums(step, t, request)
 	}
-	details, err := privacy.Solve(request)
+	details, err := calibrate.Bits(request)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +175,7 @@ func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
 
 // proposal makes a proposal of a solution.
 func (p *Proposer) proposal(
-	step glm.Step, t Terms, request privacy.Request, details privacy.Solution,
+	step learner.Step, t Terms, request calibrate.Request, details calibrate.Solution,
 ) (*Proposal, error) {
 	cohort := Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort),
 		MaxDishonest: uint32(request.MaxDishonest)}
@@ -209,7 +211,7 @@ func (p *Proposer) proposal(
 
 // Encode draws up the encodings of the step's round under an epoch's plan: the scale follows the round's public
 // iterate, the shift stays as planned.
-func Encode(p Plan, step glm.Step) ([]protocol.Encoding, error) {
+func Encode(p Plan, step learner.Step) ([]protocol.Encoding, error) {
 	if step.Round >= len(p.Rounds) || len(p.Rounds[step.Round].Releases) != len(step.Statistics[step.Round]) {
 		return nil, fmt.Errorf("%w: round %d of the learner is not the plan's", ErrPlan, step.Round)
 	}
@@ -230,7 +232,7 @@ func Encode(p Plan, step glm.Step) ([]protocol.Encoding, error) {
 }
 
 // vector is what the planner must know of a statistic.
-func vector(s glm.Statistic) (privacy.Vector, error) {
+func vector(s statistic.Statistic) (privacy.Vector, error) {
 	b, err := s.Bounds()
 	if err != nil {
 		return privacy.Vector{}, err

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 )
 
-// What each part of an epoch costs as the dimension grows: the table of sizes in lab/docs/results.md.
+// What each part of an epoch costs as the dimension grows: lab/docs/tables/plan-cost.txt.
 func BenchmarkDimension(b *testing.B) {
 	for _, d := range []int{5, 20, 50} {
-		cfg := glm.Config{Dimension: d, Horizon: 100_000}
+		cfg := learner.Config{Dimension: d, Horizon: 100_000}
 		step := firstStep(b, cfg)
 		size := DefaultTerms()
 		p, err := Propose(step, size)
@@ -20,18 +22,18 @@ func BenchmarkDimension(b *testing.B) {
 			b.Fatal(err)
 		}
 		a := announce(b, step, p)
-		learner, err := glm.NewLearner(cfg)
+		l, err := learner.New(cfg)
 		if err != nil {
 			b.Fatal(err)
 		}
-		learner.Next()
+		l.Next()
 		sums := sumsOf(step, p)
-		if err := learner.Absorb(sums); err != nil {
+		if err := l.Absorb(sums); err != nil {
 			b.Fatal(err)
 		}
-		later := learner.Next()
+		later := l.Next()
 		arms := ballArms(d, 1000)
-		record := glm.Record{Arm: arms[0], Reward: 1, Weight: 1}
+		record := statistic.Record{Arm: arms[0], Reward: 1, Weight: 1}
 		for _, part := range []struct {
 			name string
 			do   func() error
@@ -51,7 +53,7 @@ func BenchmarkDimension(b *testing.B) {
 				return nil
 			}},
 			{"absorb", func() error {
-				l, err := glm.NewLearner(cfg)
+				l, err := learner.New(cfg)
 				if err == nil {
 					l.Next()
 					err = l.Absorb(sums)
@@ -72,17 +74,17 @@ func BenchmarkDimension(b *testing.B) {
 }
 
 // sumsOf are sums that the channel might bring back: as much information in every direction as the cohort can give.
-func sumsOf(step glm.Step, p *Proposal) []glm.Aggregate {
-	var sums []glm.Aggregate
+func sumsOf(step learner.Step, p *Proposal) []learner.Aggregate {
+	var sums []learner.Aggregate
 	src := rand.New(rand.NewPCG(1, 2))
 	for i, s := range step.Statistics[0] {
-		sum := glm.Aggregate{Kind: s.Kind, Reports: step.Cohort, Sum: make([]float64, s.Dim()),
+		sum := learner.Aggregate{Kind: s.Kind, Reports: step.Cohort, Sum: make([]float64, s.Dim()),
 			Variance: make([]float64, s.Dim())}
 		deviation := p.Details.Releases[i].Deviation
 		for j := range sum.Sum {
 			sum.Sum[j], sum.Variance[j] = deviation*src.NormFloat64(), deviation*deviation
 		}
-		if s.Kind == glm.Hessian {
+		if s.Kind == statistic.Hessian {
 			at := 0
 			for j := range s.ArmDim {
 				sum.Sum[at] += float64(step.Cohort) / float64(4*s.ArmDim)

@@ -6,17 +6,19 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // Where devices send numbers, a proposal's noise variance is at most these multiples of ideal noise (IdealRatio of
-// privacy.SolvedRelease) unless Terms.VarianceRatio says otherwise: in Shares of the Gaussian noise that would be there
-// if the noise that the plan counts on had to be certified, and reports that may drop out or be dishonest added theirs
-// beside it; in Central of a trusted curator's Gaussian noise, in Shares without devices' noise of each server's, and in
-// Local of the device's own. Noise and levels cost hardly anything there, but in Shares entries get wider, and one
-// dishonest report can do more (Poison).
+// calibrate.SolvedRelease) unless Terms.VarianceRatio says otherwise: in Shares of the Gaussian noise that would be
+// there if the noise that the plan counts on had to be certified, and reports that may drop out or be dishonest added
+// theirs beside it; in Central of a trusted curator's Gaussian noise, in Shares without devices' noise of each
+// server's, and in Local of the device's own. Noise and levels cost hardly anything there, but in Shares entries get
+// wider, and one dishonest report can do more (Poison).
 const (
 	SharesRatio  = 1.18 // 1.25 of a trusted curator's with the default terms, where 5 % may drop out
 	ServersRatio = 1.02
@@ -84,9 +86,9 @@ func poison(of limits, e protocol.Encoding, serverNoise uint64, reports uint32) 
 }
 
 // sumRequest is what the solver is asked for where a step's devices send numbers, or add no noise.
-func (p *Proposer) sumRequest(step glm.Step, t Terms, r privacy.Request) (privacy.SumRequest, error) {
-	s := privacy.SumRequest{Epsilon: r.Epsilon, Delta: r.Delta, Cohort: r.Cohort, Releases: r.Releases,
-		Shares: r.Shares, TailShare: r.TailShare, ShiftOnly: true, MaxEntryBits: MaxEntryBits(t.Channel)}
+func (p *Proposer) sumRequest(step learner.Step, t Terms, r calibrate.Request) (calibrate.SumRequest, error) {
+	s := calibrate.SumRequest{Epsilon: r.Epsilon, Delta: r.Delta, Cohort: r.Cohort, Releases: r.Releases,
+		Shares: r.Shares, ShiftOnly: true, MaxEntryBits: MaxEntryBits(t.Channel)}
 	honest := r.MinCohort - r.MaxDishonest
 	switch {
 	case t.Channel == Central:
@@ -98,7 +100,7 @@ func (p *Proposer) sumRequest(step glm.Step, t Terms, r privacy.Request) (privac
 	case t.NoDeviceNoise: // Shuffle: levels are messages
 		s.Servers, s.Ratio, s.MaxMessages, s.MaxShift = 1, DummiesRatio, r.MaxMessages, r.MaxShift
 	case honest < 1:
-		return s, &privacy.Infeasible{Constraint: "MinCohort",
+		return s, &calibrate.Infeasible{Constraint: "MinCohort",
 			Reason: fmt.Sprintf("a minimum cohort of %d with up to %d dishonest reports leaves no noise to count on",
 				r.MinCohort, r.MaxDishonest),
 			Remedy: "raise the minimum cohort above the dishonest reports"}
@@ -116,12 +118,12 @@ func (p *Proposer) sumRequest(step glm.Step, t Terms, r privacy.Request) (privac
 }
 
 // proposeSums is Propose where devices send numbers, or add no noise.
-func (p *Proposer) proposeSums(step glm.Step, t Terms, request privacy.Request) (*Proposal, error) {
+func (p *Proposer) proposeSums(step learner.Step, t Terms, request calibrate.Request) (*Proposal, error) {
 	sums, err := p.sumRequest(step, t, request)
 	if err != nil {
 		return nil, err
 	}
-	details, err := privacy.SolveSums(sums)
+	details, err := calibrate.Sums(sums)
 	if err != nil {
 		return nil, err
 	}
@@ -176,11 +178,11 @@ func (t Terms) check() error {
 
 // Announced is as much of the epoch's first announcement as its guarantees depend on, for Guarantee, Alone, Observers
 // and Poison before there is one.
-func (p *Proposal) Announced(step glm.Step) *Announcement {
+func (p *Proposal) Announced(step learner.Step) *Announcement {
 	a := &Announcement{Policy: step.Policy, Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings,
 		Round: uint32(step.Round), Reference: make([]float64, step.Policy.Dimension)}
 	for _, s := range step.Statistics[step.Round] {
-		if s.Kind == glm.Hessian || s.Kind == glm.Gradient {
+		if s.Kind == statistic.Hessian || s.Kind == statistic.Gradient {
 			a.Reference = s.Theta
 		}
 	}
@@ -190,7 +192,7 @@ func (p *Proposal) Announced(step glm.Step) *Announcement {
 // keep holds a proposal with noise of servers, of numbers or for panels to what its terms promise, as devices will, and
 // completes its details: the guarantee of the whole plan over all epochs that one device may report in, and errors with
 // the servers' noise.
-func (p *Proposal) keep(step glm.Step, t Terms) error {
+func (p *Proposal) keep(step learner.Step, t Terms) error {
 	a := p.Announced(step)
 	g, err := Guarantee(a, 0)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
 // every is each channel with each kind of noise that it has.
@@ -39,7 +40,8 @@ func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
 	between := func(low, high float64) float64 { return low + r.Float64()*(high-low) }
 	for i := range cases(1) {
 		for _, of := range every() {
-			cfg := glm.Config{Dimension: 1 + r.IntN(6), Horizon: 5000, Family: families[(i+r.IntN(5))%len(families)]}
+			cfg := learner.Config{Dimension: 1 + r.IntN(6), Horizon: 5000,
+				Family: families[(i+r.IntN(5))%len(families)]}
 			if cfg.Family == "poisson" || cfg.Family == "gaussian" {
 				cfg.MaxReward = float64(1 + r.IntN(5))
 			}
@@ -63,7 +65,8 @@ func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
 			if !(eps <= terms.Epsilon) {
 				t.Errorf("%+v %+v: a device computes epsilon %v", cfg, terms, eps)
 			}
-			// What is not used of the budget: a thousandth for the tolerance of the joint bound, as much for the search.
+			// What is not used of the budget: a thousandth for the tolerance of the joint bound, as much for the
+			// search.
 			if of.Channel != Shuffle && (of.ServerNoise == 0 || of.NoDeviceNoise) && eps < terms.Epsilon*0.99 {
 				t.Errorf("%+v %+v: the plan leaves epsilon at %v", cfg, terms, eps)
 			}
@@ -84,7 +87,8 @@ func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
 					a.EntryBits(), p.Details.EntryBits)
 			}
 			for i, rel := range a.Releases() {
-				want := [2]bool{of.Channel == Shuffle && of.ServerNoise > 0 || of.Channel == Shares && of.ServerNoise > 0,
+				want := [2]bool{of.Channel == Shuffle && of.ServerNoise > 0 || of.Channel == Shares &&
+					of.ServerNoise > 0,
 					of.Channel == Central || of.Channel == Shares && of.ServerNoise > 0}
 				devices := of.Channel != Central && !of.NoDeviceNoise
 				if [2]bool{rel.ShufflerNoise > 0, rel.AnalyzerNoise > 0} != want || rel.NoiseBits > 0 != devices {
@@ -92,7 +96,8 @@ func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
 				}
 				if v := p.Encodings[i].Variance(uint64(cohort), rel.ServerNoise())[0]; math.Abs(
 					math.Sqrt(v)/p.Details.Releases[i].Deviation-1) > 1e-9 {
-					t.Errorf("%+v: predicted deviation %v, it is %v", terms, p.Details.Releases[i].Deviation, math.Sqrt(v))
+					t.Errorf("%+v: predicted deviation %v, it is %v", terms, p.Details.Releases[i].Deviation,
+						math.Sqrt(v))
 				}
 			}
 		}
@@ -122,7 +127,7 @@ func TestDefaultPlansAreAsGoodAsPromised(t *testing.T) {
 				if d != 5 && cohort > 5000 && os.Getenv("RIFFLE_LONG") == "" {
 					continue
 				}
-				step := stepAt(t, glm.Config{Dimension: d, Horizon: 5000}, cohort, 0.7)
+				step := stepAt(t, learner.Config{Dimension: d, Horizon: 5000}, cohort, 0.7)
 				p, err := Propose(step, termsOf(c.of))
 				if err != nil {
 					t.Fatal(err)
@@ -133,7 +138,8 @@ func TestDefaultPlansAreAsGoodAsPromised(t *testing.T) {
 						p.Details.EntryBits, poison)
 				}
 				for _, r := range p.Details.Releases {
-					if !(r.VarianceRatio <= c.ratio && r.IdealRatio <= c.ideal && r.IdealRatio > 1 && r.Poison <= poison) {
+					if !(r.VarianceRatio <= c.ratio && r.IdealRatio <= c.ideal && r.IdealRatio > 1 &&
+						r.Poison <= poison) {
 						t.Errorf("%s, %d people, d %d: ratio %v, to ideal noise %v, poison %v", c.of.Channel, cohort, d,
 							r.VarianceRatio, r.IdealRatio, r.Poison)
 					}
@@ -144,8 +150,8 @@ func TestDefaultPlansAreAsGoodAsPromised(t *testing.T) {
 }
 
 // Entries of shares get wider while that is affordable: what one dishonest report can do stays within FinePoison and a
-// report within FineBits, unless SharesRatio needs more. All is relative to the noise that the plan counts on, so that a
-// cohort of which many may drop out has no wider entries for what no entry can give it.
+// report within FineBits, unless SharesRatio needs more. All is relative to the noise that the plan counts on, so that
+// a cohort of which many may drop out has no wider entries for what no entry can give it.
 func TestSharesAreAsFineAsIsAffordable(t *testing.T) {
 	if testing.Short() { // nothing of it runs at the same time as anything else
 		t.Skip("without a second goroutine")
@@ -161,7 +167,7 @@ func TestSharesAreAsFineAsIsAffordable(t *testing.T) {
 	} {
 		terms := DefaultTermsFor(Shares)
 		terms.DropOut = c.dropOut
-		step := stepAt(t, glm.Config{Dimension: c.dim, Horizon: max(5000, c.cohort)}, c.cohort, 0.7)
+		step := stepAt(t, learner.Config{Dimension: c.dim, Horizon: max(5000, c.cohort)}, c.cohort, 0.7)
 		p, err := Propose(step, terms)
 		if err != nil {
 			t.Fatal(err)
@@ -189,7 +195,7 @@ func TestSharesAreAsFineAsIsAffordable(t *testing.T) {
 
 // Fifty dimensions release 1325 numbers.
 func TestFiftyDimensionsArePlannedByDefault(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 50, Horizon: 5000}, 2315, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 50, Horizon: 5000}, 2315, 0.7)
 	for _, c := range Channels() {
 		p, err := Propose(step, DefaultTermsFor(c))
 		if err != nil {
@@ -203,7 +209,7 @@ func TestFiftyDimensionsArePlannedByDefault(t *testing.T) {
 
 // An epoch of several rounds is planned for numbers, too.
 func TestNumbersOfSeveralRounds(t *testing.T) {
-	l, err := glm.NewLearner(glm.Config{Profile: glm.Paper, Dimension: 2, Horizon: 20000})
+	l, err := learner.New(learner.Config{Profile: glm.Paper, Dimension: 2, Horizon: 20000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,25 +231,27 @@ func TestNumbersOfSeveralRounds(t *testing.T) {
 }
 
 func TestTermsThatAChannelCannotKeepAreRefused(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
 	for _, c := range []struct {
 		of   Terms
 		says string
 	}{
 		{Terms{Channel: "radio"}, "not known"}, {Terms{Channel: Shares, ServerNoise: 1.5}, "[0, 1]"},
-		{Terms{Channel: Shuffle, ServerNoise: math.NaN()}, "[0, 1]"}, {Terms{Channel: Shares, ServerNoise: -0.1}, "[0, 1]"},
+		{Terms{Channel: Shuffle, ServerNoise: math.NaN()}, "[0, 1]"}, {Terms{Channel: Shares, ServerNoise: -0.1},
+			"[0, 1]"},
 		{Terms{Channel: Local, ServerNoise: 0.5}, "local"}, {Terms{Channel: Local, NoDeviceNoise: true}, "local"},
 		{Terms{Channel: Shares, NoDeviceNoise: true}, "whole"},
 		{Terms{Channel: Shuffle, NoDeviceNoise: true, ServerNoise: 0.5}, "whole"},
 	} {
 		terms := termsOf(c.of)
-		if p, err := Propose(step, terms); !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), c.says) || p != nil {
+		if p, err := Propose(step, terms); !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), c.says) ||
+			p != nil {
 			t.Errorf("%+v: %v", c.of, err)
 		}
 	}
 	terms := DefaultTermsFor(Shares)
 	terms.Dishonest = 0.96
-	var infeasible *privacy.Infeasible
+	var infeasible *calibrate.Infeasible
 	if _, err := Propose(step, terms); !errors.As(err, &infeasible) || infeasible.Constraint != "MinCohort" {
 		t.Errorf("a cohort without honest devices: %v", err)
 	}
@@ -251,7 +259,7 @@ func TestTermsThatAChannelCannotKeepAreRefused(t *testing.T) {
 
 // An announcement whose entries are wider than the channel allows is refused, before a device makes a report of it.
 func TestWideEntriesAreRefused(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
 	for _, c := range []Channel{Shares, Local} {
 		p, err := Propose(step, DefaultTermsFor(c))
 		if err != nil {
@@ -267,7 +275,7 @@ func TestWideEntriesAreRefused(t *testing.T) {
 }
 
 func BenchmarkProposeShares(b *testing.B) {
-	step := stepAt(b, glm.Config{Dimension: 5, Horizon: 5000}, 716, 0.7)
+	step := stepAt(b, learner.Config{Dimension: 5, Horizon: 5000}, 716, 0.7)
 	for b.Loop() {
 		if _, err := Propose(step, DefaultTermsFor(Shares)); err != nil {
 			b.Fatal(err)

@@ -32,7 +32,8 @@ func (c Channel) Promise(epsilon, alone, delta float64) string {
 	fmt.Fprintf(&b, "The channel is %s. ", c)
 	bound := func(eps float64) bool { return !math.IsInf(eps, 0) && !math.IsNaN(eps) }
 	if bound(epsilon) {
-		fmt.Fprintf(&b, "At most epsilon %s at delta %g is revealed about one person%s; ", privacy.Spell(epsilon), delta, c.counts())
+		fmt.Fprintf(&b, "At most epsilon %s at delta %g is revealed about one person%s; ", privacy.Spell(epsilon),
+			delta, c.counts())
 	} else {
 		fmt.Fprintf(&b, "Nothing bounds what is revealed about one person at delta %g; ", delta)
 	}
@@ -60,11 +61,11 @@ func (p Plan) Together() string {
 	case p.Panel == nil:
 		return ""
 	case p.Period == 0:
-		return fmt.Sprintf(" It counts everything that the person does in the whole deployment; their device reports in %d of "+
-			"its epochs at most.", p.PerPerson())
+		return fmt.Sprintf(" It counts everything that the person does in the whole deployment; their device reports "+
+			"in %d of its epochs at most.", p.PerPerson())
 	}
-	return fmt.Sprintf(" It counts everything that the person does in any %d epochs in a row; their device reports in %d of "+
-		"them at most. Nothing bounds what all such periods reveal together.", p.Period, p.PerPerson())
+	return fmt.Sprintf(" It counts everything that the person does in any %d epochs in a row; their device reports "+
+		"in %d of them at most. Nothing bounds what all such periods reveal together.", p.Period, p.PerPerson())
 }
 
 // List is channels in words, for texts: "shuffle, shares and local".

@@ -1,6 +1,6 @@
 // Package privacy holds the accountant of the binomial vector summation protocol (package protocol): a rigorous, cheap
-// upper bound on what a release reveals about one record, the solver that finds encodings within a budget, and the
-// ledger of what one person has spent.
+// upper bound on what a release reveals about one record, and the ledger of what one person has spent. Package
+// calibrate finds encodings within a budget.
 //
 // A release sums encoded vectors. Every device sends, per coordinate, its value rounded at random to an integer number
 // of one bits, plus noise bits; the analyzer, which receives the mixed bits, sees the count of ones per coordinate.
@@ -13,7 +13,7 @@
 //	joint.go                                              CertifyJoint: releases of one record together
 //	gaussian.go, spell.go                                 Guarantee: composition, epsilon and delta
 //	zcdp.go                                               RhoFor, DeltaOfRho: budgets for discrete Gaussian noise
-//	calibrate.go, solve*.go, solver.go, vector.go         Solve: encodings for a budget, and their errors
+//	vector.go, scale.go                                   what releases of a vector are certified as; the largest scale
 //	ledger.go, ledger_explain.go                          Ledger: what one person has promised and spent
 //	panel.go                                              PanelTail: how many of a panel are dishonest
 //	binomial.go, normal.go                                the laws behind the bound
@@ -35,9 +35,9 @@
 //   - mixing fails, so that an observer learns which bits came from one device.
 //
 // It protects one record against the view of one release, or of the releases that are composed; it says nothing about a
-// person with more records than the ledger counts. Where cohorts are panels a record is everything that a person did in an
-// epoch, and the ledger counts epochs. Renyi and LossDistribution are cross-checks and points of comparison; no guarantee
-// relies on them.
+// person with more records than the ledger counts. Where cohorts are panels a record is everything that a person did in
+// an epoch, and the ledger counts epochs. Renyi and LossDistribution are cross-checks and points of comparison; no
+// guarantee relies on them.
 //
 // The package does no I/O, draws no random numbers and keeps no state.
 package privacy

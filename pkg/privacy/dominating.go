@@ -22,13 +22,13 @@ var ErrLosses = errors.New("privacy: no distribution of losses")
 const (
 	// commonStep is the distance of losses that dp_accounting uses by default: only distributions of one step compose.
 	commonStep = 1e-4
-	// lossSteps is how many steps the standard deviation of a loss must have, so that delta is exact to 1 % as far as 12
-	// deviations out: straight lines between the steps exceed the curve by about (deviations out/steps)^2/8.
+	// lossSteps is how many steps the standard deviation of a loss must have, so that delta is exact to 1 % as far as
+	// 12 deviations out: straight lines between the steps exceed the curve by about (deviations out/steps)^2/8.
 	lossSteps = 50
 	// maxLosses bounds the losses above 0. Where they are too few for the common step, it is ten times as long.
 	maxLosses = 1 << 18
-	// lossTail is the share of the probability that is given up, and lossLeast the probability, below which what is left
-	// beyond the largest loss counts as infinite.
+	// lossTail is the share of the probability that is given up, and lossLeast the probability, below which what is
+	// left beyond the largest loss counts as infinite.
 	lossTail, lossLeast = 1e-3, 1e-18
 	// lossSafety raises the curve to cover the rounding of the masses.
 	lossSafety = 1e-9
@@ -38,13 +38,13 @@ const (
 // which. Every delta of it is at least that of Guarantee.Delta at multiples of its step, and above between them; below
 // 1e-16 it is not close.
 //
-// Proof sketch. What a mechanism reveals is, as a function of x = e^epsilon, a convex curve delta(x) that is 1 at x = 0,
-// and for a pair of records in both orders delta(1/x) = 1 - 1/x + delta'(x)/x, where delta' is the curve of the other
-// order (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, "Connect the dots", 2022). Given bounds at some x, the largest
-// convex curve below them, straight between them, is a bound everywhere: the true curve is convex and below them, too. A
-// curve of straight pieces is that of a discrete distribution whose mass at a corner x is x times the change of its
-// slope. That what is given up happens with the largest of the probabilities, and the rest is the largest of the rests,
-// is above each guarantee.
+// Proof sketch. What a mechanism reveals is, as a function of x = e^epsilon, a convex curve delta(x) that is 1 at x =
+// 0, and for a pair of records in both orders delta(1/x) = 1 - 1/x + delta'(x)/x, where delta' is the curve of the
+// other order (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, "Connect the dots", 2022). Given bounds at some x, the
+// largest convex curve below them, straight between them, is a bound everywhere: the true curve is convex and below
+// them, too. A curve of straight pieces is that of a discrete distribution whose mass at a corner x is x times the
+// change of its slope. That what is given up happens with the largest of the probabilities, and the rest is the largest
+// of the rests, is above each guarantee.
 func DominatingLosses(gs ...Guarantee) (Losses, error) {
 	if len(gs) == 0 || slices.ContainsFunc(gs, func(g Guarantee) bool { return !g.promises() }) {
 		return Losses{}, fmt.Errorf("%w: there is no guarantee, or one that bounds nothing", ErrLosses)
@@ -108,8 +108,8 @@ type corner struct {
 	x, y float64
 }
 
-// corners is the distribution of the largest symmetric convex curve below the deltas at 0, step, 2 step and so on, after
-// an event of probability tail.
+// corners is the distribution of the largest symmetric convex curve below the deltas at 0, step, 2 step and so on,
+// after an event of probability tail.
 func corners(deltas []float64, step, tail float64) Losses {
 	n := len(deltas) - 1
 	var hull []corner

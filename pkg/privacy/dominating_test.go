@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// delta is what dp_accounting computes of a distribution of losses: the infinite ones, and of each loss above epsilon its
-// probability times 1 - e^(epsilon-loss).
+// delta is what dp_accounting computes of a distribution of losses: the infinite ones, and of each loss above epsilon
+// its probability times 1 - e^(epsilon-loss).
 func (l Losses) delta(epsilon float64) float64 {
 	delta := l.Infinite
 	for i, p := range l.Mass {
@@ -18,9 +18,9 @@ func (l Losses) delta(epsilon float64) float64 {
 	return delta
 }
 
-// At every epsilon the distribution gives at least the certificate's delta, and at most 1 % more. The certificate of a Rho
-// is above what any mechanism with that Rho gives near epsilon 0, by up to 5 %: there the distribution is held against the
-// Gaussian mechanism, which has this Rho.
+// At every epsilon the distribution gives at least the certificate's delta, and at most 1 % more. The certificate of a
+// Rho is above what any mechanism with that Rho gives near epsilon 0, by up to 5 %: there the distribution is held
+// against the Gaussian mechanism, which has this Rho.
 func TestLossesDominateTheGuarantee(t *testing.T) {
 	for _, g := range []Guarantee{
 		{Mu: 0.24, TailDelta: 5e-8}, {Mu: 0.24}, {Mu: 1.3, TailDelta: 1e-5}, {Mu: 0.01, TailDelta: 1e-9}, {Mu: 4},
@@ -51,7 +51,8 @@ func TestLossesDominateTheGuarantee(t *testing.T) {
 				break
 			}
 			if g.Rho > 0 && epsilon < 0.5*deviation {
-				if gauss := (Guarantee{Mu: deviation, TailDelta: g.TailDelta}).Delta(epsilon); got < gauss || got < 0.95*want {
+				if gauss := (Guarantee{Mu: deviation, TailDelta: g.TailDelta}).Delta(epsilon); got < gauss ||
+					got < 0.95*want {
 					t.Errorf("%+v: at epsilon %v delta %v, the Gaussian has %v", g, epsilon, got, gauss)
 				}
 			} else if got < want {

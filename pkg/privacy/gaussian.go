@@ -20,8 +20,9 @@ type Guarantee struct {
 	// probability given up, summed over the coordinates of all releases.
 	Mu        float64 `json:"mu"`
 	TailDelta float64 `json:"tail_delta"`
-	Pure      float64 `json:"pure,omitempty"` // epsilon of the releases with pure differential privacy, summed over them
-	Rho       float64 `json:"rho,omitempty"`  // zCDP of the releases with discrete Gaussian noise, summed over them
+	// epsilon of the releases with pure differential privacy, summed over them
+	Pure float64 `json:"pure,omitempty"`
+	Rho  float64 `json:"rho,omitempty"` // zCDP of the releases with discrete Gaussian noise, summed over them
 }
 
 // NoGuarantee is what functions of this package return with an error, so that an ignored error cannot be mistaken for

@@ -134,7 +134,8 @@ func TestRepeatIsComposition(t *testing.T) {
 		if tail.Mul(tail, big.NewFloat(float64(n))); got.TailDelta < 1 && big.NewFloat(got.TailDelta).Cmp(tail) < 0 {
 			t.Fatalf("%d times %+v: tail %v is rounded down", n, g, got.TailDelta)
 		}
-		for _, x := range [][2]float64{{got.Mu, composed.Mu}, {got.TailDelta, composed.TailDelta}, {got.Pure, composed.Pure},
+		for _, x := range [][2]float64{{got.Mu, composed.Mu}, {got.TailDelta, composed.TailDelta},
+			{got.Pure, composed.Pure},
 			{got.Rho, composed.Rho}} {
 			if math.Abs(x[0]-x[1]) > 1e-13*x[1] {
 				t.Fatalf("%d times %+v: %+v, composed %+v", n, g, got, composed)

@@ -37,11 +37,11 @@ func CertifyJoint(releases []Release, scales []float64, spread Spread) (Guarante
 			return NoGuarantee(), fmt.Errorf("release %q: %w", r.Name, err)
 		}
 	}
-	return certifyJoint(certifiers, releases, scales, spread)
+	return CertifyJointBy(certifiers, releases, scales, spread)
 }
 
-// certifyJoint is CertifyJoint with certifiers that were made for the releases' noise.
-func certifyJoint(certifiers []*Certifier, releases []Release, scales []float64, spread Spread) (Guarantee, error) {
+// CertifyJointBy is CertifyJoint with certifiers that were made for the noise of each release, which a search keeps.
+func CertifyJointBy(certifiers []*Certifier, releases []Release, scales []float64, spread Spread) (Guarantee, error) {
 	separate := make([]Guarantee, len(releases))
 	parts := make([]*jointPart, len(releases))
 	weights := make([]float64, len(releases))

@@ -5,7 +5,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -29,21 +30,21 @@ func TestJointGain(t *testing.T) {
 		line := fmt.Sprintf("Hessian share %.2f:", q.share)
 		for _, size := range sizes {
 			theta := []float64{size, 0, 0, 0, 0}
-			h, err := glm.NewHessian(glm.Logistic{}, theta)
+			h, err := statistic.NewHessian(family.Logistic{}, theta)
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := glm.NewGradient(glm.Logistic{}, theta)
+			g, err := statistic.NewGradient(family.Logistic{}, theta)
 			if err != nil {
 				t.Fatal(err)
 			}
-			spread, err := glm.JointSpread(h, g)
+			spread, err := statistic.JointSpread(h, g)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var releases []privacy.Release
 			var scales []float64
-			for i, s := range []glm.Statistic{h, g} {
+			for i, s := range []statistic.Statistic{h, g} {
 				b, err := s.Bounds()
 				if err != nil {
 					t.Fatal(err)

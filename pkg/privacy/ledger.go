@@ -38,11 +38,10 @@ type Entry struct {
 	Releases  int        `json:"releases"` // releases that use the record
 	Guarantee Guarantee  `json:"guarantee"`
 	State     EntryState `json:"state"`
-	// Alone is the guarantee that is left if no other device is honest. Nil: there is none, or the entry is of a version
-	// that did not know of it.
+	// Alone is the guarantee that is left if no other device is honest. Nil: there is none.
 	Alone *Guarantee `json:"alone,omitempty"`
-	// At is the latest time, by the device's own clock, that the entry is about: when its place was asked for, and once it
-	// is promised, when its report is due. Zero in a ledger without a Span.
+	// At is the latest time, by the device's own clock, that the entry is about: when its place was asked for, and once
+	// it is promised, when its report is due. Zero in a ledger without a Span.
 	At time.Time `json:"at,omitzero"`
 }
 
@@ -62,9 +61,9 @@ func (e Entry) alone() Guarantee {
 //
 // Entries compose: a person with m records in m different cohorts has mu*sqrt(m) (group privacy stated, not hidden).
 //
-// With a Period the limits hold for every Period epochs that follow each other, and for every Span of time by the device's
-// own clock: another party sets how long epochs are. Nothing limits what all periods amount to together: that is a budget
-// per period, and Total and Explain say what it has come to.
+// With a Period the limits hold for every Period epochs that follow each other, and for every Span of time by the
+// device's own clock: another party sets how long epochs are. Nothing limits what all periods amount to together: that
+// is a budget per period, and Total and Explain say what it has come to.
 type Ledger struct {
 	Epsilon float64 `json:"epsilon"` // the person's limit, at Delta, over all entries that count together
 	Delta   float64 `json:"delta"`
@@ -99,10 +98,11 @@ type window struct {
 	timed   bool   // in Span, and not in Period
 }
 
-// windows are the sets of entries that an entry of the epoch, asked for at a time, would count together with: one of all
-// entries, or where there is a Period one for each run of so many epochs that holds the epoch, and one of those that
-// ended less than Span before. Of the runs only those that begin with an entry matter: between two of them the set gets no
-// larger. An entry that ends later than the new one begins, as after a clock was set back, is in the last of them.
+// windows are the sets of entries that an entry of the epoch, asked for at a time, would count together with: one of
+// all entries, or where there is a Period one for each run of so many epochs that holds the epoch, and one of those
+// that ended less than Span before. Of the runs only those that begin with an entry matter: between two of them the set
+// gets no larger. An entry that ends later than the new one begins, as after a clock was set back, is in the last of
+// them.
 func (l Ledger) windows(epoch uint64, at time.Time) (out []window) {
 	if l.Period <= 0 {
 		return []window{{entries: l.Entries}}
@@ -180,13 +180,13 @@ func (l Ledger) TotalAlone() Guarantee {
 	return g
 }
 
-// Ask sets the guarantees of an epoch's releases aside, before a slot in its cohort is asked for at that time: together while the
-// noise of the others is there, alone if no other device is honest (NoGuarantee where that leaves none). It refuses
-// (ErrRecordUsed, ErrBudget) what would exceed the person's limits, and a guarantee that promises nothing where there
-// is a limit: always for together, and for alone where EpsilonAlone is set.
+// Ask sets the guarantees of an epoch's releases aside, before a slot in its cohort is asked for at that time: together
+// while the noise of the others is there, alone if no other device is honest (NoGuarantee where that leaves none). It
+// refuses (ErrRecordUsed, ErrBudget) what would exceed the person's limits, and a guarantee that promises nothing where
+// there is a limit: always for together, and for alone where EpsilonAlone is set.
 //
-// Where there is a Period, each run of so many epochs that holds this one must keep to the limits, and so must what ended
-// within Span before.
+// Where there is a Period, each run of so many epochs that holds this one must keep to the limits, and so must what
+// ended within Span before.
 func (l Ledger) Ask(epoch uint64, at time.Time, releases int, together, alone Guarantee) (Ledger, error) {
 	if i := l.find(epoch); i >= 0 {
 		return l, fmt.Errorf("%w: epoch %d is in the ledger as %s", ErrRecordUsed, epoch, l.Entries[i].State)
@@ -232,8 +232,8 @@ func (l Ledger) room(epoch uint64, w window, g, alone Guarantee) error {
 	return nil
 }
 
-// Promise marks what was asked for as given: the device will report, and what it reports on ends at due. Promising again
-// is no error; an epoch that was not asked for, or is spent, is ErrEntry.
+// Promise marks what was asked for as given: the device will report, and what it reports on ends at due. Promising
+// again is no error; an epoch that was not asked for, or is spent, is ErrEntry.
 func (l Ledger) Promise(epoch uint64, due time.Time) (Ledger, error) {
 	i := l.find(epoch)
 	if i < 0 || l.Entries[i].State == Spent {

@@ -12,8 +12,10 @@ import (
 func (l Ledger) Explain() string {
 	var b strings.Builder
 	if l.Period > 0 {
-		fmt.Fprintf(&b, "Limit: epsilon %g at delta %g, %s, in any %s in a row%s. This is a budget per period, and not for the "+
-			"whole deployment.\n", l.Epsilon, l.Delta, count(l.records(), "record"), count(l.Period, "epoch"), l.andSpan())
+		fmt.Fprintf(&b,
+			"Limit: epsilon %g at delta %g, %s, in any %s in a row%s. This is a budget per period, and not for the "+
+				"whole deployment.\n", l.Epsilon, l.Delta, count(l.records(), "record"), count(l.Period, "epoch"),
+			l.andSpan())
 	} else {
 		fmt.Fprintf(&b, "Limit: epsilon %g at delta %g, %s.\n", l.Epsilon, l.Delta, count(l.records(), "record"))
 	}
@@ -38,7 +40,8 @@ func (l Ledger) Explain() string {
 		fmt.Fprintf(&b, "Together: epsilon %s of %g. ", Spell(total.Epsilon(l.Delta)), l.Epsilon)
 	}
 	if l.EpsilonAlone != 0 {
-		fmt.Fprintf(&b, "If no other device is honest: epsilon %s of %g. ", Spell(alone.Epsilon(l.Delta)), l.EpsilonAlone)
+		fmt.Fprintf(&b, "If no other device is honest: epsilon %s of %g. ", Spell(alone.Epsilon(l.Delta)),
+			l.EpsilonAlone)
 	}
 	switch left := l.records() - len(latest); {
 	case left > 0:
@@ -50,7 +53,8 @@ func (l Ledger) Explain() string {
 		fmt.Fprintf(&b, "Nothing more will be sent: %s used.\n", count(len(latest), "record"))
 	}
 	if l.Period > 0 {
-		fmt.Fprintf(&b, "All periods so far together: epsilon %s, which no limit bounds.\n", Spell(l.Total().Epsilon(l.Delta)))
+		fmt.Fprintf(&b, "All periods so far together: epsilon %s, which no limit bounds.\n",
+			Spell(l.Total().Epsilon(l.Delta)))
 	}
 	if alone := Spell(l.TotalAlone().Epsilon(l.Delta)); alone != Spell(math.Inf(1)) {
 		fmt.Fprintf(&b, "If no other device is honest: epsilon %s.\n", alone)
@@ -110,9 +114,9 @@ func (s EntryState) means() string {
 }
 
 // Left is the largest epsilon, at the ledger's Delta and rounded down, that a record of the epoch after all entries may
-// have within the limit; 0 if there may be none. Guarantees do not subtract: two records of epsilon 0.7 are about one of
-// epsilon 1. It answers for an entry with a Mu, as the channels' have. In a ledger with a Rho that holds for an entry with
-// a Rho too: at the same epsilon it has less zCDP. Ask decides in any case.
+// have within the limit; 0 if there may be none. Guarantees do not subtract: two records of epsilon 0.7 are about one
+// of epsilon 1. It answers for an entry with a Mu, as the channels' have. In a ledger with a Rho that holds for an
+// entry with a Rho too: at the same epsilon it has less zCDP. Ask decides in any case.
 func (l Ledger) Left() float64 {
 	latest := l.latest()
 	total, _ := composed(latest)

@@ -62,8 +62,8 @@ func TestLedgerOfAPeriodTakesExactlyWhatItsWindowsAllow(t *testing.T) {
 	}
 }
 
-// In any order of times, clocks that are set back among them, an entry is taken exactly if it and all that ended less than
-// a span before it began keep the limits, however far apart their epochs are.
+// In any order of times, clocks that are set back among them, an entry is taken exactly if it and all that ended less
+// than a span before it began keep the limits, however far apart their epochs are.
 func TestLedgerOfASpanTakesExactlyWhatLaterTimesAllow(t *testing.T) {
 	const span = 40 * time.Hour
 	taken, refused := 0, 0
@@ -95,7 +95,8 @@ func TestLedgerOfASpanTakesExactlyWhatLaterTimesAllow(t *testing.T) {
 			if l, err = next.Promise(epoch+1, due); err != nil {
 				rt.Fatal(err)
 			}
-			if got, want := l.Entries[len(l.Entries)-1].At, slices.MaxFunc([]time.Time{at, due}, time.Time.Compare); got != want {
+			if got, want := l.Entries[len(l.Entries)-1].At, slices.MaxFunc([]time.Time{at, due},
+				time.Time.Compare); got != want {
 				rt.Fatalf("what is asked for at %v and due at %v ends at %v", at, due, got)
 			}
 		}
@@ -132,7 +133,8 @@ func TestLedgerOfASpanExplains(t *testing.T) {
 func TestLedgerOfAPeriodExplains(t *testing.T) {
 	l, g := budgeted(t, 1)
 	l = l.Under(1, 4, 0)
-	if s := l.Explain(); !strings.Contains(s, "1 record, in any 4 epochs in a row. This is a budget per period, and not") {
+	if s := l.Explain(); !strings.Contains(s,
+		"1 record, in any 4 epochs in a row. This is a budget per period, and not") {
 		t.Error(s)
 	}
 	var err error
@@ -203,11 +205,11 @@ func TestLedgerExpires(t *testing.T) {
 	}
 }
 
-// A ledger of a version that knew of no periods means one record over the deployment where it names no number, and is
-// written as it was.
-func TestLedgersOfEarlierVersionsKeepTheirMeaning(t *testing.T) {
+// A ledger without a period means one record over the deployment where it names no number, and is written as it was.
+func TestALedgerWithoutAPeriodKeepsItsMeaning(t *testing.T) {
 	for text, records := range map[string]int{
-		`{"epsilon":1,"delta":0.000001,"entries":[{"epoch":3,"releases":2,"guarantee":{"mu":0.1,"tail_delta":0},"state":"spent"}]}`: 1,
+		`{"epsilon":1,"delta":0.000001,"entries":[{"epoch":3,"releases":2,` +
+			`"guarantee":{"mu":0.1,"tail_delta":0},"state":"spent"}]}`: 1,
 		`{"epsilon":1,"delta":0.000001,"records":3}`: 3,
 	} {
 		var l Ledger

@@ -82,7 +82,8 @@ func TestLedgerRefusesPastTheBudget(t *testing.T) {
 		"nothing promised": NoGuarantee(),
 		"negative":         {Mu: -1, TailDelta: 0},
 	} {
-		if after, err := l.Ask(1, time.Time{}, 1, worse, NoGuarantee()); !errors.Is(err, ErrBudget) || len(after.Entries) != 0 {
+		if after, err := l.Ask(1, time.Time{}, 1, worse, NoGuarantee()); !errors.Is(err, ErrBudget) ||
+			len(after.Entries) != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -105,11 +106,13 @@ func TestLedgerSeveralRecords(t *testing.T) {
 	// An epoch is one record, however many the person allows and however little this one reveals.
 	if once, err := l.Ask(1, time.Time{}, 2, Guarantee{Mu: g.Mu / 10}, NoGuarantee()); err != nil {
 		t.Fatal(err)
-	} else if _, err := once.Ask(1, time.Time{}, 2, Guarantee{Mu: g.Mu / 10}, NoGuarantee()); !errors.Is(err, ErrRecordUsed) {
+	} else if _, err := once.Ask(1, time.Time{}, 2, Guarantee{Mu: g.Mu / 10}, NoGuarantee()); !errors.Is(err,
+		ErrRecordUsed) {
 		t.Fatalf("a second record of one epoch: %v", err)
 	}
 	for epoch := range uint64(4) { // mu*sqrt(4)/2 is the whole budget
-		if l, err = l.Ask(epoch+1, time.Time{}, 2, Guarantee{Mu: g.Mu, TailDelta: g.TailDelta / 4}, NoGuarantee()); err != nil {
+		if l, err = l.Ask(epoch+1, time.Time{}, 2, Guarantee{Mu: g.Mu, TailDelta: g.TailDelta / 4},
+			NoGuarantee()); err != nil {
 			t.Fatalf("record %d: %v", epoch+1, err)
 		}
 	}
@@ -208,7 +211,8 @@ func TestLedgerLeft(t *testing.T) {
 		t.Errorf("after the only record: %v", left)
 	}
 	l.Records = 3
-	if l, err = l.Ask(1, time.Time{}, 2, Guarantee{Mu: g.Mu / math.Sqrt2, TailDelta: g.TailDelta}, NoGuarantee()); err != nil {
+	if l, err = l.Ask(1, time.Time{}, 2, Guarantee{Mu: g.Mu / math.Sqrt2, TailDelta: g.TailDelta},
+		NoGuarantee()); err != nil {
 		t.Fatal(err)
 	}
 	left := l.Left()
@@ -303,7 +307,8 @@ func TestLedgerIsAValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := wide.Ask(2, time.Time{}, 1, Guarantee{Mu: 0.01, TailDelta: 0.6e-6}, NoGuarantee()); !errors.Is(err, ErrBudget) {
+	if _, err := wide.Ask(2, time.Time{}, 1, Guarantee{Mu: 0.01, TailDelta: 0.6e-6}, NoGuarantee()); !errors.Is(err,
+		ErrBudget) {
 		t.Errorf("tails of 1.2e-6 within a delta of 1e-6: %v", err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 // PanelTail bounds the probability that more than most of a panel are dishonest, where the panel is a uniformly random
 // subset of size devices out of registered, of which so many are dishonest: the upper tail of the hypergeometric law,
-// rounded up. Numbers that describe no panel (negative ones, more dishonest than registered devices) give 1. A size above
-// registered stands for all of them.
+// rounded up. Numbers that describe no panel (negative ones, more dishonest than registered devices) give 1. A size
+// above registered stands for all of them.
 func PanelTail(registered, dishonest, size, most int) float64 {
 	if registered < 0 || dishonest < 0 || dishonest > registered || size < 0 {
 		return 1
@@ -25,13 +25,14 @@ func PanelTail(registered, dishonest, size, most int) float64 {
 // with probability at most tail, for every pool of at least size devices of which the dishonest ones are a share of at
 // most share. share is in [0, 1); a tail of 0 or below, and numbers that are none, give size, which always holds.
 //
-// Proof. Let M of the N devices of a pool be dishonest, M <= share N. The number X of them in the panel is hypergeometric,
-// and its generating function has real roots only (Vatutin and Mikhailov, "Limit theorems for the number of empty cells
-// in an equiprobable scheme for group allocation of particles", 1982): X is a sum of size independent indicators, with
-// the mean size M/N. Of all such sums with this mean, the binomial one has the largest upper tail beyond c >= size M/N:
-// P(X > c) <= P(Bin(size, M/N) > c) (Hoeffding, "On the distribution of the number of successes in independent trials",
-// 1956, Theorem 4). That grows with M/N, and so is at most P(Bin(size, share) > c). Pools without end come as near to it
-// as one likes, so that no smaller number holds for all of them: how many devices are registered at least does not help.
+// Proof. Let M of the N devices of a pool be dishonest, M <= share N. The number X of them in the panel is
+// hypergeometric, and its generating function has real roots only (Vatutin and Mikhailov, "Limit theorems for the
+// number of empty cells in an equiprobable scheme for group allocation of particles", 1982): X is a sum of size
+// independent indicators, with the mean size M/N. Of all such sums with this mean, the binomial one has the largest
+// upper tail beyond c >= size M/N: P(X > c) <= P(Bin(size, M/N) > c) (Hoeffding, "On the distribution of the number of
+// successes in independent trials", 1956, Theorem 4). That grows with M/N, and so is at most P(Bin(size, share) > c).
+// Pools without end come as near to it as one likes, so that no smaller number holds for all of them: how many devices
+// are registered at least does not help.
 func PanelDishonest(share float64, size int, tail float64) int {
 	switch {
 	case size <= 0 || share == 0:

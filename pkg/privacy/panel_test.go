@@ -34,7 +34,8 @@ func TestPanelTailIsExactAndRoundedUp(t *testing.T) {
 	all = append(all, []of{{5000, 250, 179, 8}, {5000, 250, 179, 27}, {5000, 250, 2315, 156}, {5000, 250, 2315, 100},
 		{5000, 250, 2315, 249}, {3000, 30, 200, 12}, {3000, 2990, 200, 195}, {4000, 2000, 2000, 1900}}...)
 	for _, x := range all {
-		got, exact := PanelTail(x.registered, x.dishonest, x.size, x.most), exactTail(x.registered, x.dishonest, x.size, x.most)
+		got, exact := PanelTail(x.registered, x.dishonest, x.size, x.most),
+			exactTail(x.registered, x.dishonest, x.size, x.most)
 		if new(big.Rat).SetFloat64(got).Cmp(exact) < 0 {
 			t.Errorf("%+v: %v is below the exact tail", x, got)
 		}
@@ -78,7 +79,8 @@ func TestPanelDishonestHoldsForEveryPool(t *testing.T) {
 		pool := size
 		for ; pool < 1<<22; pool += 1 + pool/30*r.IntN(3) {
 			if got := PanelTail(pool, int(share*float64(pool)), size, most); got > tail*(1+1e-9) {
-				t.Fatalf("case %d: share %v, %d of %d: the tail beyond %d is %v, not %v", i, share, size, pool, most, got, tail)
+				t.Fatalf("case %d: share %v, %d of %d: the tail beyond %d is %v, not %v", i, share, size, pool, most,
+					got, tail)
 			}
 		}
 		if most > int(math.Ceil(float64(size)*share)) && PanelTail(1<<32, int(share*(1<<32)), size, most-1) > tail {
@@ -91,8 +93,9 @@ func TestPanelDishonestHoldsForEveryPool(t *testing.T) {
 	for name, got := range map[string][2]int{
 		"nobody is dishonest": {PanelDishonest(0, 100, 1e-9), 0}, "no tail": {PanelDishonest(0.01, 100, 0), 100},
 		"everybody": {PanelDishonest(1, 100, 1e-9), 100}, "no number": {PanelDishonest(math.NaN(), 100, 1e-9), 100},
-		"a tail that is none": {PanelDishonest(0.01, 100, math.NaN()), 100}, "nobody at all": {PanelDishonest(0.1, 0, 1e-9), 0},
-		"all of the tail": {PanelDishonest(0.5, 10, 1), 5}, "a mean just above 1": {PanelDishonest(0.1, 10, 1), 2},
+		"a tail that is none": {PanelDishonest(0.01, 100, math.NaN()), 100},
+		"nobody at all":       {PanelDishonest(0.1, 0, 1e-9), 0},
+		"all of the tail":     {PanelDishonest(0.5, 10, 1), 5}, "a mean just above 1": {PanelDishonest(0.1, 10, 1), 2},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s: %d, want %d", name, got[0], got[1])

@@ -74,7 +74,8 @@ func TestLedgerLimitsWhatIsLeftAlone(t *testing.T) {
 	for name, alone := range map[string]Guarantee{
 		"none": NoGuarantee(), "NaN": {Mu: math.NaN()}, "too weak": {Mu: g.Mu * 2.5}, "pure": {Pure: 2.1},
 	} {
-		if after, err := l.Ask(1, time.Time{}, 2, small, alone); !errors.Is(err, ErrBudget) || len(after.Entries) != 0 ||
+		if after, err := l.Ask(1, time.Time{}, 2, small, alone); !errors.Is(err, ErrBudget) ||
+			len(after.Entries) != 0 ||
 			!strings.Contains(err.Error(), "no other device is honest") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -103,7 +104,8 @@ func TestLedgerLimitsWhatIsLeftAlone(t *testing.T) {
 		t.Errorf("a small second one: %v", err)
 	}
 
-	// Without a limit nothing is asked of alone, and what has no guarantee is stored as nothing, for JSON has no infinity.
+	// Without a limit nothing is asked of alone, and what has no guarantee is stored as nothing, for JSON has no
+	// infinity.
 	free := l
 	free.EpsilonAlone = 0
 	free, err = free.Ask(1, time.Time{}, 2, small, NoGuarantee())

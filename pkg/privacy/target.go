@@ -8,9 +8,9 @@ import (
 // The promises that can be stated: one range for every command, configuration, plan and experiment.
 //
 // At these ends and between them the planner was seen to find plans (TestStatedRangesHold of internal/planner, which
-// says in which channels); beyond epsilon 500 or below delta 1e-20 it finds none in some. A promise of epsilon 100 is none
-// in practice: a record may change the odds of anything by e^100. MaxDelta is a matter of sense: with probability delta a
-// mechanism may show a person's record outright, and what does so for one in a thousand people protects nobody.
+// says in which channels); beyond epsilon 500 or below delta 1e-20 it finds none in some. A promise of epsilon 100 is
+// none in practice: a record may change the odds of anything by e^100. MaxDelta is a matter of sense: with probability
+// delta a mechanism may show a person's record outright, and what does so for one in a thousand people protects nobody.
 const (
 	MinEpsilon = 1e-6
 	MaxEpsilon = 100
@@ -54,12 +54,13 @@ func WarnDelta(delta float64, people int) string {
 	if people < 1 || !(delta*float64(people) > 1) {
 		return ""
 	}
-	return fmt.Sprintf("delta %g is more than 1/people, %.2g for %d people: it allows to show one of them outright; take %g",
+	return fmt.Sprintf("delta %g is more than 1/people, %.2g for %d people: it allows to show one of them outright; "+
+		"take %g",
 		delta, 1/float64(people), people, DeltaFor(people))
 }
 
-// DeltaFor is a delta for so many people: the largest power of ten that is at most a tenth of 1/people, within the range
-// of CheckDelta.
+// DeltaFor is a delta for so many people: the largest power of ten that is at most a tenth of 1/people, within the
+// range of CheckDelta.
 func DeltaFor(people int) float64 {
 	power := math.Pow10(int(math.Floor(-math.Log10(10*float64(max(1, people))) + 1e-9)))
 	return math.Max(MinDelta, math.Min(MaxDelta, power))

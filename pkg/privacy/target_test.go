@@ -11,16 +11,19 @@ import (
 
 // Promises are stated within one range, and refused outside with what to take.
 func TestTargetsOutOfRangeAreRefused(t *testing.T) {
-	for _, good := range [][2]float64{{1, 1e-6}, {privacy.MinEpsilon, privacy.MinDelta}, {privacy.MaxEpsilon, privacy.MaxDelta}} {
+	for _, good := range [][2]float64{{1, 1e-6}, {privacy.MinEpsilon, privacy.MinDelta},
+		{privacy.MaxEpsilon, privacy.MaxDelta}} {
 		if err := privacy.CheckTarget(good[0], good[1]); err != nil {
 			t.Errorf("%v: %v", good, err)
 		}
 	}
 	for _, bad := range [][2]float64{
 		{0, 1e-6}, {-1, 1e-6}, {math.NaN(), 1e-6}, {math.Inf(1), 1e-6}, {0.99e-6, 1e-6}, {100.1, 1e-6}, {1000, 1e-6},
-		{1, 0}, {1, -1e-6}, {1, math.NaN()}, {1, 0.99e-20}, {1, 1e-310}, {1, 1.001e-3}, {1, 0.4}, {1, 1}, {1, math.Inf(1)},
+		{1, 0}, {1, -1e-6}, {1, math.NaN()}, {1, 0.99e-20}, {1, 1e-310}, {1, 1.001e-3}, {1, 0.4}, {1, 1},
+		{1, math.Inf(1)},
 	} {
-		if err := privacy.CheckTarget(bad[0], bad[1]); !errors.Is(err, privacy.ErrTarget) || !strings.Contains(err.Error(), "take") {
+		if err := privacy.CheckTarget(bad[0], bad[1]); !errors.Is(err, privacy.ErrTarget) ||
+			!strings.Contains(err.Error(), "take") {
 			t.Errorf("%v: %v, want a refusal that says what to take", bad, err)
 		}
 	}

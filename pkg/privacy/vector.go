@@ -1,12 +1,25 @@
 package privacy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
+
+// TailShare is the share of delta that all tails of all coordinates and releases of a record may take together.
+// A few per cent are a good balance: a larger share leaves less mu, a smaller one a worse certificate.
+const TailShare = 0.02
+
+// MaxLevels bounds the levels of a coordinate that is certified: up to here the arithmetic of encoding a value (2^-32 +
+// 2^-51*levels per coordinate, see protocol's Encoding.ShiftSlack) stays within the 2^-31 levels that the certificate
+// adds to every coordinate.
+const MaxLevels = 1 << 18
+
+// ErrRequest says that what is asked of the accountant is out of range. It is wrapped with the field and its value.
+var ErrRequest = errors.New("privacy: invalid request")
 
 // Vector is what the accountant must know of a vector that devices release.
 type Vector struct {
@@ -18,8 +31,8 @@ type Vector struct {
 	Diameter float64
 }
 
-// blocks groups the coordinates by their range; Levels are in data units, as LargestScale takes them.
-func (s Vector) blocks() []Block {
+// Blocks groups the coordinates by their range; Levels are in data units, as LargestScale takes them.
+func (s Vector) Blocks() []Block {
 	var blocks []Block
 	index := map[float64]int{}
 	for j := range s.Lower {
@@ -52,30 +65,24 @@ func (s Vector) validate() error {
 	return nil
 }
 
+// Even are equal shares of a budget for n releases.
+func Even(n int) []float64 { return slices.Repeat([]float64{1}, n) }
+
 // Budget is how a guarantee is divided over releases: it is all that the calibration of a single release needs.
 type Budget struct {
 	Mu        []float64 // of each release, rounded down
 	TailDelta float64   // per coordinate
 }
 
-// Divide splits (epsilon, delta) over the releases: MuFor(epsilon, (1-tailShare) delta)^2 by shares, and tailShare of
-// delta evenly over all coordinates. A nil shares means equal ones, a tailShare of 0 DefaultTailShare. Composing
-// releases that keep to their parts gives at most (epsilon, delta). Errors: ErrRequest, ErrTarget.
-func Divide(epsilon, delta, tailShare float64, releases []Vector, shares []float64) (Budget, error) {
+// Divide splits (epsilon, delta) over the releases: MuFor(epsilon, (1-TailShare) delta)^2 by shares, and TailShare of
+// delta evenly over all coordinates. Composing releases that keep to their parts gives at most (epsilon, delta).
+// Errors: ErrRequest, ErrTarget.
+func Divide(epsilon, delta float64, releases []Vector, shares []float64) (Budget, error) {
 	if len(releases) == 0 {
 		return Budget{}, fmt.Errorf("%w: no Releases", ErrRequest)
 	}
-	if shares == nil {
-		shares = slices.Repeat([]float64{1}, len(releases))
-	}
 	if len(shares) != len(releases) {
 		return Budget{}, fmt.Errorf("%w: %d Shares for %d Releases", ErrRequest, len(shares), len(releases))
-	}
-	if tailShare == 0 {
-		tailShare = DefaultTailShare
-	}
-	if !(tailShare > 0 && tailShare < 1) {
-		return Budget{}, fmt.Errorf("%w: TailShare %v, want a number between 0 and 1", ErrRequest, tailShare)
 	}
 	var sum float64
 	coordinates := 0
@@ -92,11 +99,11 @@ func Divide(epsilon, delta, tailShare float64, releases []Vector, shares []float
 	if math.IsInf(sum, 1) {
 		return Budget{}, fmt.Errorf("%w: the Shares sum to infinity", ErrRequest)
 	}
-	total, err := MuFor(epsilon, (1-tailShare)*delta)
+	total, err := MuFor(epsilon, (1-TailShare)*delta)
 	if err != nil {
 		return Budget{}, err
 	}
-	b := Budget{TailDelta: tailShare * delta / float64(coordinates) * (1 - 1e-12)}
+	b := Budget{TailDelta: TailShare * delta / float64(coordinates) * (1 - 1e-12)}
 	for _, s := range shares {
 		b.Mu = append(b.Mu, total*math.Sqrt(s/sum)*(1-muMargin))
 	}
@@ -110,6 +117,9 @@ const muMargin = 1e-6
 
 // scaleSlack is the relative amount by which products of a data unit and a scale are raised, against their rounding.
 const scaleSlack = 1e-12
+
+// Shift is the most by which one record moves the vector at a scale (levels per data unit), in levels.
+func (s Vector) Shift(scale float64) float64 { return s.Diameter * scale * (1 + scaleSlack) }
 
 // ReleaseOf describes, for the certificate, one release of a vector encoded as given when the noise of honest devices
 // counts: the shift is the vector's diameter times the encoding's scale, and each coordinate moves at most its levels.
@@ -129,7 +139,7 @@ func ReleaseOf(s Vector, e protocol.Encoding, honest int, tailDelta float64) (Re
 		return Release{}, fmt.Errorf("%w: statistic %q has %d coordinates, its encoding %d",
 			ErrRequest, s.Name, len(s.Lower), len(e.Coordinates))
 	}
-	r := Release{Name: s.Name, Shift: s.Diameter * e.Scale * (1 + scaleSlack),
+	r := Release{Name: s.Name, Shift: s.Shift(e.Scale),
 		Noise: uint64(honest) * uint64(e.NoiseBits), Bias: e.Bias.Float(), TailDelta: tailDelta}
 	for j, c := range e.Coordinates {
 		if c.Levels > MaxLevels {

@@ -83,6 +83,7 @@ func RhoSimple(epsilon, delta float64) (float64, error) {
 		return 0, err
 	}
 	tail := -math.Log(delta)
-	root := epsilon / (math.Sqrt(tail+epsilon) + math.Sqrt(tail)) // (sqrt(tail+epsilon) - sqrt(tail)) without cancellation
+	// (sqrt(tail+epsilon) - sqrt(tail)) without cancellation
+	root := epsilon / (math.Sqrt(tail+epsilon) + math.Sqrt(tail))
 	return root * root * (1 - 4e-15), nil
 }

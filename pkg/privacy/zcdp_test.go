@@ -190,7 +190,8 @@ func TestRhoFor(t *testing.T) {
 		}
 		simple, err := RhoSimple(c.epsilon, c.delta)
 		if err != nil || simple > rho || c.simple != 0 && math.Abs(simple-c.simple) > 6e-8 {
-			t.Errorf("epsilon %v, delta %v: the simple rho is %v, %v, want %v", c.epsilon, c.delta, simple, err, c.simple)
+			t.Errorf("epsilon %v, delta %v: the simple rho is %v, %v, want %v", c.epsilon, c.delta, simple, err,
+				c.simple)
 		}
 		if e := simple + 2*math.Sqrt(simple*math.Log(1/c.delta)); e > c.epsilon || e < c.epsilon*(1-1e-12) {
 			t.Errorf("the simple rho %v has epsilon %v, want %v", simple, e, c.epsilon)
@@ -199,7 +200,8 @@ func TestRhoFor(t *testing.T) {
 			t.Errorf("epsilon %v, delta %v: rho %v is above that of a Gaussian, %v", c.epsilon, c.delta, rho, mu*mu/2)
 		}
 	}
-	for _, q := range [][2]float64{{-1, 1e-6}, {math.NaN(), 1e-6}, {math.Inf(1), 1e-6}, {1, 0}, {1, 1}, {1, math.NaN()}} {
+	for _, q := range [][2]float64{{-1, 1e-6}, {math.NaN(), 1e-6}, {math.Inf(1), 1e-6}, {1, 0}, {1, 1},
+		{1, math.NaN()}} {
 		for name, f := range map[string]func(_, _ float64) (float64, error){"RhoFor": RhoFor, "RhoSimple": RhoSimple} {
 			if rho, err := f(q[0], q[1]); !errors.Is(err, ErrTarget) || rho != 0 {
 				t.Errorf("%s(%v, %v) = %v, %v", name, q[0], q[1], rho, err)
@@ -247,7 +249,8 @@ func TestLedgerCountsRho(t *testing.T) {
 		t.Errorf("what is left, epsilon %v, is refused: %v", left, err)
 	}
 	// Of the two roundings, the one of the entry is up.
-	if want := "Epoch 1: epsilon " + Spell(Guarantee{Rho: rho / 2}.Epsilon(1e-6)); !strings.Contains(back.Explain(), want) {
+	if want := "Epoch 1: epsilon " + Spell(Guarantee{Rho: rho / 2}.Epsilon(1e-6)); !strings.Contains(back.Explain(),
+		want) {
 		t.Errorf("%q is not in:\n%s", want, back.Explain())
 	}
 	for name, none := range map[string]Guarantee{"NaN": {Rho: math.NaN()}, "infinite": {Rho: math.Inf(1)},

@@ -72,7 +72,8 @@ func (e Encoding) checkCounts(ones []uint64, reports, serverBits uint64) error {
 		}
 		most, carry := bits.Add64(most, serverBits, 0)
 		if carry != 0 {
-			return fmt.Errorf("%w: %d reports of %d bits and %d noise bits of servers on coordinate %d overflow a counter",
+			return fmt.Errorf("%w: %d reports of %d bits and %d noise bits of servers on coordinate %d overflow a "+
+				"counter",
 				ErrCounts, reports, e.MessagesAt(j), serverBits, j)
 		}
 		if count > most {

@@ -105,8 +105,8 @@ func (e Encoding) Messages() int {
 func (e Encoding) MessagesAt(j int) int { return int(e.Coordinates[j].Levels) + int(e.NoiseBits) }
 
 // Variance returns, per coordinate, the largest variance that rounding and noise can give to the decoded sum of n
-// reports to which servers added S noise bits: (n/4 + (n b + S) p(1-p)) / Scale^2, in squared data units. Rounding alone
-// has at most 1/4 per report, reached at a fraction of one half; the noise term is exact. Errors of different
+// reports to which servers added S noise bits: (n/4 + (n b + S) p(1-p)) / Scale^2, in squared data units. Rounding
+// alone has at most 1/4 per report, reached at a fraction of one half; the noise term is exact. Errors of different
 // coordinates are independent.
 func (e Encoding) Variance(reports, serverBits uint64) []float64 {
 	p := e.Bias.Float()

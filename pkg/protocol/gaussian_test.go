@@ -84,7 +84,8 @@ func TestWideDiscreteGaussianIsNormal(t *testing.T) {
 			distance = max(distance, f-float64(i)/samples, float64(i+1)/samples-f)
 		}
 		if k := distance * math.Sqrt(samples); k > 2.7 {
-			t.Errorf("deviation %d: the distribution function is off by %v, %v in units of its error", sigma, distance, k)
+			t.Errorf("deviation %d: the distribution function is off by %v, %v in units of its error", sigma, distance,
+				k)
 		}
 		p, name := worst([]finding{{"mean", twoSided(sum / math.Sqrt(samples))},
 			{"variance", twoSided((squares - samples) / math.Sqrt(2*samples))},

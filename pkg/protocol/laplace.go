@@ -64,8 +64,8 @@ func (l DiscreteLaplace) Sample(src Source) int64 {
 
 // exponentialCoin is true with probability e^(-a/b), exactly, for 0 <= a <= b and b >= 1 (Algorithm 1 of the same
 // paper). Coins of probability g/k, with g = a/b and k = 1, 2, ..., are tossed until the first that fails, the K-th. It
-// is P(K > k) = g^k/k!, so P(K odd) = 1 - g + g^2/2! - ... = e^-g. A coin of probability a/(b k) is two independent ones
-// of a/b and 1/k.
+// is P(K > k) = g^k/k!, so P(K odd) = 1 - g + g^2/2! - ... = e^-g. A coin of probability a/(b k) is two independent
+// ones of a/b and 1/k.
 func exponentialCoin(a, b uint64, src Source) bool {
 	for k := uint64(1); ; k++ {
 		if below(b, src) >= a || below(k, src) != 0 {

@@ -11,6 +11,9 @@ import "math/bits"
 // at a time.
 type Source interface{ Uint64() uint64 }
 
+// Uniform returns a float in [0, 1) with 53 random bits. Decisions are drawn with it, never noise.
+func Uniform(src Source) float64 { return float64(src.Uint64()>>11) * 0x1p-53 }
+
 // below returns a uniform integer of [0, n), exactly: Lemire, "Fast Random Integer Generation in an Interval",
 // Algorithm 5. The draws that would make some values likelier than others are rejected. n must not be zero.
 func below(n uint64, src Source) uint64 {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// LabelSize is the length in bytes of a label, which says where a bit belongs: its release (1) and its coordinate (2,
-	// big endian).
+	// LabelSize is the length in bytes of a label, which says where a bit belongs: its release (1) and its coordinate
+	// (2, big endian).
 	LabelSize = 3
 	bitPlain  = LabelSize + 1
 	// BitSize is the length in bytes of every bit message: the encapsulated key, the label, the bit, and the tag of the
@@ -43,8 +43,8 @@ type BitSealer struct {
 	schedule *schedule
 }
 
-// NewBitSealer prepares sealing to the analyzer's HPKE public key. context is the digest of the round's announcement. It
-// returns ErrKey for a key that is not 32 bytes long or is of low order.
+// NewBitSealer prepares sealing to the analyzer's HPKE public key. context is the digest of the round's announcement.
+// It returns ErrKey for a key that is not 32 bytes long or is of low order.
 func NewBitSealer(analyzer []byte, context [32]byte) (*BitSealer, error) {
 	receiver, err := publicKey(analyzer)
 	if err != nil {
@@ -70,7 +70,8 @@ func (s *BitSealer) AppendSealRun(
 	dst []byte, release uint8, coordinate uint16, messages, ones int,
 ) ([]byte, error) {
 	if ones < 0 || ones > messages {
-		return dst, errors.New("seal: there are from none to as many ones as bit messages") // how many is nobody's to read
+		// how many is nobody's to read
+		return dst, errors.New("seal: there are from none to as many ones as bit messages")
 	}
 	var w exchange
 	// The ephemeral keys of the next messages: what the system gives at once without being interrupted. No key stays

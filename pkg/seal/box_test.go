@@ -25,7 +25,8 @@ func TestABoxOpensOnlyWhereItBelongs(t *testing.T) {
 	if len(box) != len(content)+seal.BoxOverhead {
 		t.Errorf("a box of %d bytes for %d", len(box), len(content))
 	}
-	if got, err := seal.NewBoxOpener(key, seal.LocalBox, context).Open(box, aad); err != nil || !bytes.Equal(got, content) {
+	if got, err := seal.NewBoxOpener(key, seal.LocalBox, context).Open(box, aad); err != nil ||
+		!bytes.Equal(got, content) {
 		t.Errorf("%q, %v", got, err)
 	}
 	changed := bytes.Clone(box)
@@ -47,7 +48,8 @@ func TestABoxOpensOnlyWhereItBelongs(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, try.want)
 		}
 	}
-	if _, err := seal.NewBoxSealer(make([]byte, seal.HPKEKeySize), seal.LocalBox, context); !errors.Is(err, seal.ErrKey) {
+	if _, err := seal.NewBoxSealer(make([]byte, seal.HPKEKeySize), seal.LocalBox, context); !errors.Is(err,
+		seal.ErrKey) {
 		t.Errorf("a key of low order: %v", err)
 	}
 }

@@ -56,8 +56,8 @@ func circlOpen(t testing.TB, private, info, message, aad []byte) ([]byte, error)
 
 func bitInfo(context [32]byte) []byte { return append([]byte("riffle/v1/labelled-bit"), context[:]...) }
 
-// circlBit is a bit message that circl's HPKE sealed. plain is release, coordinate and bit; all but the first three bytes
-// are under the seal.
+// circlBit is a bit message that circl's HPKE sealed. plain is release, coordinate and bit; all but the first three
+// bytes are under the seal.
 func circlBit(t testing.TB, public []byte, context [32]byte, plain []byte) []byte {
 	if len(plain) < seal.LabelSize {
 		return circlSeal(t, public, bitInfo(context), plain, nil)

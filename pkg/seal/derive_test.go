@@ -20,7 +20,8 @@ func TestDerivedSecrets(t *testing.T) {
 	if hex.EncodeToString(got[:]) != want {
 		t.Errorf("%x, want %s", got, want)
 	}
-	if got == id.Derive([]byte("other purpose")) || got == seal.Derive(bytes.Repeat([]byte{2}, 32), []byte("purpose")) ||
+	if got == id.Derive([]byte("other purpose")) || got == seal.Derive(bytes.Repeat([]byte{2}, 32),
+		[]byte("purpose")) ||
 		got != seal.Derive(id.Bytes(), []byte("purpose")) {
 		t.Error("a derived secret does not follow from seed and purpose alone")
 	}

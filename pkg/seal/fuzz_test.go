@@ -8,9 +8,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// FuzzBoxes feeds any bytes, with any associated data, to the openers of boxes and of retained chunks. What opens is what
-// was sealed, with the data that it was bound to; whatever else is too short or does not open, and gives nothing. Each
-// process of the fuzzer seals anew, so there are several boxes of one content.
+// FuzzBoxes feeds any bytes, with any associated data, to the openers of boxes and of retained chunks. What opens is
+// what was sealed, with the data that it was bound to; whatever else is too short or does not open, and gives nothing.
+// Each process of the fuzzer seals anew, so there are several boxes of one content.
 func FuzzBoxes(f *testing.F) {
 	key, content, aad := fixedKey(f, 1), []byte("content"), []byte("bound to this")
 	sealer, err := seal.NewBoxSealer(key.Public(), seal.LocalBox, [32]byte{1})

@@ -69,8 +69,8 @@ type exchange struct {
 
 	inner [sha256.BlockSize + 128]byte // the input of HMAC's inner hash; longer input moves to the heap
 	outer [sha256.BlockSize + sha256.Size]byte
-	// The key stream of a short message: its first block starts with the key of Poly1305, its second with what covers the
-	// plaintext.
+	// The key stream of a short message: its first block starts with the key of Poly1305, its second with what covers
+	// the plaintext.
 	stream [chachaBlock + shortSize]byte
 }
 
@@ -87,8 +87,8 @@ func (w *exchange) send(receiver *x25519.Key, s *schedule) bool {
 	return true
 }
 
-// encapsulate is x25519.KeyGen by way of the Edwards form of the curve, for whose base point there are tables: less than
-// three quarters of the time. It takes the same time for every key.
+// encapsulate is x25519.KeyGen by way of the Edwards form of the curve, for whose base point there are tables: less
+// than three quarters of the time. It takes the same time for every key.
 func (w *exchange) encapsulate() {
 	if _, err := w.scalar.SetBytesWithClamping(w.ephemeral[:]); err != nil { // only for another length
 		panic("seal: " + err.Error())
@@ -192,9 +192,9 @@ func (w *exchange) expandKey() {
 	c.XORKeyStream(w.stream[:], w.stream[:])
 }
 
-// shortTag is the tag of a ciphertext of 1 to shortSize bytes with at most shortSize bytes of associated data (RFC 8439,
-// section 2.8): Poly1305 over the associated data and the ciphertext, each padded to 16 bytes, of which nothing is left
-// where there is none, and the two lengths. Each key of Poly1305 is used for one message, as it must be.
+// shortTag is the tag of a ciphertext of 1 to shortSize bytes with at most shortSize bytes of associated data (RFC
+// 8439, section 2.8): Poly1305 over the associated data and the ciphertext, each padded to 16 bytes, of which nothing
+// is left where there is none, and the two lengths. Each key of Poly1305 is used for one message, as it must be.
 func (w *exchange) shortTag(ciphertext, aad []byte) (tag [tagSize]byte) {
 	var input [2*shortSize + 16]byte
 	end := 0

@@ -75,8 +75,8 @@ func (id *Identity) Public() []byte { return append([]byte(nil), id.key[ed25519.
 func (id *Identity) Bytes() []byte { return id.key.Seed() }
 
 // Derive returns a secret of 32 bytes that follows from the identity and from what it is for: HKDF-SHA256 over the seed
-// of the identity, without salt, with purpose as info. Whoever knows it learns nothing of the identity or of the secrets
-// of other purposes. An identity that is restored from its file derives the same secrets.
+// of the identity, without salt, with purpose as info. Whoever knows it learns nothing of the identity or of the
+// secrets of other purposes. An identity that is restored from its file derives the same secrets.
 func (id *Identity) Derive(purpose []byte) [32]byte { return Derive(id.key.Seed(), purpose) }
 
 // Derive returns a secret of 32 bytes that follows from another secret and from what it is for: HKDF-SHA256 without

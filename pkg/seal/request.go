@@ -42,12 +42,14 @@ func SealRequest(shuffler []byte, deployment string, plaintext []byte) (e Envelo
 	}
 	aead, nonce := w.cipher()
 	e = Envelope{
-		Key: receiver[:], Encapsulated: bytes.Clone(w.encapsulated[:]), Ciphertext: aead.Seal(nil, nonce[:], plaintext, nil),
+		Key: receiver[:], Encapsulated: bytes.Clone(w.encapsulated[:]),
+		Ciphertext: aead.Seal(nil, nonce[:], plaintext, nil),
 	}
 	return e, w.replyKey(s), nil
 }
 
-// RequestOpener opens sealed requests for enrolment with any of several keys, as ReportOpener does envelopes of reports.
+// RequestOpener opens sealed requests for enrolment with any of several keys, as ReportOpener does envelopes of
+// reports.
 type RequestOpener struct {
 	keys     []*HPKEKey
 	schedule *schedule

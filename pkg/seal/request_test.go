@@ -146,8 +146,8 @@ func circlReply(t testing.TB, secret, encapsulated, salt, plain []byte) []byte {
 }
 
 // TestRequestGolden has circl's HPKE seal a request with fixed randomness and a reply to it, compares them with what is
-// stored, and opens them: key 32 bytes 0x01, deployment "golden", seed 32 bytes 0x05, salt 32 bytes 0x06. The four lines
-// are the encapsulated key, the ciphertext of "a request", the exported secret, the sealed "a reply".
+// stored, and opens them: key 32 bytes 0x01, deployment "golden", seed 32 bytes 0x05, salt 32 bytes 0x06. The four
+// lines are the encapsulated key, the ciphertext of "a request", the exported secret, the sealed "a reply".
 func TestRequestGolden(t *testing.T) {
 	key := fixedKey(t, 1)
 	pk, err := hpke.KEM_X25519_HKDF_SHA256.Scheme().UnmarshalBinaryPublicKey(key.Public())

@@ -37,7 +37,8 @@ func TestARunHoldsItsMessages(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ messages, ones int }{{1, 2}, {0, 1}, {5, -1}, {-1, 0}, {-1, -1}} {
-		if dst, err := s.AppendSealRun([]byte("before"), 0, 0, c.messages, c.ones); err == nil || string(dst) != "before" {
+		if dst, err := s.AppendSealRun([]byte("before"), 0, 0, c.messages, c.ones); err == nil ||
+			string(dst) != "before" {
 			t.Errorf("%+v: %q, %v", c, dst, err)
 		}
 	}
@@ -58,7 +59,8 @@ func TestOpenAllIsOpen(t *testing.T) {
 	err = o.OpenAll(messages, func(release uint8, coordinate uint16, one bool, err error) {
 		r, c, b, want := o.Open(messages[at*seal.BitSize:][:seal.BitSize])
 		if !errors.Is(err, want) || release != r || coordinate != c || one != b {
-			t.Errorf("message %d: (%d, %d, %v, %v), not (%d, %d, %v, %v)", at, release, coordinate, one, err, r, c, b, want)
+			t.Errorf("message %d: (%d, %d, %v, %v), not (%d, %d, %v, %v)", at, release, coordinate, one, err, r, c, b,
+				want)
 		}
 		if (err != nil) != (at == 1 || at == 4 || at == 6) {
 			t.Errorf("message %d: %v", at, err)
@@ -68,7 +70,10 @@ func TestOpenAllIsOpen(t *testing.T) {
 	if err != nil || at != 7 {
 		t.Errorf("%d messages, %v", at, err)
 	}
-	err = o.OpenAll(messages[1:], func(uint8, uint16, bool, error) { t.Error("a message of another length was opened") })
+	err = o.OpenAll(messages[1:], func(uint8, uint16, bool,
+		error) {
+		t.Error("a message of another length was opened")
+	})
 	if !errors.Is(err, seal.ErrSize) {
 		t.Errorf("another length: %v", err)
 	}

@@ -10,7 +10,8 @@ import (
 func TestWhatWasKeptIsReadWhole(t *testing.T) {
 	for text, good := range map[string]bool{
 		`{"a": 1}`: true, `{"a": 1}` + "\n ": true, `{}`: true,
-		`{"a": 1, "b": 2}`: false, `{"a": 1}x`: false, `{"a": 1}{}`: false, `{"a": 1}}`: false, `{"a": "x"}`: false, ``: false,
+		`{"a": 1, "b": 2}`: false, `{"a": 1}x`: false, `{"a": 1}{}`: false, `{"a": 1}}`: false, `{"a": "x"}`: false,
+		``: false,
 	} {
 		var v struct {
 			A int `json:"a"`

@@ -41,12 +41,18 @@ func TestRowsHaveTheirLines(t *testing.T) {
 func TestRowsEndAtTheFirstError(t *testing.T) {
 	good := `{"theta":[1]}` + "\n"
 	for text, problem := range map[string]string{
-		good + good + `{"theta":[null]}`: `line 3: "theta[0]" is null`, good + `{"theta":[1]} {"theta":[2]}`: "line 2: it has something behind it",
-		good + "\n" + `{"theta":[1],"x":1}`: `line 3: "x" is not a field here`, good + `{}`: `line 2: "theta" is missing`,
-		good + `{"theta":[1]`: "line 2: it is cut off", good + "\xff\xfe": "line 2: it is not UTF-8", good + "theta,note": "line 2: it is not JSON",
-		"\xff\xfe{\x00": "line 1: it is UTF-16", "\xfe\xff\x00{": "line 1: it is UTF-16", "{\x00\"\x00": "line 1: it is UTF-16",
-		"\x1f\x8b\x08\x00": "line 1: it is compressed", "PK\x03\x04 ": "line 1: it is a spreadsheet", "[" + `{"theta":[1]}`: "line 1: it must be an object",
-		good + "\xef\xbb\xbf" + good: "line 2: it is not JSON", good + `{"theta":[1]}` + "\x00": "line 2: it has something behind it",
+		good + good + `{"theta":[null]}`: `line 3: "theta[0]" is null`, good +
+			`{"theta":[1]} {"theta":[2]}`: "line 2: it has something behind it",
+		good + "\n" + `{"theta":[1],"x":1}`: `line 3: "x" is not a field here`, good +
+			`{}`: `line 2: "theta" is missing`,
+		good + `{"theta":[1]`: "line 2: it is cut off", good + "\xff\xfe": "line 2: it is not UTF-8", good +
+			"theta,note": "line 2: it is not JSON",
+		"\xff\xfe{\x00": "line 1: it is UTF-16", "\xfe\xff\x00{": "line 1: it is UTF-16",
+		"{\x00\"\x00":      "line 1: it is UTF-16",
+		"\x1f\x8b\x08\x00": "line 1: it is compressed", "PK\x03\x04 ": "line 1: it is a spreadsheet", "[" +
+			`{"theta":[1]}`: "line 1: it must be an object",
+		good + "\xef\xbb\xbf" + good: "line 2: it is not JSON", good + `{"theta":[1]}` +
+			"\x00": "line 2: it has something behind it",
 	} {
 		rows, err := table(strings.NewReader(text), strict.Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), problem) || strings.HasPrefix(text, good) != (len(rows) > 0) {
@@ -87,7 +93,8 @@ func TestLongLinesAreRefused(t *testing.T) {
 	}
 	e := &endless{}
 	_, err := table(io.MultiReader(strings.NewReader(row+"\n"), e), strict.Options{})
-	if err == nil || !strings.HasPrefix(err.Error(), "line 2: it has more than 1048576 bytes") || e.read > 4*strict.DefaultMaxLine {
+	if err == nil || !strings.HasPrefix(err.Error(), "line 2: it has more than 1048576 bytes") ||
+		e.read > 4*strict.DefaultMaxLine {
 		t.Errorf("%d bytes were read: %v", e.read, err)
 	}
 }

@@ -67,7 +67,8 @@ func TestWhatIsWholeIsRead(t *testing.T) {
 	want := all{base: base{"a"}, On: true, Name: "n", Count: -3, Small: 255, Value: 1e-3, Key: []byte{1, 2},
 		Digest: [2]byte{1, 2}, Wait: 1000, Rows: [][]float64{{1, 2}, {3}}, Inner: inner{Theta: []float64{0.5}},
 		By: map[string]float64{"x": 1}, Any: map[string]any{"y": nil}}
-	for _, text := range []string{written(nil), "\xef\xbb\xbf" + written(nil) + " \r\n", written(map[string]string{"maybe": "null"})} {
+	for _, text := range []string{written(nil), "\xef\xbb\xbf" + written(nil) + " \r\n",
+		written(map[string]string{"maybe": "null"})} {
 		var got all
 		if err := strict.Unmarshal([]byte(text), &got, strict.Options{}); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n%+v, %v", text, got, err)
@@ -82,29 +83,38 @@ func TestWhatIsNotWholeIsRefused(t *testing.T) {
 		{"on", `"Ada"`, "on", "true or false"}, {"on", `77`, "on", "true or false"}, {"name", `77`, "name", "a text"},
 		{"count", `77.5`, "count", "whole number"}, {"count", `77e77`, "count", "whole number"},
 		{"count", `77777777777777777777`, "count", "64 bits"}, {"small", `277`, "small", "8 bits"},
-		{"small", `-77`, "small", "from 0 on"}, {"value", `"77"`, "value", "a number"}, {"value", `77e400`, "value", "larger"},
-		{"value", `-77e400`, "value", "larger"}, {"value", `77e-400`, "value", "too small"}, {"value", `null`, "value", "null"},
+		{"small", `-77`, "small", "from 0 on"}, {"value", `"77"`, "value", "a number"},
+		{"value", `77e400`, "value", "larger"},
+		{"value", `-77e400`, "value", "larger"}, {"value", `77e-400`, "value", "too small"},
+		{"value", `null`, "value", "null"},
 		{"value", `[77]`, "value", "a number"}, {"rows", `[[1],[77,null]]`, "rows[1][1]", "null"},
-		{"rows", `[[1],null]`, "rows[1]", "null"}, {"rows", `null`, "rows", "null"}, {"rows", `{"Ada":77}`, "rows", "a list"},
+		{"rows", `[[1],null]`, "rows[1]", "null"}, {"rows", `null`, "rows", "null"},
+		{"rows", `{"Ada":77}`, "rows", "a list"},
 		{"rows", `[[true]]`, "rows[0][0]", "a number"}, {"inner", `{"theta":[77,null]}`, "inner.theta[1]", "null"},
-		{"inner", `{}`, "inner.theta", "missing"}, {"inner", `null`, "inner", "null"}, {"inner", `[77]`, "inner", "an object"},
+		{"inner", `{}`, "inner.theta", "missing"}, {"inner", `null`, "inner", "null"},
+		{"inner", `[77]`, "inner", "an object"},
 		{"inner", `{"theta":[1],"theta":[77]}`, "inner.theta", "twice"},
 		{"inner", `{"theta":[1],"\u0074heta":[77]}`, "inner.theta", "twice"},
 		{"inner", `{"theta":[1],"Theta":[77]}`, "inner.Theta", `written \"theta\"`},
 		{"inner", `{"theta":[1],"more":"Ada"}`, "inner.more", "not a field"}, {"by", `{"x":1,"x":77}`, "by.x", "twice"},
-		{"by", `{"x":null}`, "by.x", "null"}, {"any", `{"x":1,"x":77}`, "any.x", "twice"}, {"digest", `[77]`, "digest", "2 entries"},
+		{"by", `{"x":null}`, "by.x", "null"}, {"any", `{"x":1,"x":77}`, "any.x", "twice"},
+		{"digest", `[77]`, "digest", "2 entries"},
 		{"digest", `[1,2,77]`, "digest", "2 entries"}, {"digest", `[1,777]`, "digest[1]", "8 bits"},
-		{"maybe", `{"theta":null}`, "maybe.theta", "null"}, {"maybe", `{}`, "maybe.theta", "missing"}, {"key", `"Ada!"`, "key", "base64"},
+		{"maybe", `{"theta":null}`, "maybe.theta", "null"}, {"maybe", `{}`, "maybe.theta", "missing"},
+		{"key", `"Ada!"`, "key", "base64"},
 		{"value", ``, "value", "missing"}, {"id", ``, "id", "missing"}, {"Value", `77`, "Value", "written"},
-		{"hidden", `77`, "hidden", "not a field"}, {"Hidden", `77`, "Hidden", "not a field"}, {"value", `NaN`, "", "not JSON"},
+		{"hidden", `77`, "hidden", "not a field"}, {"Hidden", `77`, "Hidden", "not a field"},
+		{"value", `NaN`, "", "not JSON"},
 		{"value", `Infinity77`, "", "not JSON"}, {"value", `077`, "", "not JSON"}, {"value", `+77`, "", "not JSON"},
 		{"value", `.77`, "", "not JSON"}, {"value", `77,`, "", "not JSON"}, {"name", `"\ud800Ada"`, "", "not JSON"},
-		{"name", "\"Ada\x01\"", "", "not JSON"}, {"name", "\"Ada\xff\"", "", "UTF-8"}, {"value", `'77'`, "", "not JSON"},
+		{"name", "\"Ada\x01\"", "", "not JSON"}, {"name", "\"Ada\xff\"", "", "UTF-8"},
+		{"value", `'77'`, "", "not JSON"},
 	} {
 		var got all
 		err := strict.Unmarshal([]byte(written(map[string]string{c.name: c.value})), &got, strict.Options{})
 		said, ok := errors.AsType[*strict.Error](err)
-		if !ok || said.Line != 1 || said.Field != c.field || !strings.Contains(strings.ReplaceAll(said.Problem, `"`, `\"`), c.problem) {
+		if !ok || said.Line != 1 || said.Field != c.field ||
+			!strings.Contains(strings.ReplaceAll(said.Problem, `"`, `\"`), c.problem) {
 			t.Errorf("%s as %s: %v; want %q and %q", c.name, c.value, err, c.field, c.problem)
 		}
 		if err != nil && (strings.Contains(err.Error(), "77") || strings.Contains(err.Error(), "Ada")) {
@@ -115,15 +125,19 @@ func TestWhatIsNotWholeIsRefused(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"cut off": written(nil)[:20], "has something": written(nil) + "{}", "behind it": written(nil) + "77", "empty": "\n",
-		"an object": "[77]", "UTF-16": "\xff\xfe{\x00", "compressed": "\x1f\x8b\x08", "something": written(nil) + "]", "is null": "null",
+		"cut off": written(nil)[:20], "has something": written(nil) + "{}", "behind it": written(nil) + "77",
+		"empty":     "\n",
+		"an object": "[77]", "UTF-16": "\xff\xfe{\x00", "compressed": "\x1f\x8b\x08", "something": written(nil) + "]",
+		"is null": "null",
 	} {
-		if err := strict.Unmarshal([]byte(text), new(all), strict.Options{}); err == nil || !strings.Contains(err.Error(), name) {
+		if err := strict.Unmarshal([]byte(text), new(all), strict.Options{}); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%q: %v, want %q", text, err, name)
 		}
 	}
 	deep := strings.Repeat("[", 1<<20)
-	if err := strict.Unmarshal([]byte(written(map[string]string{"any": deep})), new(all), strict.Options{}); err == nil {
+	if err := strict.Unmarshal([]byte(written(map[string]string{"any": deep})), new(all),
+		strict.Options{}); err == nil {
 		t.Error("a million lists in each other were read")
 	}
 }
@@ -146,7 +160,8 @@ func TestOptionsAreLenientAboutWhatTheySay(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	unknown := strict.Options{Unknown: true}
-	if err := strict.Unmarshal([]byte(`{"theta":[2],"who":{"a":null}}`), &got, unknown); err != nil || got.Theta[0] != 2 {
+	if err := strict.Unmarshal([]byte(`{"theta":[2],"who":{"a":null}}`), &got, unknown); err != nil ||
+		got.Theta[0] != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, text := range []string{`{"theta":[2],"who":1,"who":2}`, `{"theta":[2],"who":{"a":1,"a":2}}`, `{"who":1}`,
@@ -177,7 +192,8 @@ func TestATypeThatReadsItselfSaysWhatIsWrong(t *testing.T) {
 		!strings.Contains(err.Error(), "refused") || !strings.Contains(err.Error(), "in[0]") {
 		t.Error(err)
 	}
-	if err := strict.Unmarshal([]byte(`{"in":[null]}`), &v, strict.Options{}); err == nil || errors.Is(err, errRefused) {
+	if err := strict.Unmarshal([]byte(`{"in":[null]}`), &v, strict.Options{}); err == nil ||
+		errors.Is(err, errRefused) {
 		t.Errorf("null: %v", err)
 	}
 }
@@ -186,7 +202,8 @@ func TestATypeThatReadsItselfSaysWhatIsWrong(t *testing.T) {
 // and the number of values in what is read is that of the text.
 func FuzzUnmarshal(f *testing.F) {
 	f.Add(written(nil))
-	for _, text := range []string{`{"theta":[1,null]}`, `{"theta":[1],"Theta":[2]}`, `{"a":{"a":1,"a":2}}`, "\xef\xbb\xbf{}", `[1e400]`} {
+	for _, text := range []string{`{"theta":[1,null]}`, `{"theta":[1],"Theta":[2]}`, `{"a":{"a":1,"a":2}}`,
+		"\xef\xbb\xbf{}", `[1e400]`} {
 		f.Add(text)
 		f.Add(written(map[string]string{"any": text}))
 	}

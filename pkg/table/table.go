@@ -56,7 +56,8 @@ func Read(from io.Reader) (*Table, error) {
 		bytes.IndexByte(text[:min(4, len(text))], 0) >= 0:
 		return nil, wrong("the file is UTF-16: save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8")
 	case !utf8.Valid(text):
-		return nil, wrong("the file is not UTF-8 text: save it as CSV in UTF-8, or convert it: iconv -f LATIN1 -t UTF-8")
+		return nil, wrong("the file is not UTF-8 text: save it as CSV in UTF-8, or convert it: iconv -f LATIN1 -t " +
+			"UTF-8")
 	}
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	start := bytes.TrimLeft(text, " \t\r\n")
@@ -69,7 +70,8 @@ func Read(from io.Reader) (*Table, error) {
 	case '{':
 		t, err = readJSON(text)
 	case '[':
-		return nil, wrong("this is one JSON array: write JSON lines, an object for each row without commas between, or CSV")
+		return nil, wrong("this is one JSON array: write JSON lines, an object for each row without commas between, " +
+			"or CSV")
 	default:
 		t, err = readText(text)
 	}
@@ -90,7 +92,8 @@ func (t *Table) checkNames() error {
 		case c == "":
 			return wrong("column %d has no name: give each column a name in the first line", i+1)
 		case len(c) > longestName:
-			return wrong("the name of column %d is longer than %d bytes: give each column a short name in the first line", i+1,
+			return wrong("the name of column %d is longer than %d bytes: give each column a short name in the first "+
+				"line", i+1,
 				longestName)
 		case err == nil:
 			numbers++
@@ -185,11 +188,11 @@ func unreadable(err error) error {
 	case !errors.As(err, &parse):
 		return wrong("the file cannot be read: save it as CSV")
 	case errors.Is(parse.Err, csv.ErrFieldCount):
-		return wrong("line %d has another number of columns than the header: separate columns as in the header, and put "+
-			"quotes around a value that has a separator in it", parse.Line)
+		return wrong("line %d has another number of columns than the header: separate columns as in the header, and "+
+			"put quotes around a value that has a separator in it", parse.Line)
 	default:
-		return wrong("line %d has a quote that is not closed, or that stands inside a value: double a quote that is part of "+
-			"a value, and put quotes around the whole", parse.StartLine)
+		return wrong("line %d has a quote that is not closed, or that stands inside a value: double a quote that is "+
+			"part of a value, and put quotes around the whole", parse.StartLine)
 	}
 }
 
@@ -231,8 +234,8 @@ func readJSON(text []byte) (*Table, error) {
 		for i, name := range t.Columns {
 			v, ok := row[name]
 			if !ok {
-				return nil, wrong("line %d has no column %q, which the first line has: give every line the same columns, null "+
-					"where a value is missing", at, name)
+				return nil, wrong("line %d has no column %q, which the first line has: give every line the same "+
+					"columns, null where a value is missing", at, name)
 			}
 			values[i] = v
 		}

@@ -106,7 +106,8 @@ func TestValuesAreRefusedByLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := numbers.Numbers("v", false); err == nil || !strings.Contains(err.Error(), `"v" has no value in line 3`) {
+		if _, err := numbers.Numbers("v", false); err == nil || !strings.Contains(err.Error(),
+			`"v" has no value in line 3`) {
 			t.Errorf("%q: %v", missing, err)
 		}
 		if v, err := numbers.Numbers("v", true); err != nil || v[0] != 1 || !math.IsNaN(v[1]) {
@@ -165,7 +166,8 @@ func TestMarksOfThousandsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzPeoplesTables reads any bytes. What is read has different names, and a finite number or none in each row of a column.
+// FuzzPeoplesTables reads any bytes. What is read has different names, and a finite number or none in each row of a
+// column.
 func FuzzPeoplesTables(f *testing.F) {
 	f.Add([]byte("a, y\n1,2\n3,4\n"))
 	f.Add([]byte("\xef\xbb\xbf\n" + `{"a":1,"y":2}` + "\r" + `{"y":4,"a":null}`))

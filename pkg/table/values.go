@@ -29,10 +29,12 @@ func (t *Table) index(column string) (int, error) {
 		return 0, wrong("there is no column %q: the nearest name is %q", column, near)
 	}
 	if len(t.Columns) == 1 {
-		return 0, wrong("there is no column %q: the header names one column; separate columns by commas, semicolons or tabs",
+		return 0, wrong("there is no column %q: the header names one column; separate columns by commas, semicolons "+
+			"or tabs",
 			column)
 	}
-	return 0, wrong("there is no column %q, nor one of a similar name: the header names %d columns", column, len(t.Columns))
+	return 0, wrong("there is no column %q, nor one of a similar name: the header names %d columns", column,
+		len(t.Columns))
 }
 
 // Has refuses a column that is not there, and names the nearest one.
@@ -86,11 +88,12 @@ func (t *Table) Numbers(column string, gaps bool) ([]float64, error) {
 		case IsMissing(row[at]):
 			return nil, t.noValue(column, i)
 		case errors.Is(err, errMarks) && t.decimal == ',':
-			return nil, wrong("column %q has a number with a point in line %d, and this table has decimal commas: write "+
-				"numbers without a mark of thousands, and all of them with a comma", column, t.lines[i])
+			return nil, wrong("column %q has a number with a point in line %d, and this table has decimal commas: "+
+				"write numbers without a mark of thousands, and all of them with a comma", column, t.lines[i])
 		case errors.Is(err, errMarks):
-			return nil, wrong("column %q has a number with a comma in line %d: write numbers without a mark of thousands, and "+
-				"with a decimal point; decimal commas go with semicolons between columns", column, t.lines[i])
+			return nil, wrong("column %q has a number with a comma in line %d: write numbers without a mark of "+
+				"thousands, and with a decimal point; decimal commas go with semicolons between "+
+				"columns", column, t.lines[i])
 		case err != nil:
 			return nil, wrong("column %q has something else than a finite number in line %d: correct it, or declare "+
 				"the column a category", column, t.lines[i])
@@ -116,7 +119,8 @@ func (t *Table) Categories(column string, values []string, gaps bool) ([]int, er
 		case IsMissing(text):
 			return nil, t.noValue(column, i)
 		default:
-			return nil, fmt.Errorf("%w: column %q has a value in line %d that is not declared: declare all that it can have",
+			return nil, fmt.Errorf("%w: column %q has a value in line %d that is not declared: declare all that it "+
+				"can have",
 				ErrUndeclared, column, t.lines[i])
 		}
 	}

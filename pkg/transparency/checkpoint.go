@@ -49,7 +49,8 @@ func Origin(deployment, role string) string { return "riffle/" + deployment + "/
 // Sign is the checkpoint as a note with the role's signature: the same bytes each time. The error wraps ErrCheckpoint
 // where the origin cannot stand in a note.
 func Sign(c Checkpoint, by *seal.Identity) ([]byte, error) {
-	signed, err := note.Sign(&note.Note{Text: c.text()}, signer{c.Origin, keyID(c.Origin, algorithmEd25519, by.Public()),
+	signed, err := note.Sign(&note.Note{Text: c.text()}, signer{c.Origin,
+		keyID(c.Origin, algorithmEd25519, by.Public()),
 		func(text []byte) ([]byte, error) { return seal.SignText(text, by) }})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)

@@ -78,7 +78,8 @@ func TestGoldenNotes(t *testing.T) {
 			t.Errorf("%v, %v", c, err)
 		}
 	}
-	c, at, err := transparency.OpenCosigned(cosigned(t, first.Add(999*time.Millisecond)), origin, identity(t, 1).Public(),
+	c, at, err := transparency.OpenCosigned(cosigned(t, first.Add(999*time.Millisecond)), origin,
+		identity(t, 1).Public(),
 		witness, identity(t, 2).Public())
 	if err != nil || c != checkpoint() || !at.Equal(first) {
 		t.Errorf("%v at %v, %v", c, at, err)
@@ -146,12 +147,15 @@ func TestWhatIsNotThisLogsDoesNotOpen(t *testing.T) {
 		"unsigned":                 {append(bytes.Clone(text), "\n\n"...), transparency.ErrCheckpoint},
 		"a further line":           {resigned(string(text) + "\nmore\n"), transparency.ErrCheckpoint},
 		"a size with a zero ahead": {resigned(lines[0] + "0" + lines[1] + lines[2]), transparency.ErrCheckpoint},
-		"a root of 31 bytes": {resigned(lines[0] + lines[1] + base64.StdEncoding.EncodeToString(make([]byte, 31)) + "\n"),
+		"a root of 31 bytes": {resigned(lines[0] + lines[1] + base64.StdEncoding.EncodeToString(make([]byte, 31)) +
+			"\n"),
 			transparency.ErrCheckpoint},
-		"another origin inside": {resigned("riffle/trial/analyzer\n" + lines[1] + lines[2]), transparency.ErrCheckpoint},
+		"another origin inside": {resigned("riffle/trial/analyzer\n" + lines[1] + lines[2]),
+			transparency.ErrCheckpoint},
 		"too long": {append(bytes.Clone(good), strings.Repeat("— other AAAAAAAA\n", transparency.MaxCheckpoint/15)...),
 			transparency.ErrCheckpoint},
-		"with a long signature": {append(bytes.Clone(good), "— other "+strings.Repeat("AAAA", transparency.MaxCheckpoint/4)+
+		"with a long signature": {append(bytes.Clone(good), "— other "+strings.Repeat("AAAA",
+			transparency.MaxCheckpoint/4)+
 			"\n"...), transparency.ErrCheckpoint},
 	} {
 		if c, err := transparency.Open(bad.note, origin, key); !errors.Is(err, bad.want) {
@@ -231,7 +235,8 @@ func TestACosignatureIsTheWitnesss(t *testing.T) {
 	}
 	for _, bad := range [][]byte{nil, []byte("hello\n"), signed(t)[len(origin):],
 		bytes.Replace(signed(t), []byte("\n7\n"), []byte("\n+7\n"), 1)} {
-		if _, err := transparency.Cosign(bad, witness, identity(t, 2), first); !errors.Is(err, transparency.ErrCheckpoint) {
+		if _, err := transparency.Cosign(bad, witness, identity(t, 2), first); !errors.Is(err,
+			transparency.ErrCheckpoint) {
 			t.Errorf("co-signed %q: %v", bad, err)
 		}
 	}

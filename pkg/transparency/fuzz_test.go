@@ -17,7 +17,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// FuzzCheckpoint feeds any bytes to Open. No one else has the key, so whatever opens is the one checkpoint that was signed.
+// FuzzCheckpoint feeds any bytes to Open. No one else has the key, so whatever opens is the one checkpoint that was
+// signed.
 func FuzzCheckpoint(f *testing.F) {
 	seeds(f)
 	key := identity(f, 1).Public()
@@ -40,8 +41,8 @@ func FuzzWitnessedCheckpoint(f *testing.F) {
 	})
 }
 
-// FuzzCosigning has a witness sign any bytes, unopened: what it makes is no other checkpoint of the role's, and whatever
-// it takes verifies as its own.
+// FuzzCosigning has a witness sign any bytes, unopened: what it makes is no other checkpoint of the role's, and
+// whatever it takes verifies as its own.
 func FuzzCosigning(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -222,8 +222,8 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// The root of digests that come sorted is the tree's over them, for every size, and none is allocated for. One that does
-// not come in order is refused and changes nothing.
+// The root of digests that come sorted is the tree's over them, for every size, and none is allocated for. One that
+// does not come in order is refused and changes nothing.
 func TestTheSortedTreeIsTheTree(t *testing.T) {
 	digests := hashes(70)
 	transparency.SortedRoot(digests) // sorts them

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -195,8 +195,8 @@ func checkCurator(c *plan.Curator) error {
 	return nil
 }
 
-// checkRelease refuses noise that does not exist in the channel, and a release without any. What a noise is worth is for
-// plan.Guarantee to say.
+// checkRelease refuses noise that does not exist in the channel, and a release without any. What a noise is worth is
+// for plan.Guarantee to say.
 func checkRelease(r plan.Release, c plan.Channel) error {
 	if number(statistics, r.Statistic) == 0 {
 		return field("statistic", "is %s, which is not known", r.Statistic)
@@ -246,7 +246,7 @@ func checkEncodings(a *plan.Announcement) error {
 		if e.NoiseBits != r.NoiseBits || e.Bias != r.Bias { // the message carries the release's only
 			return field(path, "has other noise than the release of the plan")
 		}
-		want := glm.Dim(r.Statistic, a.Policy.Dimension)
+		want := statistic.Dim(r.Statistic, a.Policy.Dimension)
 		if n := len(e.Coordinates); n != want || n > MaxCoordinates {
 			return field(path+".coordinates",
 				"has %d entries, the %s of dimension %d has %d, and at most %d are allowed",

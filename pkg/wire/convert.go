@@ -6,6 +6,7 @@ import (
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -279,97 +280,14 @@ func summedOf(m *rifflev1.Summed) *Summed {
 	}
 }
 
-func credentialMessage(s *Credential) *rifflev1.Credential {
-	return &rifflev1.Credential{Deployment: s.Deployment, HostKey: s.HostKey, Devices: s.Devices, FirstKey: s.FirstKey}
-}
-
-func credentialOf(m *rifflev1.Credential) *Credential {
-	return &Credential{Deployment: m.Deployment, HostKey: m.HostKey, Devices: m.Devices, FirstKey: m.FirstKey}
-}
-
-func enrolRequestMessage(s *EnrolRequest) *rifflev1.EnrolRequest {
-	credential, _ := decodeSigned(s.Credential) // checkEnrolRequest has decoded it
-	return &rifflev1.EnrolRequest{
-		Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Device: s.Device,
-		Credential: credential, Further: s.Further, Nonces: s.Nonces,
-	}
-}
-
-func enrolRequestOf(m *rifflev1.EnrolRequest) *EnrolRequest {
-	s := &EnrolRequest{
-		Deployment: m.Deployment, Epoch: m.Epoch, Announcement: m.Announcement, Device: m.Device, Further: m.Further,
-		Nonces: m.Nonces,
-	}
-	if m.Credential != nil {
-		s.Credential, _ = marshal(m.Credential) // it was decoded, so it can be encoded
-	}
-	return s
-}
-
-func enrolReplyMessage(s *EnrolReply) *rifflev1.EnrolReply {
-	m := &rifflev1.EnrolReply{
-		Request: s.Request, Enrolled: s.Enrolled, Refusal: rifflev1.Refusal(s.Refusal), Slot: s.Slot,
-		ReportAfterMs: milliseconds(s.ReportAfter), Held: s.Held, Commitment: s.Commitment, Pool: s.Pool, Draw: s.Draw,
-	}
-	for _, f := range s.Further {
-		m.Further = append(m.Further, &rifflev1.FurtherReply{
-			Enrolled: f.Enrolled, Refusal: rifflev1.Refusal(f.Refusal), Slot: f.Slot,
-			ReportAfterMs: milliseconds(f.ReportAfter), Held: f.Held, Commitment: f.Commitment,
-		})
-	}
-	return m
-}
-
-func enrolReplyOf(m *rifflev1.EnrolReply) *EnrolReply {
-	s := &EnrolReply{
-		Request: m.Request, Enrolled: m.Enrolled, Refusal: Refusal(m.Refusal), Slot: m.Slot,
-		ReportAfter: duration(m.ReportAfterMs), Held: m.Held, Commitment: m.Commitment, Pool: m.Pool, Draw: m.Draw,
-	}
-	for _, f := range m.Further {
-		s.Further = append(s.Further, FurtherReply{
-			Enrolled: f.Enrolled, Refusal: Refusal(f.Refusal), Slot: f.Slot, ReportAfter: duration(f.ReportAfterMs),
-			Held: f.Held, Commitment: f.Commitment,
-		})
-	}
-	return s
-}
-
-func poolMessage(s *Pool) *rifflev1.Pool {
-	return &rifflev1.Pool{
-		Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Registered: s.Registered, Root: s.Root,
-		Contribution: s.Contribution,
-	}
-}
-
-func poolOf(m *rifflev1.Pool) *Pool {
-	return &Pool{
-		Deployment: m.Deployment, Epoch: m.Epoch, Announcement: m.Announcement, Registered: m.Registered, Root: m.Root,
-		Contribution: m.Contribution,
-	}
-}
-
-func drawMessage(s *Draw) *rifflev1.Draw {
-	return &rifflev1.Draw{
-		Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Pool: s.Pool,
-		Contribution: s.Contribution,
-	}
-}
-
-func drawOf(m *rifflev1.Draw) *Draw {
-	return &Draw{
-		Deployment: m.Deployment, Epoch: m.Epoch, Announcement: m.Announcement, Pool: m.Pool,
-		Contribution: m.Contribution,
-	}
-}
-
 // The names that messages have numbers for. UNSPECIFIED, 0, stands for none of them; channels have none such.
 var (
-	statistics = map[rifflev1.Statistic]glm.StatisticKind{
-		rifflev1.Statistic_STATISTIC_HESSIAN:    glm.Hessian,
-		rifflev1.Statistic_STATISTIC_GRADIENT:   glm.Gradient,
-		rifflev1.Statistic_STATISTIC_COVARIANCE: glm.Covariance,
-		rifflev1.Statistic_STATISTIC_RECORD:     glm.Row,
-		rifflev1.Statistic_STATISTIC_REWARDS:    glm.Rewards,
+	statistics = map[rifflev1.Statistic]statistic.Kind{
+		rifflev1.Statistic_STATISTIC_HESSIAN:    statistic.Hessian,
+		rifflev1.Statistic_STATISTIC_GRADIENT:   statistic.Gradient,
+		rifflev1.Statistic_STATISTIC_COVARIANCE: statistic.Covariance,
+		rifflev1.Statistic_STATISTIC_RECORD:     statistic.Row,
+		rifflev1.Statistic_STATISTIC_REWARDS:    statistic.Rewards,
 	}
 	channels = map[rifflev1.Channel]plan.Channel{
 		rifflev1.Channel_CHANNEL_SHUFFLE: plan.Shuffle,
@@ -392,11 +310,11 @@ var (
 )
 
 // statisticOf keeps a number that is not known as its digits, so that the refusal can name it.
-func statisticOf(s rifflev1.Statistic) glm.StatisticKind {
+func statisticOf(s rifflev1.Statistic) statistic.Kind {
 	if kind, known := statistics[s]; known {
 		return kind
 	}
-	return glm.StatisticKind(strconv.Itoa(int(s)))
+	return statistic.Kind(strconv.Itoa(int(s)))
 }
 
 // channelOf keeps a number that is not known as its digits, so that the refusal can name it.

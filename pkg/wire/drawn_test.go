@@ -4,12 +4,16 @@ import (
 	"math"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
-	"pgregory.net/rapid"
 )
 
 // drawAnnouncement draws an announcement in range: final or not, with and without scaling, of 1 to 3 rounds.
@@ -27,10 +31,11 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 	}
 	a.Reference = drawPoint(t, dim)
 	a.Plan = plan.Plan{
-		Epsilon: rapid.Float64Range(0.01, 10).Draw(t, "epsilon"), Delta: rapid.Float64Range(1e-9, privacy.MaxDelta).Draw(t, "delta"),
+		Epsilon: rapid.Float64Range(0.01, 10).Draw(t, "epsilon"), Delta: rapid.Float64Range(1e-9,
+			privacy.MaxDelta).Draw(t, "delta"),
 		TailDelta: 1e-10, Channel: rapid.SampledFrom([]plan.Channel{plan.Shuffle, plan.Shares}).Draw(t, "channel"),
 	}
-	kinds := rapid.SampledFrom([]glm.StatisticKind{glm.Hessian, glm.Gradient, glm.Covariance})
+	kinds := rapid.SampledFrom([]statistic.Kind{statistic.Hessian, statistic.Gradient, statistic.Covariance})
 	for range rapid.IntRange(1, 3).Draw(t, "rounds") {
 		var round plan.Round
 		for range rapid.IntRange(1, 2).Draw(t, "releases") {
@@ -50,7 +55,7 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 	for _, r := range a.Plan.Rounds[a.Round].Releases {
 		e := protocol.Encoding{Scale: rapid.Float64Range(0.1, 100).Draw(t, "scale"), NoiseBits: r.NoiseBits,
 			Bias: r.Bias}
-		for range map[bool]int{true: dim, false: glm.TriangleDim(dim)}[r.Statistic == glm.Gradient] {
+		for range map[bool]int{true: dim, false: symmetric.Dim(dim)}[r.Statistic == statistic.Gradient] {
 			e.Coordinates = append(e.Coordinates, protocol.Coordinate{
 				Offset: drawNumber(t), Levels: rapid.Uint32Range(1, 1000).Draw(t, "levels"),
 			})
@@ -64,8 +69,8 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 			Leaves: fits.Draw(t, "leaves"), ExplorerNoise: noise.Draw(t, "noise"), OtherNoise: noise.Draw(t, "noise"),
 			ExplorerFits: fits.Draw(t, "fits"), OtherFits: fits.Draw(t, "fits"),
 			ExplorerRho: noise.Draw(t, "rho"), OtherRho: noise.Draw(t, "rho"),
-		}, Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: glm.Row}}}}}
-		a.Encodings = []protocol.Encoding{plan.RecordEncoding(dim, glm.FamilyLogistic, 1)}
+		}, Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: statistic.Row}}}}}
+		a.Encodings = []protocol.Encoding{plan.RecordEncoding(dim, family.NameLogistic, 1)}
 	}
 	if a.Plan.Curator == nil && len(a.Plan.Rounds) == 1 && rapid.Bool().Draw(t, "panel") {
 		a.Plan.Panel = &plan.Panel{Registered: rapid.Uint32Min(1).Draw(t, "registered"),
@@ -89,7 +94,7 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 
 func drawPolicy(t *rapid.T, dim int) glm.Policy {
 	stage := func() glm.Stage {
-		covariance := make(glm.Symmetric, glm.TriangleDim(dim))
+		covariance := make(symmetric.Packed, symmetric.Dim(dim))
 		covariance[0] = rapid.Float64Range(0, 2).Draw(t, "covariance")
 		return glm.Stage{
 			Theta: drawPoint(t, dim), Covariance: covariance, Width: rapid.Float64Range(0, 5).Draw(t, "width"),

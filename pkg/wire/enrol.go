@@ -82,14 +82,16 @@ func checkEnrolReply(r *EnrolReply) error {
 			return field(f.name, "has %d bytes, at most %d", len(f.signed), MaxContribution)
 		}
 		if len(f.signed) > 0 && !r.Enrolled && r.Refusal != RefusalNotDrawn {
-			return field(f.name, "must be absent where the device is refused for another reason than %s", RefusalNotDrawn)
+			return field(f.name, "must be absent where the device is refused for another reason than %s",
+				RefusalNotDrawn)
 		}
 	}
 	if (len(r.Pool) == 0) != (len(r.Draw) == 0) {
 		return field("pool", "and draw must be there together")
 	}
 	if len(r.Further) > MaxFurther || len(r.Further) > 0 && len(r.Pool) > 0 {
-		return field("further", "has %d answers, at most %d, and none where there is a pool", len(r.Further), MaxFurther)
+		return field("further", "has %d answers, at most %d, and none where there is a pool", len(r.Further),
+			MaxFurther)
 	}
 	for i := range r.Further {
 		if err := checkAnswer(r.Of(i + 1)); err != nil {

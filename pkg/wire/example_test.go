@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -24,7 +24,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	learner, err := glm.NewLearner(glm.Config{Dimension: 2, Horizon: 5000})
+	learner, err := learner.New(learner.Config{Dimension: 2, Horizon: 5000})
 	if err != nil {
 		fmt.Println(err)
 		return

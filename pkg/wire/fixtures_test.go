@@ -107,8 +107,8 @@ func curatedAnnouncement(t testing.TB) *rifflev1.Announcement {
 	return a
 }
 
-// panelAnnouncement is one of a panel of registered devices, with a control group, a third release, a schema of features,
-// and times between epochs.
+// panelAnnouncement is one of a panel of registered devices, with a control group, a third release, a schema of
+// features, and times between epochs.
 func panelAnnouncement(t testing.TB) *rifflev1.Announcement {
 	a := announcement(t)
 	a.Policy.Control, a.Policy.Caution, a.Policy.Play = 0.05, 1.5, rifflev1.Play_PLAY_DEFAULT

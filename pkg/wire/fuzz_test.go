@@ -26,7 +26,8 @@ func seeds(f *testing.F, names ...string) {
 func FuzzOpenSigned(f *testing.F) {
 	open := openers(f)
 	names := []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply",
-		"configuration", "learned", "audited-manifest", "panel-announcement", "pool", "draw", "registration", "panel-reply",
+		"configuration", "learned", "audited-manifest", "panel-announcement", "pool", "draw", "registration",
+		"panel-reply",
 		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies", "nonced-request"}
 	seeds(f, names...)
 	known := map[string]bool{}

@@ -67,8 +67,8 @@ func (h *Hosts) Past() *Hosts {
 	return &Hosts{first: h.first}
 }
 
-// admits gives the key by which a credential's devices are known. It refuses a credential whose key is not in force, and
-// one that names another first key than the list: whoever holds it could take part a second time.
+// admits gives the key by which a credential's devices are known. It refuses a credential whose key is not in force,
+// and one that names another first key than the list: whoever holds it could take part a second time.
 func (h *Hosts) admits(c *Credential) (first [32]byte, err error) {
 	first, err = h.First([32]byte(c.HostKey))
 	if err != nil {

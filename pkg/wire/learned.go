@@ -114,11 +114,13 @@ func checkLearned(l *Learned) error {
 		}
 	}
 	if n := len(l.Sums); n > MaxReleases || n > 0 && l.Destroyed {
-		return field("sums", "has %d entries, must have at most %d, and none if the cohort was destroyed", n, MaxReleases)
+		return field("sums", "has %d entries, must have at most %d, and none if the cohort was destroyed", n,
+			MaxReleases)
 	}
 	for i, s := range l.Sums {
 		if n := len(s.Values); n == 0 || n > MaxCoordinates || len(s.Variance) != n {
-			return field(fmt.Sprintf("sums[%d]", i), "has %d values and %d variances, must have as many of both, 1 to %d",
+			return field(fmt.Sprintf("sums[%d]", i),
+				"has %d values and %d variances, must have as many of both, 1 to %d",
 				n, len(s.Variance), MaxCoordinates)
 		}
 		for j := range s.Values {
@@ -191,8 +193,9 @@ func liftMessage(l *Lift) *rifflev1.Lift {
 	if l == nil {
 		return nil
 	}
-	return &rifflev1.Lift{Reports: l.Reports, Decisions: l.Decisions, Treated: l.Treated, Control: l.Control, Lift: l.Lift,
-		Low: l.Low, High: l.High}
+	return &rifflev1.Lift{Reports: l.Reports, Decisions: l.Decisions, Treated: l.Treated, Control: l.Control,
+		Lift: l.Lift,
+		Low:  l.Low, High: l.High}
 }
 
 func liftOf(m *rifflev1.Lift) *Lift {
@@ -207,7 +210,8 @@ func learnedMessage(l *Learned) *rifflev1.Learned {
 	m := &rifflev1.Learned{
 		Deployment: l.Deployment, Epoch: l.Epoch, Round: l.Round, Announcement: l.Announcement, Counts: l.Counts,
 		Destroyed: l.Destroyed, Iterate: l.Iterate, Policy: l.Policy, Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone,
-		Version: l.Version, Lift: liftMessage(l.Lift), Total: liftMessage(l.Total), Unchanged: l.Unchanged, Action: l.Action,
+		Version: l.Version, Lift: liftMessage(l.Lift), Total: liftMessage(l.Total), Unchanged: l.Unchanged,
+		Action: l.Action,
 	}
 	for _, s := range l.Sums {
 		m.Sums = append(m.Sums, &rifflev1.Sum{Values: s.Values, Variance: s.Variance})

@@ -10,6 +10,8 @@ import (
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -38,11 +40,11 @@ const (
 
 func configuration(t testing.TB) *rifflev1.Configuration {
 	t.Helper()
-	rest, err := json.Marshal(glm.PracticalConfig{FirstCohort: 120, Growth: 1.5, Width: 1})
+	rest, err := json.Marshal(learner.PracticalConfig{FirstCohort: 120, Growth: 1.5, Width: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	paper, err := json.Marshal(glm.PaperConfig{})
+	paper, err := json.Marshal(learner.PaperConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,13 +69,13 @@ func learned() *rifflev1.Learned {
 func lastingConfiguration(t testing.TB) *rifflev1.Configuration {
 	t.Helper()
 	c := configuration(t)
-	practical, err := json.Marshal(glm.PracticalConfig{Panel: 180, Decisions: 7, HalfLife: 20, Alarm: 0.001,
-		PriorTheta: []float64{0.5, 0}, PriorPrecision: glm.Symmetric{2, 0.5, 1}, Control: 0.05, ControlShare: 0.2,
+	practical, err := json.Marshal(learner.PracticalConfig{Panel: 180, Decisions: 7, HalfLife: 20, Alarm: 0.001,
+		PriorTheta: []float64{0.5, 0}, PriorPrecision: symmetric.Packed{2, 0.5, 1}, Control: 0.05, ControlShare: 0.2,
 		Caution: 1.5})
 	if err != nil {
 		t.Fatal(err)
 	}
-	paper, err := json.Marshal(glm.PaperConfig{})
+	paper, err := json.Marshal(learner.PaperConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +117,8 @@ func TestEveryFieldOfWhatIsLearnedIsCarried(t *testing.T) {
 	everyFieldIsCarried(t, func() *wire.Configuration {
 		return &wire.Configuration{
 			Deployment: deployment, Batch: 25,
-			Learner: glm.Config{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 2, Horizon: 9,
-				Practical: glm.PracticalConfig{Growth: 1.5}, Paper: glm.PaperConfig{Kappa: 2}},
+			Learner: learner.Config{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 2, Horizon: 9,
+				Practical: learner.PracticalConfig{Growth: 1.5}, Paper: learner.PaperConfig{Kappa: 2}},
 			Terms:  plan.Terms{Channel: plan.Shuffle, Epsilon: 1, Delta: 1e-6, Biases: []protocol.Bias{1 << 30}},
 			Timing: plan.Timing{RewardWindow: time.Minute},
 		}
@@ -125,8 +127,9 @@ func TestEveryFieldOfWhatIsLearnedIsCarried(t *testing.T) {
 		floor := -0.01
 		return &wire.Configuration{
 			Deployment: deployment, Schema: []byte("{}"), Rules: plan.Rules{Rollback: &floor, Window: 3},
-			Learner: glm.Config{Practical: glm.PracticalConfig{Panel: 9, Control: 0.05, PriorTheta: []float64{1}}},
-			Terms:   plan.Terms{Registered: 50, Decisions: 7, Records: 4, Period: 30},
+			Learner: learner.Config{Practical: learner.PracticalConfig{Panel: 9, Control: 0.05,
+				PriorTheta: []float64{1}}},
+			Terms: plan.Terms{Registered: 50, Decisions: 7, Records: 4, Period: 30},
 		}
 	})
 	everyFieldIsCarried(t, func() *wire.Learned {

@@ -42,7 +42,8 @@ func TestPanelOutOfRangeIsRefused(t *testing.T) {
 		cases = append(cases,
 			bad[a]{"plan.panel.tail", func(m *a) { m.Plan.Panel.Tail = x }},
 			bad[a]{"plan.panel.dishonest", func(m *a) { m.Plan.Panel.Dishonest = x }},
-			bad[a]{"policy", func(m *a) { m.Policy.Control = x }}, bad[a]{"policy", func(m *a) { m.Policy.Caution = x }})
+			bad[a]{"policy", func(m *a) { m.Policy.Control = x }}, bad[a]{"policy",
+				func(m *a) { m.Policy.Caution = x }})
 	}
 	refuses(t, seal.Announcement, func() *a { return panelAnnouncement(t) }, cases)
 	refuses(t, seal.Announcement, func() *a { return announcement(t) }, []bad[a]{
@@ -120,7 +121,8 @@ func largestReply(t *testing.T, by *seal.Identity) ([]byte, error) {
 	t.Helper()
 	long := string(bytes.Repeat([]byte("a"), wire.MaxDeployment))
 	p, d := pool(), draw()
-	p.Deployment, d.Deployment, p.Epoch, d.Epoch, p.Registered = long, long, math.MaxUint64, math.MaxUint64, math.MaxUint32
+	p.Deployment, d.Deployment, p.Epoch, d.Epoch, p.Registered = long, long, math.MaxUint64, math.MaxUint64,
+		math.MaxUint32
 	reply, _, err := wire.Sign(&wire.EnrolReply{Request: digestOf(7), Enrolled: true, Slot: math.MaxUint32, Held: true,
 		Commitment: digestOf(8), Pool: forge(t, seal.Pool, p, by), Draw: forge(t, seal.Draw, d, by)}, by)
 	return reply, err

@@ -8,11 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
-	"google.golang.org/protobuf/proto"
 )
 
 func TestPolicyIsCarriedExactly(t *testing.T) {
@@ -22,11 +25,11 @@ func TestPolicyIsCarriedExactly(t *testing.T) {
 		Profile: glm.Practical, Epoch: 1, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 3,
 		Theta: []float64{0.5, math.Copysign(0, -1)},
 		Stages: []glm.Stage{
-			{Theta: []float64{0.5, -0.25}, Covariance: glm.Symmetric{0.5, 0.1, 0.25}, Width: 1},
-			{Theta: []float64{1, -0.5}, Covariance: glm.Symmetric{0.5, 0.1, 0.25}, Width: 1},
+			{Theta: []float64{0.5, -0.25}, Covariance: symmetric.Packed{0.5, 0.1, 0.25}, Width: 1},
+			{Theta: []float64{1, -0.5}, Covariance: symmetric.Packed{0.5, 0.1, 0.25}, Width: 1},
 		},
 		Scaling: &glm.Scaling{
-			Stage:    glm.Stage{Theta: []float64{0.25, -0.125}, Covariance: glm.Symmetric{0.5, 0.1, 0.25}, Width: 1},
+			Stage:    glm.Stage{Theta: []float64{0.25, -0.125}, Covariance: symmetric.Packed{0.5, 0.1, 0.25}, Width: 1},
 			Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25,
 		},
 		Play: glm.PlayDesign, DesignTolerance: 0.1, Pairwise: true, Explore: 0.75,
@@ -53,14 +56,15 @@ func TestCuratedPlanIsCarriedExactly(t *testing.T) {
 	}
 	want := plan.Plan{
 		Epsilon: 1, Delta: 1e-6, Channel: plan.Central,
-		Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: glm.Row}}}},
+		Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: statistic.Row}}}},
 		Curator: &plan.Curator{Leaves: 50, ExplorerNoise: 25, OtherNoise: 2.5, ExplorerFits: 6, OtherFits: 10,
 			ExplorerRho: 0.001, OtherRho: 0.0005},
 	}
 	if !a.Plan.Equal(want) || a.Policy.Profile != glm.Joint || a.Policy.Play != glm.PlayOptimistic ||
-		!reflect.DeepEqual(a.Policy.Criterion, &glm.Criterion{Covariance: glm.Symmetric{0.5, 0.1, 0.25}, Threshold: 0.125}) ||
+		!reflect.DeepEqual(a.Policy.Criterion, &glm.Criterion{Covariance: symmetric.Packed{0.5, 0.1, 0.25},
+			Threshold: 0.125}) ||
 		!reflect.DeepEqual(a.Policy.Optimism, &glm.Stage{Theta: []float64{1, -0.5},
-			Covariance: glm.Symmetric{0.5, 0.1, 0.25}, Width: 1}) {
+			Covariance: symmetric.Packed{0.5, 0.1, 0.25}, Width: 1}) {
 		t.Errorf("%+v", a)
 	}
 	if back := wire.Message(a).(*rifflev1.Announcement); !proto.Equal(back, m) {

@@ -182,7 +182,8 @@ func TestEveryFieldOfAStatementIsCarried(t *testing.T) {
 		return &wire.EnrolReply{Request: digestOf(7), Refusal: wire.RefusalLate}
 	})
 	everyFieldIsCarried(t, func() *wire.EnrolReply {
-		return &wire.EnrolReply{Request: digestOf(7), Refusal: wire.RefusalNotDrawn, Pool: []byte("p"), Draw: []byte("d")}
+		return &wire.EnrolReply{Request: digestOf(7), Refusal: wire.RefusalNotDrawn, Pool: []byte("p"),
+			Draw: []byte("d")}
 	})
 	everyFieldIsCarried(t, func() *wire.EnrolRequest {
 		r := *request.Request

@@ -49,7 +49,8 @@ func checkManifest(m *Manifest) error {
 		return checkReleased(m)
 	case Destroyed:
 		if m.NoiseMessages != 0 || m.Chunks != 0 || len(m.ChunksDigest)+len(m.MessagesRoot) != 0 {
-			return field("outcome", "is destroyed, but the manifest commits to what left: %d chunks, %d messages of noise",
+			return field("outcome",
+				"is destroyed, but the manifest commits to what left: %d chunks, %d messages of noise",
 				m.Chunks, m.NoiseMessages)
 		}
 		if m.Messages > 0 && m.Reports == 0 {

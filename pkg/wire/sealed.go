@@ -29,8 +29,9 @@ const (
 	SealedReplySize = replyRoom + seal.ReplyOverhead
 )
 
-// ErrUnopened marks every error of OpenReply for a signed answer that says that the shuffler could not open the request:
-// it says nothing of a device. A broker alone can bring it about, by keeping the shuffler's later keys from the host.
+// ErrUnopened marks every error of OpenReply for a signed answer that says that the shuffler could not open the
+// request: it says nothing of a device. A broker alone can bring it about, by keeping the shuffler's later keys from
+// the host.
 var ErrUnopened = errors.New("the shuffler could not open the request")
 
 // SealedRequest is a signed request for enrolment on its way. It is safe for concurrent use.
@@ -107,7 +108,8 @@ func OpenSealedRequest(b []byte, keys *seal.RequestOpener) (*OpenedRequest, erro
 	return &OpenedRequest{signed, reply}, named("enrol-request", err)
 }
 
-// SealReply seals the bytes of a signed reply, anew at every call. It returns ErrTooLarge for more than a legal reply has.
+// SealReply seals the bytes of a signed reply, anew at every call. It returns ErrTooLarge for more than a legal reply
+// has.
 func (o *OpenedRequest) SealReply(signed []byte) ([]byte, error) {
 	plain, err := pad(signed, replyRoom)
 	if err != nil {

@@ -105,7 +105,8 @@ func TestTheLargestRequestAndReplyFit(t *testing.T) {
 		Credential: credential, Nonces: []uint32{math.MaxUint32},
 	}
 	reply := &wire.EnrolReply{
-		Request: digestOf(7), Enrolled: true, Slot: math.MaxUint32, ReportAfter: math.MaxUint32 * time.Millisecond, Held: true,
+		Request: digestOf(7), Enrolled: true, Slot: math.MaxUint32, ReportAfter: math.MaxUint32 * time.Millisecond,
+		Held:       true,
 		Commitment: digestOf(8),
 	}
 	one := *reply
@@ -147,8 +148,8 @@ func TestTheLargestRequestAndReplyFit(t *testing.T) {
 	}
 }
 
-// An answer in the clear is none about a device, and only where the shuffler signed it for these very bytes does it tell
-// that they were not opened.
+// An answer in the clear is none about a device, and only where the shuffler signed it for these very bytes does it
+// tell that they were not opened.
 func TestAnswersInTheClear(t *testing.T) {
 	by, signed := signer(t, goldenSigner), accepted(t)["enrol-request"][0]
 	r, _ := sealed(t, signed)
@@ -198,8 +199,8 @@ func goldenSealed(t testing.TB) (stored [2][]byte) {
 	return stored
 }
 
-// TestGoldenSealedEnrolmentOpens opens a stored request, which is sealed to the X25519 key of 32 bytes 5, and the stored
-// reply to it: the golden enrol-requests and enrol-replies.
+// TestGoldenSealedEnrolmentOpens opens a stored request, which is sealed to the X25519 key of 32 bytes 5, and the
+// stored reply to it: the golden enrol-requests and enrol-replies.
 func TestGoldenSealedEnrolmentOpens(t *testing.T) {
 	request, reply := accepted(t)["enrol-requests"][0], accepted(t)["enrol-replies"][0]
 	if *update {
@@ -223,8 +224,8 @@ func TestGoldenSealedEnrolmentOpens(t *testing.T) {
 	}
 }
 
-// FuzzPaddedEnrolment seals any bytes as a request, and feeds them to the opener as they are: only padded requests open,
-// and they are padded as the same bytes again.
+// FuzzPaddedEnrolment seals any bytes as a request, and feeds them to the opener as they are: only padded requests
+// open, and they are padded as the same bytes again.
 func FuzzPaddedEnrolment(f *testing.F) {
 	key := hpkeKey(f, goldenShuffler)
 	opener := requestOpener(f, key)
@@ -257,7 +258,8 @@ func FuzzPaddedEnrolment(f *testing.F) {
 		if err != nil || len(again.Sealed) != wire.SealedRequestSize {
 			t.Fatalf("%d bytes, %v", len(again.Sealed), err)
 		}
-		if n := len(o.Signed); n != int(plain[0])<<8+int(plain[1]) || !bytes.Equal(plain[2:2+n], o.Signed) || len(bytes.Trim(plain[2+n:], "\x00")) > 0 {
+		if n := len(o.Signed); n != int(plain[0])<<8+int(plain[1]) || !bytes.Equal(plain[2:2+n], o.Signed) ||
+			len(bytes.Trim(plain[2+n:], "\x00")) > 0 {
 			t.Fatalf("%x opens as %x", plain, o.Signed)
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -31,7 +31,8 @@ type Credential struct {
 	Deployment string
 	HostKey    []byte // Ed25519 public key, 32 bytes
 	Devices    uint32 // at least 1
-	// FirstKey is the first key of a host whose key was replaced: 32 bytes, not HostKey; empty where HostKey is the first.
+	// FirstKey is the first key of a host whose key was replaced: 32 bytes, not HostKey; empty where HostKey is the
+	// first.
 	FirstKey []byte
 }
 
@@ -75,8 +76,9 @@ type EnrolReply struct {
 	// Commitment binds the reports of the channel Shares to the epoch's verification keys: 32 bytes, or empty in other
 	// channels.
 	Commitment []byte
-	// Pool and Draw are the signed statements from which the seed of a panel follows: for a device that is in it, and for
-	// one that is refused with RefusalNotDrawn. At most MaxContribution bytes each; empty where there are no panels.
+	// Pool and Draw are the signed statements from which the seed of a panel follows: for a device that is in it, and
+	// for one that is refused with RefusalNotDrawn. At most MaxContribution bytes each; empty where there are no
+	// panels.
 	Pool, Draw []byte
 	// Further answers the request's further devices, in their order. Empty where the whole request is refused.
 	Further []FurtherReply
@@ -180,21 +182,21 @@ type Manifest struct {
 	Chunks        uint32 // enough for MaxChunkMessages a chunk, and at most Messages
 	ChunksDigest  []byte // of ChunksDigest, 32 bytes
 	ReportsDigest []byte // of ReportsDigest, 32 bytes
-	// MessagesRoot is the root of the Merkle tree (RFC 6962) whose leaves are the SHA-256 digests of all Messages, noise
-	// included, in ascending order: 32 bytes in a release. A message is a sealed bit in the channel Shuffle, a sealed box
-	// in Local and Central, and in Shares the row of a report that both servers accepted.
+	// MessagesRoot is the root of the Merkle tree (RFC 6962) whose leaves are the SHA-256 digests of all Messages,
+	// noise included, in ascending order: 32 bytes in a release. A message is a sealed bit in the channel Shuffle, a
+	// sealed box in Local and Central, and in Shares the row of a report that both servers accepted.
 	MessagesRoot []byte
 	Refused      []Refused // in ascending order of the reason, each once
 }
 
 // Refused is how many reports of a round were refused for one reason. Which these are depends on sizes, signatures,
-// slots and copies, and never on a record: the shuffler cannot read one, and an honest device sends a report of the same
-// size at the same time whatever its record is.
+// slots and copies, and never on a record: the shuffler cannot read one, and an honest device sends a report of the
+// same size at the same time whatever its record is.
 type Refused struct {
 	Reason Refusal
 	// Reports is at least 1. It counts what the broker delivered for the round, for the first time and to the process
-	// that fixed the round's membership, up to that moment: what an earlier process refused before a crash, and what came
-	// later (RefusalLate), is in no manifest. So it says "at least", but for those in TakenOut.
+	// that fixed the round's membership, up to that moment: what an earlier process refused before a crash, and what
+	// came later (RefusalLate), is in no manifest. So it says "at least", but for those in TakenOut.
 	Reports uint64
 	// TakenOut are those of Reports that had been taken into their slot and were taken out again, before or after the
 	// membership was fixed: each has a slot of its own, and the number is exact. All slots of a manifest's TakenOut and
@@ -202,8 +204,8 @@ type Refused struct {
 	TakenOut uint32
 }
 
-// Accepted is the analyzer's statement of which reports of a round in the channel Shares it verified. It signs one for a
-// round, before it sees a sum.
+// Accepted is the analyzer's statement of which reports of a round in the channel Shares it verified. It signs one for
+// a round, before it sees a sum.
 type Accepted struct {
 	Deployment   string
 	Epoch        uint64
@@ -213,9 +215,9 @@ type Accepted struct {
 	Set          []byte // SHA-256 over the nonces of these reports, in ascending order
 }
 
-// Summed is the shuffler's statement, in the channel Shares, of the one share of a round's sums that leaves it. It stands
-// in the audit log before the share leaves, where no role can take it back: a shuffler that finds another one there than
-// it keeps sends nothing.
+// Summed is the shuffler's statement, in the channel Shares, of the one share of a round's sums that leaves it. It
+// stands in the audit log before the share leaves, where no role can take it back: a shuffler that finds another one
+// there than it keeps sends nothing.
 type Summed struct {
 	Deployment   string
 	Epoch        uint64
@@ -251,7 +253,7 @@ type Counts struct {
 // counts. It is the first entry of its log, and stands once.
 type Configuration struct {
 	Deployment string
-	Learner    glm.Config
+	Learner    learner.Config
 	Anytime    bool // go on after Learner.Horizon people, without a last policy
 	Batch      int  // people of a cohort in the profile joint, a leaf of its trees; 0: the default
 	Terms      plan.Terms
@@ -283,8 +285,8 @@ const (
 	ActionStop     = "stop"     // from the next epoch on all decisions are the default arm
 )
 
-// Learned is the analyzer's statement of what it concluded from the counts of a round. Anybody can recompute all of it but
-// Version from the configuration, the announcements and the counts.
+// Learned is the analyzer's statement of what it concluded from the counts of a round. Anybody can recompute all of it
+// but Version from the configuration, the announcements and the counts.
 type Learned struct {
 	Deployment   string
 	Epoch        uint64
@@ -296,12 +298,12 @@ type Learned struct {
 	Iterate      []float64 // reference of the next round; the last policy's theta where there is none
 	Policy       []byte    // PolicyDigest of the policy that is announced next
 	// Epsilon bounds the guarantee of the epoch's whole plan for the reports that came, with the delta of the terms;
-	// EpsilonAlone is the same if no other device is honest. Not negative; +Inf where nothing is left; 0 if the cohort was
-	// destroyed.
+	// EpsilonAlone is the same if no other device is honest. Not negative; +Inf where nothing is left; 0 if the cohort
+	// was destroyed.
 	Epsilon, EpsilonAlone float64
 	Version               string // of the analyzer's program, at most 256 bytes
-	// Lift is of this epoch and Total of all so far, in deployments with a control group; nil without one, and of a cohort
-	// that was destroyed.
+	// Lift is of this epoch and Total of all so far, in deployments with a control group; nil without one, and of a
+	// cohort that was destroyed.
 	Lift, Total *Lift
 	// Unchanged is how probable sums like these are if the parameter is what it was before, in (0, 1]; 0: not tested.
 	Unchanged float64

@@ -119,7 +119,7 @@ func (x *examined) read(role bus.Role, l Log) error {
 		return refuse("the checkpoint of the %s: %w", role, err)
 	}
 	x.roots[role] = Root{Size: c.Size, Root: c.Root[:]}
-	next, configured := uint64(0), uint64(0)
+	next := uint64(0)
 	for i, s := range l.Statements {
 		at := fmt.Sprintf("%s/%d %s", role, s.Index, s.Kind)
 		proof := make([]transparency.Hash, len(s.Proof))
@@ -132,13 +132,13 @@ func (x *examined) read(role bus.Role, l Log) error {
 		if err := transparency.CheckInclusion(s.Signed, s.Index, proof, c); err != nil {
 			return refuse("%s: %w", at, err)
 		}
-		switch conf := role == bus.Analyzer && i == 0; {
-		case conf:
-			configured = s.Index
-		case next == 0 && s.Index != configured: // the first of the epoch
+		switch {
+		case role == bus.Analyzer && i == 0:
+			if s.Index != 0 {
+				return refuse("%s: the log's first entry must be its configuration", at)
+			}
+		case next == 0 && (role != bus.Analyzer || s.Index != 0), s.Index == next: // the first of the epoch, and all after it
 			next = s.Index + 1
-		case next == configured && s.Index == next+1 && role == bus.Analyzer, s.Index == next:
-			next = s.Index + 1 // the log of a deployment from before there were logs can have its configuration in between
 		default:
 			return refuse("%s: it must follow entry %d at once: something was left out or repeated", at, next-1)
 		}

@@ -142,6 +142,7 @@ func OfBreach(what audit.What, report *audit.Report) *Answer {
 		if e.What == what {
 			s.add("%s", e.Means)
 			s.add("Who can have done it: %s.", e.By)
+			s.add("What to do: %s", e.Do)
 		}
 	}
 	a.Text = append(a.Text, s)

@@ -9,7 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/status"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -66,14 +66,14 @@ type Panel struct {
 
 // Vector is one planned vector sum.
 type Vector struct {
-	Round       int               `json:"round"`
-	Statistic   glm.StatisticKind `json:"statistic"`
-	Coordinates int               `json:"coordinates"` // 0: of a later round, whose encoding is announced with it
-	Levels      uint32            `json:"levels"`      // of the coordinate that has the most; 0 as above
-	NoiseBits   uint32            `json:"noise_bits"`  // of each device, per coordinate
-	Bias        float64           `json:"bias"`        // probability that a noise bit is one
-	Shuffler    uint64            `json:"shuffler_noise"`
-	Analyzer    uint64            `json:"analyzer_noise"`
+	Round       int            `json:"round"`
+	Statistic   statistic.Kind `json:"statistic"`
+	Coordinates int            `json:"coordinates"` // 0: of a later round, whose encoding is announced with it
+	Levels      uint32         `json:"levels"`      // of the coordinate that has the most; 0 as above
+	NoiseBits   uint32         `json:"noise_bits"`  // of each device, per coordinate
+	Bias        float64        `json:"bias"`        // probability that a noise bit is one
+	Shuffler    uint64         `json:"shuffler_noise"`
+	Analyzer    uint64         `json:"analyzer_noise"`
 }
 
 // Observer is one party, whom a person must trust for the bound on what it learns, and that bound.

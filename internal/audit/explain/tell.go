@@ -7,7 +7,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/role/status"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -87,12 +87,12 @@ func (x Round) together() (most float64) {
 }
 
 // statistics are what devices compute, in words.
-var statistics = map[glm.StatisticKind]string{
-	glm.Hessian:    "squares and products of the arms' entries, weighted by the slope of the model (hessian)",
-	glm.Gradient:   "by how much predicted and actual rewards differ, along the arms (gradient)",
-	glm.Covariance: "squares and products of the arms' entries (covariance)",
-	glm.Row:        "the record itself, for the trusted analyzer (row)",
-	glm.Rewards:    "rewards of the policy, rewards of the control group, and how many came (rewards)",
+var statistics = map[statistic.Kind]string{
+	statistic.Hessian:    "squares and products of the arms' entries, weighted by the slope of the model (hessian)",
+	statistic.Gradient:   "by how much predicted and actual rewards differ, along the arms (gradient)",
+	statistic.Covariance: "squares and products of the arms' entries (covariance)",
+	statistic.Row:        "the record itself, for the trusted analyzer (row)",
+	statistic.Rewards:    "rewards of the policy, rewards of the control group, and how many came (rewards)",
 }
 
 // statistic is that of a release in words.

@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -222,7 +223,7 @@ func (f *Facts) record() Record {
 	d.Basic.ProductType, d.Basic.Region, d.Basic.PublicationDate = "Machine learning model", Unsaid, Unsaid
 	d.Basic.Description = fmt.Sprintf("A policy that says which of several options works for whom: a contextual bandit "+
 		"with a %s reward model in %d dimensions, learned with Riffle (profile %s) in %d releases from sums over cohorts "+
-		"of people.", cmp.Or(f.Learner.Family, glm.FamilyLogistic), f.Learner.Dimension,
+		"of people.", cmp.Or(f.Learner.Family, family.NameLogistic), f.Learner.Dimension,
 		cmp.Or(f.Learner.Profile, glm.Practical), f.Releases)
 	d.Variant.Name = "Approximate DP"
 	d.Variant.Domain = "One record of each person: a vector of norm at most 1 (the option that was chosen) and a reward in " +

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -159,9 +158,7 @@ func (x *table) cut(boxes [][]byte) *wire.Manifest {
 // count counts the round, as everything came in time.
 func (x *table) count(m *wire.Manifest) ([]wire.ReleaseCounts, error) {
 	x.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	return x.Count(ctx, x.round, func(context.Context) (*wire.Manifest, error) {
+	return x.Count(x.t.Context(), x.round, func(context.Context) (*wire.Manifest, error) {
 		for _, c := range x.stored {
 			x.Take(channel.Part{Epoch: x.round.Epoch, Payload: c})
 		}

@@ -20,6 +20,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/channel/box"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -84,10 +86,10 @@ func (x *reading) start() {
 // epoch announces an epoch of records.
 func (x *reading) epoch(epoch uint64) {
 	a := *x.round.Announcement
-	a.Epoch, a.Encodings = epoch, []protocol.Encoding{plan.RecordEncoding(3, glm.FamilyLogistic, 1)}
+	a.Epoch, a.Encodings = epoch, []protocol.Encoding{plan.RecordEncoding(3, family.NameLogistic, 1)}
 	a.Policy = glm.Policy{MaxReward: 1, Dimension: 3}
 	a.Plan = plan.Plan{Channel: plan.Central, Curator: &plan.Curator{},
-		Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: glm.Row}}}}}
+		Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: statistic.Row}}}}}
 	x.round = &channel.Round{Announcement: &a, Digest: [32]byte{byte(epoch), 9}, Key: x.round.Key}
 }
 
@@ -324,7 +326,7 @@ func TestRecordsAreOnlyInMemory(t *testing.T) {
 		x.must(err)
 		seen = append(seen, b)
 	}
-	e := plan.RecordEncoding(3, glm.FamilyLogistic, 1)
+	e := plan.RecordEncoding(3, family.NameLogistic, 1)
 	for number := uint32(people); number < 5*people; number++ {
 		arm := secret(number)
 		var wide, text []byte

@@ -34,7 +34,7 @@ func Check(r *channel.Round, m *wire.Manifest, sent Sent, noise uint64) error {
 	case sent.Root == nil:
 		return rejected("too many messages came to compare those that the manifest names: " +
 			"most are in chunks that it does not name")
-	case len(m.MessagesRoot) > 0 && !bytes.Equal(m.MessagesRoot, sent.Root):
+	case !bytes.Equal(m.MessagesRoot, sent.Root):
 		return rejected("the manifest's root is not that of the messages that came")
 	}
 	return nil

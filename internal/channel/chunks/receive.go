@@ -1,12 +1,12 @@
-// Package chunks is what the analyzer's sides of all channels share whose releases are permuted messages, sent in chunks
-// that a manifest names: it receives the chunks of a round, each once, reads those again that came to an earlier
+// Package chunks is what the analyzer's sides of all channels share whose releases are permuted messages, sent in
+// chunks that a manifest names: it receives the chunks of a round, each once, reads those again that came to an earlier
 // process, has them opened by this process or by workers, and compares them with announcement and manifest. What a
 // message holds is the channel's.
 //
 // # Memory
 //
-// Nothing of a message stays in memory. The digests that the manifest's root and repeated messages are found by stand in
-// a spill.Store; of a chunk there is what was found in it, which the channel keeps short.
+// Nothing of a message stays in memory. The digests that the manifest's root and repeated messages are found by stand
+// in a spill.Store; of a chunk there is what was found in it, which the channel keeps short.
 //
 // # Workers
 //
@@ -52,8 +52,8 @@ type Store interface {
 	PurgeMixed(ctx context.Context, epoch uint64, round uint32) error
 }
 
-// Receiver receives the chunks of one round after the other. T is what a channel finds in a chunk. Its methods are those
-// of channel.Counting, but for Begin.
+// Receiver receives the chunks of one round after the other. T is what a channel finds in a chunk. Its methods are
+// those of channel.Counting, but for Begin.
 type Receiver[T any] struct {
 	Store Store
 	Spill *spill.Store

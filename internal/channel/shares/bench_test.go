@@ -20,6 +20,7 @@ import (
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -40,7 +41,7 @@ func BenchmarkRelease(b *testing.B) {
 	}
 	config := testbed.Learner(glm.Practical, size)
 	config.Dimension = 5
-	learner, err := glm.NewLearner(config)
+	learner, err := learner.New(config)
 	must(err)
 	step := learner.Next()
 	step.Cohort = reports
@@ -90,14 +91,16 @@ func BenchmarkRelease(b *testing.B) {
 		participants, err := channel.OpenParticipants(countDisk, testbed.Deployment, nil)
 		must(err)
 		m := &Mixing{
-			Deployment: testbed.Deployment, Broker: mixingOver(shuffler.Streams), Disk: mixDisk, Source: entropy.New(), Identity: bed.Shuffler,
+			Deployment: testbed.Deployment, Broker: mixingOver(shuffler.Streams), Disk: mixDisk,
+			Source: entropy.New(), Identity: bed.Shuffler,
 			Analyzer: bed.Analyzer.Public(),
 			Reports: func(_ context.Context, _ *channel.Release, m channel.Member) (*wire.Report, error) {
 				return &wire.Report{Payload: payloads[m.Slot]}, nil
 			},
 		}
 		c := &Counting{
-			Deployment: testbed.Deployment, Identity: bed.Analyzer, Participants: participants, Broker: countingOver(analyzer.Streams),
+			Deployment: testbed.Deployment, Identity: bed.Analyzer, Participants: participants,
+			Broker:   countingOver(analyzer.Streams),
 			Verifier: devices.NewVerifier(wire.Party{Deployment: testbed.Deployment, Key: bed.Registrar.Public()}),
 			Disk:     countDisk, Source: entropy.New(), Clock: role.SystemClock(),
 		}
@@ -113,7 +116,7 @@ func BenchmarkRelease(b *testing.B) {
 		})
 		taking, stop := context.WithCancel(ctx)
 		both.Go(func() {
-			_ = analyzer.Mixed.Mixed(taking, func(m *bus.Mixed) {
+			_ = analyzer.Mixed.ReceiveMixed(taking, func(m *bus.Mixed) {
 				c.Take(channel.Part{Epoch: m.Epoch, Round: m.Round, Payload: m.Payload})
 				_ = m.Ack()
 			})

@@ -210,8 +210,8 @@ func (c *Counting) join(r *counting, m *wire.Manifest) ([]wire.ReleaseCounts, er
 	case m.Chunks != r.header.chunks+2 || !bytes.Equal(m.ChunksDigest, all[:]):
 		return nil, reject(Rejected, "the chunks are not those of the manifest")
 	}
-	// It is for whoever reads the audit log and sees no row. A manifest of a version without roots passes.
-	if root := transparency.SortedRoot(r.rows); len(m.MessagesRoot) > 0 && !bytes.Equal(m.MessagesRoot, root[:]) {
+	// It is for whoever reads the audit log and sees no row.
+	if root := transparency.SortedRoot(r.rows); !bytes.Equal(m.MessagesRoot, root[:]) {
 		return nil, reject(Rejected, "the manifest's root is not that of the rows of the accepted reports")
 	}
 	counts, err := c.counts(r, all)

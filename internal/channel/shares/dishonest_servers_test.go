@@ -44,7 +44,8 @@ func (s *scene) signs(change func(*wire.Accepted)) func(uint32, []byte) []byte {
 	}
 }
 
-// The shuffler's sum leaves for the set that both servers computed, and for no other that the analyzer signs or answers.
+// The shuffler's sum leaves for the set that both servers computed, and for no other that the analyzer signs or
+// answers.
 func TestTheShufflersSumLeavesForTheSameSetOnly(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
@@ -123,8 +124,8 @@ func TestAnAnalyzerThatAcceptsTooFewGetsNoSum(t *testing.T) {
 	}
 }
 
-// A shuffler that drops reports until too few are left gets no statement that they are accepted, and the analyzer counts
-// nothing, even where the shuffler sends a sum all the same.
+// A shuffler that drops reports until too few are left gets no statement that they are accepted, and the analyzer
+// counts nothing, even where the shuffler sends a sum all the same.
 func TestAShufflerThatDropsReportsBelowTheMinimumIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)

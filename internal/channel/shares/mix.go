@@ -25,6 +25,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,7 +58,8 @@ type Mixing struct {
 	Pool       worker.Pool     // prepares reports (PrepareHandler); nil: this process does
 	Log        zerolog.Logger
 	// Silent hears that the analyzer has left the shuffler without the answer that it waits for longer than Patience,
-	// and hears nil when the answer came or is waited for no longer. It is called by one goroutine at a time. May be nil.
+	// and hears nil when the answer came or is waited for no longer. It is called by one goroutine at a time. May be
+	// nil.
 	Silent func(error)
 
 	perChunk int           // rows of one chunk, the same on both sides; 0: maxRows
@@ -148,8 +150,8 @@ type result struct {
 	Reports      uint32 `json:"reports"`      // that were accepted
 	Chunks       uint32 `json:"chunks"`       // all, with header and sum
 	Digest       []byte `json:"digest"`       // of all chunks
-	// Root is the manifest's messages_root: over the rows of the accepted reports. What earlier versions kept has none.
-	Root     []byte             `json:"root,omitempty"`
+	// Root is the manifest's messages_root: over the rows of the accepted reports.
+	Root     []byte             `json:"root"`
 	Rejected []channel.Rejected `json:"rejected,omitempty"`
 	Sum      []byte             `json:"sum"` // the last chunk
 }
@@ -161,7 +163,7 @@ func (m *Mixing) kept(r *channel.Release) (*result, error) {
 		return nil, err
 	}
 	kept := new(result)
-	if err := json.Unmarshal(b, kept); err != nil || kept.Chunks < 3 {
+	if err := json.Unmarshal(b, kept); err != nil || kept.Chunks < 3 || len(kept.Root) != sha256.Size {
 		return nil, fmt.Errorf("channel: %s is damaged: restore the state folder", name("sum", r.Epoch, r.Round))
 	}
 	if !bytes.Equal(kept.Announcement, r.Announcement[:]) {

@@ -145,7 +145,8 @@ func (n notedMixer) AppendAudit(ctx context.Context, kind string, payload []byte
 func TestTheAnalyzerKeepsEverythingBeforeItLeaves(t *testing.T) {
 	t.Parallel()
 	s, done := newDeployment(t).newScene(size), newSteps(t)
-	s.exact(s.released(s.runOn(s.mixDisk, s.toMix(), notedDisk{s.countDisk, done}, notedCounter{s.toCount(), done}), nil))
+	s.exact(s.released(s.runOn(s.mixDisk, s.toMix(), notedDisk{s.countDisk, done}, notedCounter{s.toCount(), done}),
+		nil))
 	accepted := wire.AcceptedKind(s.a.Epoch, 0)
 	chain := []string{"stored shares-secret-1", "stored " + name("taken", 1, 0)}
 	for i := range uint32(3) {

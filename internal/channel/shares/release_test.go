@@ -2,6 +2,7 @@ package shares
 
 import (
 	"crypto/sha256"
+	"errors"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
@@ -48,12 +49,12 @@ func (s *scene) acceptedRoot() [32]byte {
 	return transparency.SortedRoot(digests)
 }
 
-// A manifest of a version that named no root is counted as ever.
-func TestAManifestWithoutARootIsCounted(t *testing.T) {
+// A manifest without a root is refused as one with another root is.
+func TestAManifestWithoutARootIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)
 	s.ended = func(m *wire.Manifest) { m.MessagesRoot = nil }
-	if e := s.run(); e.countErr != nil || e.counts == nil {
+	if e := s.run(); !errors.Is(e.countErr, Rejected) || e.counts != nil {
 		t.Errorf("%v, %v", e.counts, e.countErr)
 	}
 }

@@ -116,8 +116,8 @@ func TestRowsInAnotherOrderGiveNoSum(t *testing.T) {
 	s.impossible(e, wire.RefusalSecondSet)
 }
 
-// What a malicious analyzer answers beyond what it was asked is refused, and a verdict that is no refusal's number is one
-// all the same.
+// What a malicious analyzer answers beyond what it was asked is refused, and a verdict that is no refusal's number is
+// one all the same.
 func TestAnswersBeyondTheQuestionGiveNoSum(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)

@@ -17,8 +17,8 @@ type deaf struct{ MixingBroker }
 
 func (deaf) Said(context.Context, bus.Role, string, func([]byte) error) error { return nil }
 
-// setBack runs a round to its end, and once more after the shuffler's state was lost and the analyzer purged what it may.
-// In the second run the analyzer accepts the round without the victim, if there is one.
+// setBack runs a round to its end, and once more after the shuffler's state was lost and the analyzer purged what it
+// may. In the second run the analyzer accepts the round without the victim, if there is one.
 func setBack(d *deployment, victim *uint32, broker func(*bus.Conn) MixingBroker) (s *scene, first [][]uint64, e end) {
 	d.Helper()
 	d.epoch++ // there is an earlier epoch
@@ -73,7 +73,8 @@ func TestTheShareLeavesAfterItsStatement(t *testing.T) {
 		if index != last {
 			return
 		}
-		s.must(s.analyzer.Audit.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.SummedKind(s.a.Epoch, 0)},
+		s.must(s.analyzer.Audit.ReadAudit(s.Context(),
+			bus.AuditFilter{Role: bus.Shuffler, Kind: wire.SummedKind(s.a.Epoch, 0)},
 			func(statement bus.Statement) error {
 				said++
 				_, _, err := wire.Open[wire.Summed](statement.Payload,

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -77,10 +77,9 @@ type scene struct {
 	sent     map[uint32][]byte // chunks that left, whatever broker they went to
 	said     map[uint32][]byte // answers that left
 
-	mixing   func(*Mixing)   // changes the shuffler of every attempt
-	counting func(*Counting) // changes the analyzer of every attempt
-
-	ended func(*wire.Manifest) // changes the manifest before the analyzer sees it; nil: nothing
+	mixing   func(*Mixing)        // changes the shuffler of every attempt
+	counting func(*Counting)      // changes the analyzer of every attempt
+	ended    func(*wire.Manifest) // changes the manifest before the analyzer sees it; nil: nothing
 }
 
 // newScene announces the next epoch and makes the reports of as many devices, the first numbers of all hosts in turn,
@@ -88,9 +87,9 @@ type scene struct {
 func (d *deployment) newScene(members int, change ...func(*plan.Announcement)) *scene {
 	d.Helper()
 	d.epoch++
-	learner, err := glm.NewLearner(testbed.Learner(glm.Practical, size))
+	l, err := learner.New(testbed.Learner(glm.Practical, size))
 	d.must(err)
-	step := learner.Next()
+	step := l.Next()
 	step.Cohort = max(size, members)
 	terms := testbed.Terms()
 	terms.Channel = plan.Shares
@@ -265,7 +264,7 @@ func (s *scene) runOn(md channel.Disk, mb MixingBroker, cd channel.Disk, cb Coun
 			ctx, stop := context.WithCancel(ctx)
 			var take sync.WaitGroup
 			take.Go(func() {
-				_ = s.analyzer.Mixed.Mixed(ctx, func(m *bus.Mixed) {
+				_ = s.analyzer.Mixed.ReceiveMixed(ctx, func(m *bus.Mixed) {
 					if !m.Manifest {
 						c.Take(channel.Part{Epoch: m.Epoch, Round: m.Round, Payload: m.Payload})
 					}
@@ -294,36 +293,6 @@ func (s *scene) runOn(md channel.Disk, mb MixingBroker, cd channel.Disk, cb Coun
 	})
 	both.Wait()
 	return e
-}
-
-// recorded notes what the shuffler sends, and that it never sends two things under one name.
-type recorded struct {
-	MixingBroker
-	s *scene
-}
-
-func (r recorded) PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
-	r.s.note(r.s.sent, index, payload)
-	return r.MixingBroker.PublishChunk(ctx, epoch, round, index, payload)
-}
-
-type said struct {
-	CountingBroker
-	s *scene
-}
-
-func (r said) PublishPrepared(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
-	r.s.note(r.s.said, index, payload)
-	return r.CountingBroker.PublishPrepared(ctx, epoch, round, index, payload)
-}
-
-func (s *scene) note(all map[uint32][]byte, index uint32, payload []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if before, again := all[index]; again && !bytes.Equal(before, payload) {
-		s.Errorf("message %d leaves with other bytes than before", index)
-	}
-	all[index] = bytes.Clone(payload)
 }
 
 // released demands that the round was released with these members refused, and returns the counts.
@@ -398,42 +367,4 @@ func (s *scene) noSum() {
 			s.Errorf("chunk %d left, the first %d are preparation", index, last)
 		}
 	}
-}
-
-// failing is a disk that crashes.
-type failing struct {
-	channel.Disk
-	step func(what string) error
-}
-
-func (f failing) Store(name string, write func(io.Writer) error) error {
-	if err := f.step("before " + name); err != nil {
-		return err
-	}
-	if err := f.Disk.Store(name, write); err != nil {
-		return err
-	}
-	return f.step("after " + name)
-}
-
-// toMix is the shuffler's broker.
-func (s *scene) toMix() MixingBroker { return mixingOver(s.shuffler.Streams) }
-
-// toCount is the analyzer's broker.
-func (s *scene) toCount() CountingBroker { return countingOver(s.analyzer.Streams) }
-
-func mixingOver(s bus.Streams) MixingBroker {
-	return struct {
-		*bus.MixedStream
-		*bus.PreparedStream
-		*bus.AuditStream
-	}{s.Mixed, s.Prepared, s.Audit}
-}
-
-func countingOver(s bus.Streams) CountingBroker {
-	return struct {
-		*bus.MixedStream
-		*bus.PreparedStream
-		*bus.AuditStream
-	}{s.Mixed, s.Prepared, s.Audit}
 }

@@ -18,16 +18,17 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// team is the lead of a role over the broker, which does nothing itself, with this many workers, of which the first dies
-// in its first task.
+// team is the lead of a role over the broker, which does nothing itself, with this many workers, of which the first
+// dies in its first task.
 func (d *deployment) team(role bus.Role, key *seal.HPKEKey, workers int, kind string, do worker.Handler) (
 	lead *worker.Lead, did *atomic.Int64,
 ) {
 	d.Helper()
 	box, err := worker.NewBox(role, [][]byte{key.Bytes()})
 	d.must(err)
-	process := func() worker.Config {
-		return worker.Config{Conn: d.Connect(role), Box: box, Log: testbed.Log(), Metrics: prometheus.NewRegistry()}
+	process := func(conn *bus.Conn) worker.Config {
+		return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: box, Log: testbed.Log(),
+			Metrics: prometheus.NewRegistry()}
 	}
 	run := func(f func(context.Context) error) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -40,14 +41,14 @@ func (d *deployment) team(role bus.Role, key *seal.HPKEKey, workers int, kind st
 			}
 		})
 	}
-	lead, did = worker.NewLead(process()), new(atomic.Int64)
+	lead, did = worker.NewLead(process(d.Connect(role))), new(atomic.Int64)
 	run(lead.Run)
 	for i := range workers {
-		c := process()
+		conn := d.Connect(role)
 		run(func(ctx context.Context) error {
-			return worker.Serve(ctx, c, worker.Handlers{kind: func(ctx context.Context, body []byte) ([]byte, error) {
+			return worker.Serve(ctx, process(conn), worker.Handlers{kind: func(ctx context.Context, body []byte) ([]byte, error) {
 				if i == 0 {
-					go c.Conn.Close()
+					go conn.Close()
 					<-ctx.Done()
 					return nil, context.Cause(ctx)
 				}

@@ -37,10 +37,10 @@ const chunkMessages = 16384
 
 // Mixing is the mixing side of the shuffle channel, and of those with boxes. It refuses reports that repeat a message,
 // adds the noise that the plan wants of the shuffler, as messages that nobody can tell from those of devices, puts all
-// messages of a release into one uniformly random order, keeps them in that order on disk (the spool) until the manifest
-// is out, and sends them in chunks. It cannot open a message, and it never stores the permutation, or which messages
-// are its own, where anyone but this process can read it. Its memory is that of its store and a part as large again,
-// whatever the cohort; of each member it has a byte.
+// messages of a release into one uniformly random order, keeps them in that order on disk (the spool) until the
+// manifest is out, and sends them in chunks. It cannot open a message, and it never stores the permutation, or which
+// messages are its own, where anyone but this process can read it. Its memory is that of its store and a part as large
+// again, whatever the cohort; of each member it has a byte.
 type Mixing struct {
 	Channel plan.Channel    // whose reports are mixed; empty: plan.Shuffle
 	Reports channel.Reports // called from many goroutines at a time

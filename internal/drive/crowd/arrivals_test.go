@@ -3,6 +3,7 @@ package crowd
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -27,19 +28,21 @@ func TestArrivalsFollowTheirRate(t *testing.T) {
 }
 
 func TestArrivalsCountFromWhenTheyWereDue(t *testing.T) {
-	begun := time.Now()
-	a := &arrivals{rate: 1000, origin: begun.Add(-time.Second)}
-	due, err := a.next(t.Context())
-	if err != nil || time.Since(due) < time.Second {
-		t.Errorf("due %s ago, %v", time.Since(due), err)
-	}
-	a.held(time.Second)
-	if due, err = a.next(t.Context()); err != nil || due.Before(begun) || due.After(begun.Add(500*time.Millisecond)) {
-		t.Errorf("after being held up: due %s after the beginning, %v", due.Sub(begun), err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	if _, err := a.next(ctx); err == nil {
-		t.Error("a person came after the end")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		a := &arrivals{rate: 1000, origin: begun.Add(-time.Second)}
+		due, err := a.next(t.Context())
+		if err != nil || time.Since(due) < time.Second {
+			t.Errorf("due %s ago, %v", time.Since(due), err)
+		}
+		a.held(time.Second)
+		if due, err = a.next(t.Context()); err != nil || due.Before(begun) || due.After(begun.Add(500*time.Millisecond)) {
+			t.Errorf("after being held up: due %s after the beginning, %v", due.Sub(begun), err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if _, err := a.next(ctx); err == nil {
+			t.Error("a person came after the end")
+		}
+	})
 }

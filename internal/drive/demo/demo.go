@@ -31,8 +31,10 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
 // Options say what to run.
@@ -129,7 +131,7 @@ func (o Options) analyzerFlags() []string {
 func (o Options) Check(unreadable error) error {
 	var faults []error
 	if unreadable != nil {
-		valid := population.Info{People: 1 << 20, Dim: 1, Family: glm.FamilyLogistic, MaxReward: 1, NormBound: 1}
+		valid := population.Info{People: 1 << 20, Dim: 1, Family: family.NameLogistic, MaxReward: 1, NormBound: 1}
 		faults, o.Population = append(faults, unreadable), population.New(valid, nil, nil)
 	}
 	s := o.settings()
@@ -165,7 +167,7 @@ var flagOf = map[string]string{
 
 // explained says what to do about a plan that cannot be, by the flags of riffle demo.
 func explained(err error) error {
-	var no *privacy.Infeasible
+	var no *calibrate.Infeasible
 	if !errors.As(err, &no) {
 		return err
 	}
@@ -294,7 +296,7 @@ func compare(
 	if profile == glm.Joint { // whose learner is another, so that the practical one without noise stands beside it
 		profile = glm.Practical
 	}
-	plain, err := play.Run(ctx, glm.Config{
+	plain, err := play.Run(ctx, learner.Config{
 		Profile: profile, Family: info.Family, MaxReward: info.MaxReward, Dimension: info.Dim,
 		Radius: info.NormBound, Horizon: info.People, Epsilon: o.Epsilon, Delta: o.Delta,
 		MinCohort: o.settings().Privacy.MinCohort,
@@ -326,7 +328,7 @@ func compare(
 // value scores the last policy on the people held out.
 func value(p *population.Population, best int, final *glm.Policy, result *chart.Result) error {
 	info := p.Info()
-	family, err := glm.NewFamily(info.Family, info.MaxReward)
+	family, err := family.New(info.Family, info.MaxReward)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
@@ -86,8 +85,7 @@ func run(t *testing.T, o Options) (*chart.Result, string) {
 	if o.Epsilon == 0 {
 		o.Epsilon, o.Delta = 1, 1e-6
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	result, curves, err := Run(ctx, o)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, logs(o.Out))

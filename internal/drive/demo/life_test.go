@@ -52,8 +52,7 @@ func TestLifeSurvivesKilledProcesses(t *testing.T) {
 		}
 		return c.StartProcess(context.Background(), victim)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	r, err := RunLife(ctx, o)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, logs(o.Out))

@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // What no deployment can be started with is found before one is: in one error, with no process, no keys and no folder.
@@ -62,6 +63,6 @@ func TestWrongOptionsStartNothing(t *testing.T) {
 // wide is a population of a dimension for which the demo's messages do not suffice. It has no readable people.
 func wide(dim int) *population.Population {
 	return population.New(population.Info{
-		Name: "wide", People: 5000, Dim: dim, Arms: 2, Family: glm.FamilyLogistic, MaxReward: 1, NormBound: 3,
+		Name: "wide", People: 5000, Dim: dim, Arms: 2, Family: family.NameLogistic, MaxReward: 1, NormBound: 3,
 	}, nil, nil)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/planner"
 	"github.com/riffle-dp/riffle/internal/play"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -35,7 +35,7 @@ func paceOf(o Options) (p pace, err error) {
 	}
 	var cpu planner.CPU
 	var priced error
-	err = o.settings().Planned(func(_ glm.Step, of *plan.Proposal) {
+	err = o.settings().Planned(func(_ learner.Step, of *plan.Proposal) {
 		if p.epochs++; p.epochs > 1 { // one cohort tells: only sizes differ
 			return
 		}

@@ -67,7 +67,7 @@ type released struct {
 // releases reads the whole run back from the public log.
 func (w *watcher) releases(ctx context.Context) (*released, error) {
 	r := &released{announced: map[[2]uint64]*plan.Announcement{}}
-	all, err := w.conn.Announcements.Announcements(ctx)
+	all, err := w.conn.Announcements.ReadAnnouncements(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,8 @@ func (w *watcher) releases(ctx context.Context) (*released, error) {
 		return nil, fmt.Errorf("demo: no final policy was announced")
 	}
 	seen := map[string]bool{}
-	err = w.conn.Audit.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(s bus.Statement) error {
+	filter := bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}
+	err = w.conn.Audit.ReadAudit(ctx, filter, func(s bus.Statement) error {
 		m, digest, err := wire.Open[wire.Manifest](s.Payload, w.bundle.ShufflerParty())
 		if err != nil || seen[string(digest[:])] {
 			return err

@@ -141,7 +141,8 @@ func (h *Hosts) start(n int) (*running, error) {
 	host, err := randomizer.New(randomizer.Config{
 		Deployment: k.Bundle.Deployment, Analyzer: k.Bundle.Analyzer, Shuffler: k.Bundle.Shuffler,
 		Identity: k.Identity, Credential: k.Credential, Devices: int(k.Devices), Limits: h.o.Limits,
-		Store: store, Source: func() protocol.Source { return entropy.New() }, Bus: randomizer.Over(conn.Streams), Log: zerolog.Nop(),
+		Store: store, Source: func() protocol.Source { return entropy.New() }, Bus: randomizer.Over(conn.Streams),
+		Log: zerolog.Nop(),
 	})
 	if err != nil {
 		conn.Close()

@@ -7,7 +7,10 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -57,7 +60,7 @@ type deviation struct {
 // compare decodes one release's counts, with the noise bits that servers added to each, and subtracts the sum over the
 // known records; the other reports are null records.
 func compare(
-	s glm.Statistic, e protocol.Encoding, ones []uint64, reports int, serverBits uint64, records iter.Seq[glm.Record],
+	s statistic.Statistic, e protocol.Encoding, ones []uint64, reports int, serverBits uint64, records iter.Seq[statistic.Record],
 ) (*deviation, error) {
 	sums, err := e.Decode(ones, uint64(reports), serverBits)
 	if err != nil {
@@ -69,10 +72,10 @@ func compare(
 	for j := range d.variance {
 		d.variance[j] = noise
 	}
-	add := func(r glm.Record, times float64) error {
+	add := func(r statistic.Record, times float64) error {
 		v, err := s.Vector(nil, r)
 		if err != nil { // the device reported the null record instead
-			if v, err = s.Vector(nil, glm.Record{Null: true}); err != nil {
+			if v, err = s.Vector(nil, statistic.Record{Null: true}); err != nil {
 				return err
 			}
 		}
@@ -92,7 +95,7 @@ func compare(
 		}
 		null--
 	}
-	if err := add(glm.Record{Null: true}, float64(null)); err != nil {
+	if err := add(statistic.Record{Null: true}, float64(null)); err != nil {
 		return nil, err
 	}
 	for j := range d.variance {
@@ -182,14 +185,14 @@ func comparable(m *wire.Manifest, c *wire.Counts, known cohort) string {
 }
 
 // weighted gives records the weight that the policy has for the arm that was played.
-func weighted(policy *glm.Policy, records iter.Seq[glm.Record]) iter.Seq[glm.Record] {
-	family, err := glm.NewFamily(policy.Family, policy.MaxReward)
+func weighted(policy *glm.Policy, records iter.Seq[statistic.Record]) iter.Seq[statistic.Record] {
+	family, err := family.New(policy.Family, policy.MaxReward)
 	if policy.Scaling == nil || err != nil {
 		return records
 	}
-	return func(yield func(glm.Record) bool) {
+	return func(yield func(statistic.Record) bool) {
 		for r := range records {
-			arm, _ := glm.ToUnitBall(r.Arm)
+			arm, _ := convex.ToUnitBall(r.Arm)
 			r.Weight = policy.Scaling.Weight(family, arm)
 			if !yield(r) {
 				return

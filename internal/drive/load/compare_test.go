@@ -6,15 +6,16 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // trial is a made-up release of a made-up cohort.
 type trial struct {
-	statistic glm.Statistic
+	statistic statistic.Statistic
 	encoding  protocol.Encoding
-	records   []glm.Record // of all who report; null ones included
+	records   []statistic.Record // of all who report; null ones included
 }
 
 const (
@@ -25,7 +26,7 @@ const (
 func newTrial(t *testing.T, src *rand.ChaCha8, gradient bool) trial {
 	t.Helper()
 	rng := rand.New(src)
-	family, err := glm.NewFamily("logistic", 1)
+	family, err := family.New("logistic", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,9 +34,9 @@ func newTrial(t *testing.T, src *rand.ChaCha8, gradient bool) trial {
 	for j := range theta {
 		theta[j] = rng.NormFloat64() / 2
 	}
-	make := glm.NewHessian
+	make := statistic.NewHessian
 	if gradient {
-		make = glm.NewGradient
+		make = statistic.NewGradient
 	}
 	var out trial
 	if out.statistic, err = make(family, theta); err != nil {
@@ -58,14 +59,14 @@ func newTrial(t *testing.T, src *rand.ChaCha8, gradient bool) trial {
 		for range dim - 1 {
 			arm = append(arm, rng.NormFloat64()/4)
 		}
-		record := glm.Record{Arm: arm, Reward: float64(rng.IntN(2)), Weight: 1, Null: i%20 == 0}
+		record := statistic.Record{Arm: arm, Reward: float64(rng.IntN(2)), Weight: 1, Null: i%20 == 0}
 		out.records = append(out.records, record)
 	}
 	return out
 }
 
 // counts are the ones that the cohort's reports hold.
-func (tr trial) counts(t *testing.T, e protocol.Encoding, records []glm.Record, src protocol.Source) []uint64 {
+func (tr trial) counts(t *testing.T, e protocol.Encoding, records []statistic.Record, src protocol.Source) []uint64 {
 	t.Helper()
 	total := make([]uint64, len(e.Coordinates))
 	for _, r := range records {
@@ -84,7 +85,7 @@ func (tr trial) counts(t *testing.T, e protocol.Encoding, records []glm.Record, 
 	return total
 }
 
-func (tr trial) known() (out []glm.Record) {
+func (tr trial) known() (out []statistic.Record) {
 	for _, r := range tr.records {
 		if !r.Null {
 			out = append(out, r)
@@ -168,14 +169,14 @@ func TestDefectsAreFound(t *testing.T) {
 			return tr.counts(t, other, tr.records, src)
 		}},
 		{"every third record null", false, func(tr trial, src protocol.Source) []uint64 {
-			lost := append([]glm.Record(nil), tr.records...)
+			lost := append([]statistic.Record(nil), tr.records...)
 			for i := range lost {
 				lost[i].Null = lost[i].Null || i%3 == 0
 			}
 			return tr.counts(t, tr.encoding, lost, src)
 		}},
 		{"every first coordinate negated", false, func(tr trial, src protocol.Source) []uint64 {
-			turned := append([]glm.Record(nil), tr.records...)
+			turned := append([]statistic.Record(nil), tr.records...)
 			for i, r := range turned {
 				turned[i].Arm = append([]float64{-r.Arm[0]}, r.Arm[1:]...)
 			}
@@ -203,7 +204,7 @@ func TestRecords(t *testing.T) {
 	}
 	n := 0
 	for r := range kept.all {
-		want := glm.Record{Arm: []float64{float64(n), 0, float64(-n)}, Reward: float64(n) / 2, Weight: 1}
+		want := statistic.Record{Arm: []float64{float64(n), 0, float64(-n)}, Reward: float64(n) / 2, Weight: 1}
 		if !slices.Equal(r.Arm, want.Arm) || r.Reward != want.Reward || r.Weight != 1 || r.Null {
 			t.Fatalf("record %d: %+v", n, r)
 		}

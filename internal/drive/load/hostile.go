@@ -9,16 +9,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/drive/crowd"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -277,7 +276,7 @@ func (c *craft) afterwards(ctx context.Context, good []byte) error {
 func (c *craft) report(digest [32]byte, number, slot uint32, short int, signer *seal.Identity) ([]byte, error) {
 	var vectors [][]float64
 	for _, s := range c.round.Statistics {
-		zero, err := s.Vector(nil, glm.Record{Null: true})
+		zero, err := s.Vector(nil, statistic.Record{Null: true})
 		if err != nil {
 			return nil, err
 		}
@@ -301,9 +300,9 @@ func (c *craft) context() seal.ReportContext {
 
 // shufflerKey is the shuffler's newest HPKE key, once there is one.
 func (h *hostile) shufflerKey(ctx context.Context) ([]byte, error) {
-	payload, err := h.conn.Keys.Keys(ctx, bus.Shuffler)
+	payload, err := h.conn.Keys.ReadKeys(ctx, bus.Shuffler)
 	for errors.Is(err, bus.ErrGone) && crowd.Pause(ctx, crowd.Look) {
-		payload, err = h.conn.Keys.Keys(ctx, bus.Shuffler)
+		payload, err = h.conn.Keys.ReadKeys(ctx, bus.Shuffler)
 	}
 	if err != nil {
 		return nil, err
@@ -330,7 +329,8 @@ func (c *craft) send(ctx context.Context, reason string, make func() ([]byte, er
 	if err != nil {
 		return fmt.Errorf("load: hostile host: %w", err)
 	}
-	if err := c.h.conn.Reports.PublishReport(ctx, c.a.Epoch, c.a.Round, hex.EncodeToString(junk(16)), payload); err != nil {
+	if err := c.h.conn.Reports.PublishReport(ctx, c.a.Epoch, c.a.Round, hex.EncodeToString(junk(16)),
+		payload); err != nil {
 		return fmt.Errorf("load: hostile host: %w", err)
 	}
 	if reason != "" {

@@ -1,32 +1,23 @@
 package load
 
 import (
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-)
-
-// Histograms hold microseconds up to two minutes with three digits.
-const (
-	longest = 2 * time.Minute
-	digits  = 3
+	"gonum.org/v1/gonum/stat"
 )
 
 // latency collects times of one kind of call.
 type latency struct {
-	mu sync.Mutex
-	h  *hdrhistogram.Histogram
-}
-
-func newLatency() *latency {
-	return &latency{h: hdrhistogram.New(1, longest.Microseconds(), digits)}
+	mu    sync.Mutex
+	times []float64 // in milliseconds
 }
 
 func (l *latency) add(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.h.RecordValue(min(max(1, d.Microseconds()), longest.Microseconds())) // in range by construction
+	l.times = append(l.times, float64(d.Microseconds())/1000)
 }
 
 // Latency is how long calls took, in milliseconds.
@@ -43,10 +34,14 @@ type Latency struct {
 func (l *latency) result() Latency {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := func(q float64) float64 { return float64(l.h.ValueAtQuantile(q)) / 1000 }
+	if len(l.times) == 0 {
+		return Latency{}
+	}
+	slices.Sort(l.times)
+	at := func(q float64) float64 { return stat.Quantile(q, stat.Empirical, l.times, nil) }
 	return Latency{
-		Calls: l.h.TotalCount(), Mean: l.h.Mean() / 1000, P50: at(50), P90: at(90), P99: at(99), P999: at(99.9),
-		Max: float64(l.h.Max()) / 1000,
+		Calls: int64(len(l.times)), Mean: stat.Mean(l.times, nil), P50: at(.5), P90: at(.9), P99: at(.99), P999: at(.999),
+		Max: at(1),
 	}
 }
 

@@ -107,7 +107,7 @@ func newSession(ctx context.Context, o Options) *session {
 			}),
 		},
 		o: o, manner: o.Shares.manners(o.Seed), truth: newTruth(), tally: newTally(),
-		decisions: newLatency(), rewards: newLatency(), lateContext: ctx,
+		decisions: &latency{}, rewards: &latency{}, lateContext: ctx,
 		speed: &throughput{begin: time.Now(), per: map[int]int{}},
 	}
 	for _, api := range o.APIs {

@@ -60,7 +60,7 @@ type ledger struct {
 func (r *reader) read(ctx context.Context) (*ledger, error) {
 	l := &ledger{announced: map[roundID]*plan.Announcement{}, digests: map[roundID][32]byte{}, manifests: map[roundID]*wire.Manifest{},
 		manifest: map[roundID][32]byte{}, counts: map[roundID]*wire.Counts{}}
-	all, err := r.conn.Announcements.Announcements(ctx)
+	all, err := r.conn.Announcements.ReadAnnouncements(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 )
 
 // truth keeps the records that the devices of this process's people hold. It exists because this process is the people;
@@ -44,10 +44,10 @@ func (r *records) add(arm []float64, reward float64) {
 }
 
 // all yields the records, whose arms may not be changed.
-func (r records) all(yield func(glm.Record) bool) {
+func (r records) all(yield func(statistic.Record) bool) {
 	for _, block := range r.blocks {
 		for record := range slices.Chunk(block, r.arm+1) {
-			if !yield(glm.Record{Arm: record[:r.arm:r.arm], Reward: record[r.arm], Weight: 1}) {
+			if !yield(statistic.Record{Arm: record[:r.arm:r.arm], Reward: record[r.arm], Weight: 1}) {
 				return
 			}
 		}

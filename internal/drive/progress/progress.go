@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 )
 
@@ -62,11 +61,9 @@ type Progress struct {
 	since   time.Time // start of the phase
 	from    int       // done at the start of the phase
 	closed  bool
-	written string // the last plain line, so that it is not written twice
+	written string // the last line, so that it is not written twice
 
-	stop, stopped chan struct{} // of the plain mode's ticker
-	bars          *mpb.Progress // of the live mode
-	bar           *mpb.Bar
+	stop, stopped chan struct{} // of the ticker
 }
 
 // New starts showing progress on w, which should be os.Stderr. Close it.
@@ -81,16 +78,13 @@ func New(w io.Writer, o Options) *Progress {
 		}
 	}
 	p := &Progress{w: w, mode: o.Mode, since: time.Now()}
-	switch o.Mode {
-	case Live:
-		p.bars = mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(refresh))
-		p.bar = p.bars.MustAdd(0, mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
-			_, err := io.WriteString(w, p.live(s.AvailableWidth))
-			return err
-		}))
-	case Plain:
+	every := o.Every
+	if o.Mode == Live {
+		every = refresh
+	}
+	if o.Mode != Quiet {
 		p.stop, p.stopped = make(chan struct{}), make(chan struct{})
-		go p.tick(o.Every)
+		go p.tick(every)
 	}
 	return p
 }
@@ -104,6 +98,19 @@ func canRedraw(w io.Writer) bool {
 	}
 	width, height, err := term.GetSize(int(f.Fd()))
 	return err == nil && width > 0 && height > 0
+}
+
+// columns is the width of the live line where nobody says another.
+const columns = 80
+
+// width is how many characters the live line may have: one less than the terminal, some of which wrap a full line.
+func (p *Progress) width() int {
+	if f, ok := p.w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width - 1
+		}
+	}
+	return columns
 }
 
 // Update changes the state. A change of phase starts the clock of the time left.
@@ -125,13 +132,11 @@ func (p *Progress) Update(change func(*State)) {
 func (p *Progress) Note(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	line := []byte(fmt.Sprintf(format, args...) + "\n")
+	line := fmt.Sprintf(format, args...) + "\n"
 	if p.mode == Live && !p.closed {
-		if _, err := p.bars.Write(line); err == nil {
-			return
-		}
+		line = p.erase() + line + p.state.bar(p.left(), p.width())
 	}
-	_, _ = p.w.Write(line) // nowhere to report that standard error is gone
+	_, _ = io.WriteString(p.w, line) // nowhere to report that standard error is gone
 }
 
 // Close stops: the live line disappears, and in plain mode the last state is written. A second Close does nothing.
@@ -141,16 +146,15 @@ func (p *Progress) Close() {
 		p.mu.Unlock()
 		return
 	}
-	p.closed = true
-	if p.mode == Plain {
+	if p.mode != Quiet {
 		p.print()
 	}
-	p.mu.Unlock() // the goroutines below take the lock to finish
-	switch p.mode {
-	case Live:
-		p.bar.Abort(true)
-		p.bars.Wait()
-	case Plain:
+	if p.mode == Live {
+		_, _ = io.WriteString(p.w, p.erase())
+	}
+	p.closed = true
+	p.mu.Unlock() // the ticker takes the lock to finish
+	if p.mode != Quiet {
 		close(p.stop)
 		<-p.stopped
 	}
@@ -174,21 +178,20 @@ func (p *Progress) tick(every time.Duration) {
 	}
 }
 
-// print writes a plain line unless nothing has changed; the caller holds the lock.
+// erase takes away the live line, without an escape sequence, which not every console of Windows understands.
+func (p *Progress) erase() string { return "\r" + strings.Repeat(" ", p.width()) + "\r" }
+
+// print writes the live line anew, or a plain line unless nothing has changed; the caller holds the lock.
 func (p *Progress) print() {
-	line := p.state.line(p.left())
-	if line == "" || line == p.written {
+	line := p.state.line(p.left()) + "\n"
+	if p.mode == Live {
+		line = p.erase() + p.state.bar(p.left(), p.width())
+	}
+	if line == "\n" || line == p.written {
 		return
 	}
 	p.written = line
-	_, _ = io.WriteString(p.w, line+"\n")
-}
-
-// live returns the live line.
-func (p *Progress) live(width int) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state.bar(p.left(), width)
+	_, _ = io.WriteString(p.w, line)
 }
 
 const (

@@ -124,26 +124,28 @@ func TestWhatIsExpectedGivesWay(t *testing.T) {
 }
 
 func TestLiveLine(t *testing.T) {
-	var out sink
-	p := progress.New(&out, progress.Options{Mode: progress.Live})
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range 250 {
-				p.Update(func(s *progress.State) { s.Phase, s.Total = "learning", 1000; s.Done++ })
-			}
-		})
-	}
-	wg.Wait()
-	p.Note("a note")
-	time.Sleep(400 * time.Millisecond)
-	p.Close()
-	p.Note("after the end")
-	for _, want := range []string{"learning", "100%", "1,000 of 1,000 people", "━━━━", "a note\n", "after the end\n"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in %q", want, out.String())
+	synctest.Test(t, func(t *testing.T) {
+		var out sink
+		p := progress.New(&out, progress.Options{Mode: progress.Live})
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 250 {
+					p.Update(func(s *progress.State) { s.Phase, s.Total = "learning", 1000; s.Done++ })
+				}
+			})
 		}
-	}
+		wg.Wait()
+		p.Note("a note")
+		time.Sleep(400 * time.Millisecond)
+		p.Close()
+		p.Note("after the end")
+		for _, want := range []string{"learning", "100%", "1,000 of 1,000 people", "━━━━", "a note\n", "after the end\n"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q is missing in %q", want, out.String())
+			}
+		}
+	})
 }
 
 func TestQuiet(t *testing.T) {

@@ -10,14 +10,11 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/riffle-dp/riffle/internal/role/journal/group"
 	"github.com/riffle-dp/riffle/internal/role/journal/wal"
@@ -26,12 +23,7 @@ import (
 // ErrClosed is the answer to an append after Close. Nothing was written.
 var ErrClosed = group.ErrClosed
 
-var (
-	bucket = []byte("entries")
-	// markKey is behind all entries while a newer version has the journal open, or crashed with it: older ones stop at it.
-	markKey  = key(math.MaxUint64)
-	markText = []byte("this journal continues in its log file, which this version of Riffle is too old for")
-)
+var bucket = []byte("entries")
 
 // key is where the entry of a number is kept. The first has number 1 there.
 func key(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
@@ -52,9 +44,7 @@ type addition struct {
 
 // Open opens or creates the journal in the file path. It fails if another process has it open.
 func Open(path string) (*Journal, error) {
-	db, err := wal.Open(path, wal.Options{
-		Buckets: [][]byte{bucket}, Mark: wal.Change{Bucket: bucket, Key: markKey, Value: markText}, Fill: 1,
-	})
+	db, err := wal.Open(path, wal.Options{Buckets: [][]byte{bucket}, Fill: 1})
 	if errors.Is(err, wal.ErrLocked) {
 		return nil, fmt.Errorf("journal %s: another process has it open; "+
 			"stop that process or give this one a state folder of its own", path)
@@ -64,9 +54,7 @@ func Open(path string) (*Journal, error) {
 	}
 	j := &Journal{path: path, db: db}
 	err = db.View(func(tx *bbolt.Tx) error {
-		c := tx.Bucket(bucket).Cursor()
-		c.Seek(markKey)
-		if k, _ := c.Prev(); len(k) == 8 {
+		if k, _ := tx.Bucket(bucket).Cursor().Last(); len(k) == 8 {
 			j.last = binary.BigEndian.Uint64(k)
 		}
 		return nil
@@ -83,9 +71,6 @@ func Open(path string) (*Journal, error) {
 func (j *Journal) Replay(f func(entry []byte) error) error {
 	return j.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucket).ForEach(func(k, v []byte) error {
-			if bytes.Equal(k, markKey) {
-				return nil
-			}
 			if err := f(v); err != nil {
 				return fmt.Errorf("journal entry %d: %w", binary.BigEndian.Uint64(k), err)
 			}
@@ -97,8 +82,7 @@ func (j *Journal) Replay(f func(entry []byte) error) error {
 // Entry returns a copy of one entry; the first has number 0. An entry that was never appended, or is not durable yet,
 // is an error.
 func (j *Journal) Entry(number uint64) (entry []byte, err error) {
-	k := key(number + 1)
-	if entry, err = j.db.Get(bucket, k); err == nil && (entry == nil || bytes.Equal(k, markKey)) {
+	if entry, err = j.db.Get(bucket, key(number+1)); err == nil && entry == nil {
 		return nil, fmt.Errorf("journal %s: no entry %d", j.path, number)
 	}
 	return entry, err
@@ -122,12 +106,7 @@ func (j *Journal) Replace(entries ...[]byte) (durable func() error) {
 // Close writes what is pending and lets go of the file.
 func (j *Journal) Close() error {
 	j.pending.Close()
-	// Versions without a log file count on from here.
-	err := j.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucket).SetSequence(j.last) })
-	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) { // closed before
-		err = nil
-	}
-	return errors.Join(err, j.db.Close())
+	return j.db.Close()
 }
 
 func (j *Journal) put(all []addition) error {

@@ -1,17 +1,13 @@
 package journal
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"go.etcd.io/bbolt"
 )
 
 func open(t *testing.T, path string) *Journal {
@@ -142,84 +138,6 @@ func TestNothingFollowsAFailedWrite(t *testing.T) {
 	}
 	if got := replay(t, j); len(got) != 1 {
 		t.Errorf("replayed %d entries", len(got))
-	}
-}
-
-// plain is a journal as versions without a log file kept it.
-func plain(t *testing.T, path string, f func(b *bbolt.Bucket) error) {
-	t.Helper()
-	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists([]byte("entries"))
-		if err == nil {
-			err = f(b)
-		}
-		return err
-	})
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func appendPlain(t *testing.T, path, entry string) {
-	t.Helper()
-	plain(t, path, func(b *bbolt.Bucket) error {
-		n, err := b.NextSequence()
-		if err != nil {
-			return err
-		}
-		return b.Put(binary.BigEndian.AppendUint64(nil, n), []byte(entry))
-	})
-}
-
-// A journal of an earlier version goes on, and after Close the earlier version can go on with it.
-func TestAnEarlierVersionsJournalGoesOn(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal")
-	appendPlain(t, path, "a")
-	appendPlain(t, path, "b")
-	j := open(t, path)
-	if err := j.Append([]byte("c"))(); err != nil {
-		t.Fatal(err)
-	}
-	if e, err := j.Entry(2); err != nil || string(e) != "c" {
-		t.Errorf("entry 2: %q, %v", e, err)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	appendPlain(t, path, "d")
-	if got := replay(t, open(t, path)); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
-		t.Errorf("replayed %v", got)
-	}
-}
-
-// An earlier version stops at a journal that a newer one has open, or was killed with: it would miss the last entries.
-func TestAnEarlierVersionStopsAtANewerCrash(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal")
-	j := open(t, path)
-	for _, e := range []string{"a", "b"} {
-		if err := j.Append([]byte(e))(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	killed := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(killed, os.DirFS(filepath.Dir(path))); err != nil {
-		t.Fatal(err)
-	}
-	found := ""
-	plain(t, filepath.Join(killed, "journal"), func(b *bbolt.Bucket) error {
-		_, last := b.Cursor().Last()
-		found = string(last)
-		return nil
-	})
-	if !strings.Contains(found, "too old") {
-		t.Errorf("an earlier version finds %q last", found)
-	}
-	if got := replay(t, open(t, filepath.Join(killed, "journal"))); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("this version replays %v", got)
 	}
 }
 

@@ -22,7 +22,9 @@ func BenchmarkTasks(b *testing.B) {
 		b.Fatal(err)
 	}
 	config := func() worker.Config {
-		return worker.Config{Conn: bed.Connect(bus.Shuffler), Box: shared, Parallel: 4, Metrics: prometheus.NewRegistry()}
+		conn := bed.Connect(bus.Shuffler)
+		return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: shared, Parallel: 4,
+			Metrics: prometheus.NewRegistry()}
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup

@@ -40,7 +40,11 @@ func box(t *testing.T, role bus.Role, secrets ...string) *worker.Box {
 
 // config is a process of the shuffler.
 func config(t *testing.T, b *testbed.Bed) worker.Config {
-	return worker.Config{Conn: b.Connect(bus.Shuffler), Box: box(t, bus.Shuffler, "the shuffler's HPKE key"),
+	return configOver(t, b.Connect(bus.Shuffler))
+}
+
+func configOver(t *testing.T, conn *bus.Conn) worker.Config {
+	return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: box(t, bus.Shuffler, "the shuffler's HPKE key"),
 		Log: testbed.Log(), Metrics: prometheus.NewRegistry()}
 }
 
@@ -130,9 +134,9 @@ func TestAnotherWorkerDoesTheTaskOfADeadOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := crewOf(t, time.Second)
 			l := lead(t, config(t, b))
-			began, dead := make(chan struct{}), config(t, b)
+			began, conn := make(chan struct{}), b.Connect(bus.Shuffler)
 			stop := run(t, func(ctx context.Context) error {
-				return worker.Serve(ctx, dead, worker.Handlers{
+				return worker.Serve(ctx, configOver(t, conn), worker.Handlers{
 					"work": func(ctx context.Context, _ []byte) ([]byte, error) {
 						close(began)
 						<-ctx.Done()
@@ -142,7 +146,7 @@ func TestAnotherWorkerDoesTheTaskOfADeadOne(t *testing.T) {
 			done := make(chan struct{})
 			go func() { defer close(done); expect(t, l, "a", "did a") }()
 			<-began
-			end(dead.Conn, stop)
+			end(conn, stop)
 			run(t, func(ctx context.Context) error {
 				return worker.Serve(ctx, config(t, b), worker.Handlers{"work": echo})
 			})

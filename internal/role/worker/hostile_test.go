@@ -26,7 +26,10 @@ type thief struct {
 func steal(t *testing.T, c *bus.Conn) *thief {
 	s := &thief{letters: make(chan []byte, 1000)}
 	s.stop = run(t, func(ctx context.Context) error {
-		return c.Lead.ServeLead(ctx, 1, func(_ context.Context, letter []byte) []byte { s.letters <- letter; return nil })
+		return c.Lead.ServeLead(ctx, 1, func(_ context.Context, letter []byte) []byte {
+			s.letters <- letter
+			return nil
+		})
 	})
 	return s
 }
@@ -140,7 +143,8 @@ func TestTasksThatAreReplayed(t *testing.T) {
 	conn := b.Connect(bus.Shuffler)
 	seen := make(chan []byte, 1)
 	halt := run(t, func(ctx context.Context) error { // it looks at the task and puts it back
-		return conn.Tasks.Tasks(ctx, 1, func(task *bus.Task) { seen <- task.Payload; _ = task.Return(time.Second) })
+		return conn.Tasks.ReceiveTasks(ctx, 1,
+			func(task *bus.Task) { seen <- task.Payload; _ = task.Return(time.Second) })
 	})
 	done := make(chan struct{})
 	go func() { defer close(done); expect(t, first, "a", "did a") }()
@@ -159,7 +163,8 @@ func TestTasksThatAreReplayed(t *testing.T) {
 		t.Helper()
 		before := counted(t, wc, outcome)
 		testbed.Eventually(t, "the task is settled", func() bool {
-			if err := conn.Tasks.PublishTask(t.Context(), task); err != nil { // again: at first the broker itself recognises it
+			// again: at first the broker itself recognises it
+			if err := conn.Tasks.PublishTask(t.Context(), task); err != nil {
 				t.Fatal(err)
 			}
 			return counted(t, wc, outcome) > before

@@ -30,8 +30,9 @@ const (
 // Config says how a process takes part in its role's work. Lead and workers have the same keys and the same credential
 // for the broker.
 type Config struct {
-	Conn *bus.Conn // of the role
-	Box  *Box      // of the role
+	Tasks *bus.TaskStream // of the role
+	Lead  *bus.Lead       // the line to its lead
+	Box   *Box            // of the role
 
 	// Of a lead: what it does in its own process, and how many tasks at a time. With Inside 0 nothing is done while
 	// there are no workers.
@@ -58,8 +59,8 @@ type Asker interface {
 	// broker can have an earlier question of the same lead answered again: what a question does must be harmless if it
 	// is done twice. A lead that was started anew is asked too.
 	//
-	// Errors: ErrFailed with the words of whoever answers; ErrKind where the lead answers no such questions; ErrTooLarge;
-	// the context's cause; bus.ErrForbidden.
+	// Errors: ErrFailed with the words of whoever answers; ErrKind where the lead answers no such questions;
+	// ErrTooLarge; the context's cause; bus.ErrForbidden.
 	Ask(ctx context.Context, kind string, body []byte) ([]byte, error)
 }
 
@@ -148,7 +149,7 @@ func (l *Lead) Run(ctx context.Context) error {
 	}
 	for {
 		purge, cancel := context.WithTimeout(ctx, patience)
-		err := l.c.Conn.Tasks.PurgeTasks(purge)
+		err := l.c.Tasks.PurgeTasks(purge)
 		cancel()
 		switch {
 		case err == nil:
@@ -167,7 +168,7 @@ func (l *Lead) Run(ctx context.Context) error {
 	}
 	close(l.ready)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return l.c.Conn.Lead.ServeLead(ctx, callers, l.handle) })
+	g.Go(func() error { return l.c.Lead.ServeLead(ctx, callers, l.handle) })
 	g.Go(func() error {
 		tick := time.NewTicker(beat)
 		defer tick.Stop()
@@ -186,8 +187,8 @@ func (l *Lead) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Beside runs a role's work with its lead beside it, who gives these answers, until one of them ends. A nil lead is a role
-// without workers.
+// Beside runs a role's work with its lead beside it, who gives these answers, until one of them ends. A nil lead is a
+// role without workers.
 func (l *Lead) Beside(ctx context.Context, answers Handlers, work func(context.Context) error) error {
 	if l == nil {
 		return work(ctx)
@@ -309,7 +310,7 @@ func (l *Lead) open(turn context.Context) bool {
 
 func (l *Lead) issue(p *pending, t Task) error {
 	h := head{session: l.session, id: p.id, kind: t.Kind}
-	return l.c.Conn.Tasks.PublishTask(p.turn, l.c.Box.seal(h, toWorker, t.Body))
+	return l.c.Tasks.PublishTask(p.turn, l.c.Box.seal(h, toWorker, t.Body))
 }
 
 // inside does a task in this process, in the place that was given to it.

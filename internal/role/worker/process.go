@@ -41,17 +41,18 @@ const workersCondition = "peers"
 
 // Lead makes the lead of a role that has workers, whose private HPKE keys are the secrets. It is nil where the settings
 // say that there are none.
-func (s LeadSettings) Lead(env *role.Env, conn *bus.Conn, secrets [][]byte, h Handlers) (*Lead, error) {
+func (s LeadSettings) Lead(env *role.Env, streams bus.Streams, secrets [][]byte, h Handlers) (*Lead, error) {
 	if !s.Enabled {
 		return nil, nil
 	}
-	box, err := NewBox(conn.Role(), secrets)
+	box, err := NewBox(streams.Role(), secrets)
 	if err != nil {
 		return nil, err
 	}
 	return NewLead(Config{
-		Conn: conn, Box: box, Handlers: h, Inside: s.Places(), Log: env.Log, Metrics: env.Metrics,
-		Notice: env.Health.Condition(workersCondition).Set,
+		Tasks: streams.Tasks, Lead: streams.Lead, Box: box, Handlers: h, Inside: s.Places(), Log: env.Log,
+		Metrics: env.Metrics,
+		Notice:  env.Health.Condition(workersCondition).Set,
 	}), nil
 }
 
@@ -104,7 +105,7 @@ type Member struct {
 	Seed    []byte   // its credential for the broker
 	Secrets [][]byte // the role's private HPKE keys, newest first
 	// Work returns what the worker can do, and what it does beside its tasks, if not nil, until its context ends.
-	Work func(env *role.Env, conn *bus.Conn, lead Asker) (Handlers, func(context.Context) error, error)
+	Work func(env *role.Env, streams bus.Streams, lead Asker) (Handlers, func(context.Context) error, error)
 }
 
 // leadCondition is the readiness condition of a worker that its lead answers.
@@ -157,9 +158,10 @@ func (p Process) prepare(env *role.Env, s Settings) (role.Serve, error) {
 		}
 		defer conn.Close()
 		w := NewWorker(Config{
-			Conn: conn, Box: box, Parallel: s.places(p.TaskMemory), Log: env.Log, Metrics: env.Metrics, Notice: lead.Set,
+			Tasks: conn.Tasks, Lead: conn.Lead, Box: box, Parallel: s.places(p.TaskMemory), Log: env.Log,
+			Metrics: env.Metrics, Notice: lead.Set,
 		})
-		handlers, beside, err := m.Work(env, conn, w)
+		handlers, beside, err := m.Work(env, conn.Streams, w)
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (w *Worker) Serve(ctx context.Context, h Handlers) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		err := w.c.Conn.Tasks.Tasks(ctx, w.c.Parallel, func(t *bus.Task) { w.handle(ctx, h, t) })
+		err := w.c.Tasks.ReceiveTasks(ctx, w.c.Parallel, func(t *bus.Task) { w.handle(ctx, h, t) })
 		if errors.Is(err, bus.ErrForbidden) {
 			return fmt.Errorf("%w: the broker's configuration does not let this role have workers: write it again with "+
 				"riffle broker config, have the broker read it, and run riffle broker provision --workers", err)
@@ -131,7 +131,7 @@ func (w *Worker) call(ctx context.Context, h head, parts ...[]byte) (status, []b
 	letter := w.c.Box.seal(h, toLead, parts...)
 	pause, told := askPause, false
 	for {
-		reply, err := w.c.Conn.Lead.AskLead(ctx, letter)
+		reply, err := w.c.Lead.AskLead(ctx, letter)
 		if err == nil {
 			var body []byte
 			if body, err = w.c.Box.open(h, back, reply); err == nil {

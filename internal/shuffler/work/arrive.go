@@ -72,7 +72,7 @@ func (w *Worker) arrive(ctx context.Context, lead worker.Asker) error {
 	deliveries := make(chan *bus.Delivery)
 	arrivals := make(chan *arrival, MaxBatch)
 	g.Go(func() error {
-		return w.c.Bus.Reports(ctx, func(d *bus.Delivery) {
+		return w.c.Bus.ReceiveReports(ctx, func(d *bus.Delivery) {
 			select {
 			case deliveries <- d:
 			case <-ctx.Done():

@@ -32,7 +32,7 @@ type watchedReports struct {
 	taken chan time.Time
 }
 
-func (w watchedReports) Reports(ctx context.Context, _ func(*bus.Delivery)) error {
+func (w watchedReports) ReceiveReports(ctx context.Context, _ func(*bus.Delivery)) error {
 	w.taken <- time.Now()
 	<-ctx.Done()
 	return context.Cause(ctx)

@@ -30,9 +30,10 @@ number of workers may be started and ended at any time. The shuffler itself need
 			}
 			return &worker.Member{
 				Seed: keys.Seed, Secrets: keyring.Secrets(keys.HPKE),
-				Work: func(env *role.Env, conn *bus.Conn, lead worker.Asker) (worker.Handlers, func(context.Context) error,
+				Work: func(env *role.Env, streams bus.Streams, lead worker.Asker) (worker.Handlers,
+					func(context.Context) error,
 					error) {
-					w, err := Of(env, conn, keys.Bundle.Deployment, keys.HPKE)
+					w, err := Of(env, streams, keys.Bundle.Deployment, keys.HPKE)
 					if err != nil {
 						return nil, nil, err
 					}
@@ -44,9 +45,9 @@ number of workers may be started and ended at any time. The shuffler itself need
 }
 
 // Of is the worker of a process with these keys.
-func Of(env *role.Env, conn *bus.Conn, deployment string, keys []*seal.HPKEKey) (*Worker, error) {
+func Of(env *role.Env, streams bus.Streams, deployment string, keys []*seal.HPKEKey) (*Worker, error) {
 	return New(Config{
-		Deployment: deployment, Keys: keys, Bus: Over(conn.Streams), Log: env.Log,
+		Deployment: deployment, Keys: keys, Bus: Over(streams), Log: env.Log,
 		Source: func() protocol.Source { return entropy.New() },
 	})
 }

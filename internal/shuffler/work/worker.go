@@ -33,7 +33,7 @@ type Broker interface {
 	shuffle.SegmentStore
 	shuffle.ChunkStore
 	shuffle.RetainedStore
-	Reports(ctx context.Context, handler func(*bus.Delivery)) error
+	ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error
 	StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64, fn func(uint64, []byte) error) error
 }
 

@@ -15,9 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
-var update = flag.Bool("update", false, "write docs/access.md")
-
-const page = "../../../docs/access.md"
+var update = flag.Bool("update", false, "write docs/access.md and testdata/attempts.md")
 
 // It tries everything with the credentials that keygen makes, over TLS.
 func TestAccessPageSaysWhatTheBrokerDoes(t *testing.T) {
@@ -78,20 +76,23 @@ func TestAccessPageSaysWhatTheBrokerDoes(t *testing.T) {
 	if refused, reached := found.Counts(); refused < 100 || reached < 20 {
 		t.Errorf("%d refusals and %d permissions: too few to be everything", refused, reached)
 	}
-	text := found.Document()
-	if *update {
-		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+	for path, text := range map[string]string{
+		"../../../docs/access.md": found.Document(), "testdata/attempts.md": found.Table(),
+	} {
+		if *update {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		written, err := os.ReadFile(path)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	written, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(written) != text {
-		t.Error("docs/access.md is not what this test finds: run go test ./internal/testing/access -update and look " +
-			"at what has changed")
+		if string(written) != text {
+			t.Errorf("%s is not what this test finds: run go test ./internal/testing/access -update and look at what has "+
+				"changed", path)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 // of a round that cannot exist, a deletion with a body that the server refuses.
 type Attempt struct {
 	What     string   // in words
+	Stream   string   // the stream that this is about; empty: none
 	Subjects []string // tried one after another; reaching one is enough
 	Listen   bool     // subscribe instead of publishing
 	Queue    string   // with Listen: in this queue group
@@ -56,6 +57,7 @@ func Attempts() []Attempt {
 	}
 	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamPrepared,
 		bus.StreamRetained, bus.StreamMixing, tasksShuffler, tasksAnalyzer, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
+		first := len(all)
 		var purge, own []bus.Role
 		look := []bus.Role{bus.Admin}
 		leader := readers[s]
@@ -124,6 +126,9 @@ func Attempts() []Attempt {
 		}
 		all = append(all, Attempt{What: "acknowledge messages of " + s, Quiet: true, Allowed: own,
 			Subjects: []string{"$JS.ACK." + s + "." + durable + ".1.999999999.1.1.0"}, Body: "+ACK"})
+		for i := first; i < len(all); i++ {
+			all[i].Stream = s
+		}
 	}
 	api("list the streams", "STREAM.LIST", "")
 	api("name the streams", "STREAM.NAMES", "")

@@ -7,6 +7,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -25,7 +27,7 @@ func TestAServersNoiseProtectsWhoIsAlone(t *testing.T) {
 	terms := testbed.Terms()
 	terms.ServerNoise = 1
 	bed := testbed.New(t)
-	learner, err := glm.NewLearner(testbed.Learner(glm.Practical, 20))
+	learner, err := learner.New(testbed.Learner(glm.Practical, 20))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,7 @@ func distinguish(t *testing.T, a *plan.Announcement, epsilon, delta float64) (ex
 	}
 	src := rand.NewChaCha8([32]byte{42})
 	var vectors [2][][]float64
-	for world, r := range []glm.Record{
+	for world, r := range []statistic.Record{
 		{Arm: []float64{1, 0}, Reward: 1, Weight: 1}, {Arm: []float64{0, 1}, Reward: 0, Weight: 1},
 	} {
 		for _, s := range round.Statistics {

@@ -24,13 +24,15 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// deployment is the three roles in one process, each with its own rights on the broker, and the app's API of the one host.
+// deployment is the three roles in one process, each with its own rights on the broker, and the app's API of the one
+// host.
 type deployment struct {
 	*testbed.Bed
 	t       *testing.T
@@ -43,7 +45,7 @@ type deployment struct {
 	stop    func()
 }
 
-func start(t *testing.T, learner glm.Config, timing plan.Timing, terms plan.Terms) *deployment {
+func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.Terms) *deployment {
 	t.Helper()
 	d := &deployment{Bed: testbed.New(t), t: t, state: t.TempDir(), learned: t.TempDir(), clock: new(testbed.Clock)}
 	d.auditor = d.Connect(bus.Auditor)
@@ -62,13 +64,15 @@ func start(t *testing.T, learner glm.Config, timing plan.Timing, terms plan.Term
 	}
 	sh, err := shuffler.New(shuffler.Config{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Registrar: d.Registrar.Public(), Identity: d.Shuffler,
-		Keys: []*seal.HPKEKey{d.ShufflerKey}, MinCohort: 4, StateDir: d.state, Source: entropy.New(), Bus: shuffler.Over(d.Connect(bus.Shuffler).Streams),
+		Keys: []*seal.HPKEKey{d.ShufflerKey}, MinCohort: 4, StateDir: d.state, Source: entropy.New(),
+		Bus: shuffler.Over(d.Connect(bus.Shuffler).Streams),
 		Log: testbed.Log(), Reports: accounts[0], Enrolments: accounts[1],
 	})
 	d.must(err)
 	h, err = randomizer.New(randomizer.Config{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: id, Credential: credential,
-		Devices: 1000, StateDir: t.TempDir(), Source: func() protocol.Source { return entropy.New() }, Bus: randomizer.Over(d.Connect(bus.Randomizer).Streams),
+		Devices: 1000, StateDir: t.TempDir(), Source: func() protocol.Source { return entropy.New() },
+		Bus:    randomizer.Over(d.Connect(bus.Randomizer).Streams),
 		Limits: device.Limits{Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: records},
 		Log:    testbed.Log(), Reports: accounts[2], Clock: d.clock,
 	})
@@ -76,7 +80,8 @@ func start(t *testing.T, learner glm.Config, timing plan.Timing, terms plan.Term
 	z, err := analyzer.New(analyzer.Config{
 		Deployment: testbed.Deployment, Identity: d.Analyzer, Keys: []*seal.HPKEKey{d.AnalyzerKey}, Shuffler: d.Shuffler.Public(),
 		Registrar: d.Registrar.Public(), Disk: channel.Folder(d.learned),
-		Learner: learner, Terms: terms, Timing: timing, Bus: analyzer.Over(d.Connect(bus.Analyzer).Streams), Log: testbed.Log(), Messages: accounts[3],
+		Learner: learner, Terms: terms, Timing: timing, Bus: analyzer.Over(d.Connect(bus.Analyzer).Streams),
+		Log: testbed.Log(), Messages: accounts[3],
 	})
 	d.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -130,7 +135,7 @@ func (d *deployment) announcement(epoch uint64, round uint32) (*plan.Announcemen
 		}
 		return s.Epoch > epoch || s.Epoch == epoch && (s.Round > round || s.Round == round && (s.Enrolling || round > 0 || s.Final))
 	})
-	all, err := d.auditor.Announcements.Announcements(d.Context())
+	all, err := d.auditor.Announcements.ReadAnnouncements(d.Context())
 	d.must(err)
 	for _, stored := range all {
 		if stored.Epoch == epoch && stored.Round == round {
@@ -148,7 +153,8 @@ func (d *deployment) counts(epoch uint64, round uint32) *wire.Counts {
 	d.t.Helper()
 	var c *wire.Counts
 	testbed.Eventually(d.t, fmt.Sprintf("counted: round %d of epoch %d", round, epoch), func() bool {
-		d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
+		filter := bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}
+		d.must(d.auditor.Audit.ReadAudit(d.Context(), filter, func(st bus.Statement) error {
 			one, _, err := wire.Open[wire.Counts](st.Payload, d.AnalyzerParty())
 			if err == nil && one.Epoch == epoch && one.Round == round {
 				c = one
@@ -163,7 +169,8 @@ func (d *deployment) counts(epoch uint64, round uint32) *wire.Counts {
 // manifests are all that the shuffler signed, oldest first.
 func (d *deployment) manifests() (all []*wire.Manifest) {
 	d.t.Helper()
-	d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
+	filter := bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}
+	d.must(d.auditor.Audit.ReadAudit(d.Context(), filter, func(st bus.Statement) error {
 		m, _, err := wire.Open[wire.Manifest](st.Payload, d.ShufflerParty())
 		all = append(all, m)
 		return err

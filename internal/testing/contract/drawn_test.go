@@ -11,9 +11,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Panels through the real roles: 36 devices register over the API, two panels of twelve are drawn by the shuffler and the
-// analyzer, and are released whole although no person decides anything. No device is in both, the analyzer announces the
-// next epoch, and each epoch has one pool and one draw in the log.
+// Panels through the real roles: 36 devices register over the API, two panels of twelve are drawn by the shuffler and
+// the analyzer, and are released whole although no person decides anything. No device is in both, the analyzer
+// announces the next epoch, and each epoch has one pool and one draw in the log.
 func TestPanelsAreDrawnByBothServers(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

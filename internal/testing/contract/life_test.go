@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -23,21 +24,21 @@ const (
 	lifeEpochs    = 3
 )
 
-// Three epochs of panels through all roles, with several decisions in a report and a control group: every panel is drawn
-// by both servers and is full, a device keeps as many decisions as the plan says and no more, and reports in two epochs
-// at most; what was learned has the lift.
+// Three epochs of panels through all roles, with several decisions in a report and a control group: every panel is
+// drawn by both servers and is full, a device keeps as many decisions as the plan says and no more, and reports in two
+// epochs at most; what was learned has the lift.
 func TestPanelsThroughAllRoles(t *testing.T) {
 	for _, c := range []plan.Channel{plan.Shuffle, plan.Shares} {
 		t.Run(string(c), func(t *testing.T) {
 			t.Parallel()
-			learner := testbed.Learner(glm.Practical, lifeSize)
-			learner.Horizon = lifeEpochs * lifeSize
-			learner.Practical = glm.PracticalConfig{Panel: lifeSize, Decisions: lifeDecisions, Control: 0.25}
+			config := testbed.Learner(glm.Practical, lifeSize)
+			config.Horizon = lifeEpochs * lifeSize
+			config.Practical = learner.PracticalConfig{Panel: lifeSize, Decisions: lifeDecisions, Control: 0.25}
 			terms := testbed.Terms()
 			terms.Channel, terms.Registered, terms.Decisions, terms.Records = c, lifePool, lifeDecisions, 2
 			timing := testbed.Timing()
 			timing.RewardWindow, timing.Grace = testbed.Long, 10*time.Second
-			d := start(t, learner, timing, terms)
+			d := start(t, config, timing, terms)
 			for i := range lifeDevices {
 				d.register(i)
 			}
@@ -85,8 +86,8 @@ func (d *deployment) register(device int) {
 	}
 }
 
-// lived has every device decide in the epoch, and returns how many decisions each device of the panel kept. Those of the
-// panel get a reward for each.
+// lived has every device decide in the epoch, and returns how many decisions each device of the panel kept. Those of
+// the panel get a reward for each.
 func (d *deployment) lived(epoch uint64) (kept map[int]int) {
 	d.t.Helper()
 	kept = map[int]int{}
@@ -121,8 +122,8 @@ func (d *deployment) lived(epoch uint64) (kept map[int]int) {
 	return kept
 }
 
-// drawnByBoth checks that both servers drew the epoch's panel: the shuffler's pool comes first in the log, once, and the
-// analyzer's contribution opens what was announced, once.
+// drawnByBoth checks that both servers drew the epoch's panel: the shuffler's pool comes first in the log, once, and
+// the analyzer's contribution opens what was announced, once.
 func (d *deployment) drawnByBoth(epoch uint64) {
 	d.t.Helper()
 	var order string

@@ -11,6 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -64,9 +66,9 @@ func errorsOf(t *testing.T, profile glm.Profile, terms plan.Terms) (through, ins
 		if a.Final {
 			break
 		}
-		family, err := glm.NewFamily(policy.Family, policy.MaxReward)
+		family, err := family.New(policy.Family, policy.MaxReward)
 		d.must(err)
-		var records []glm.Record
+		var records []statistic.Record
 		for range a.Cohort.Size {
 			x := float64(person)
 			arms := [][]float64{{0.9 * math.Cos(x), 0.3 * math.Sin(x)}, {-0.2, 0.7 * math.Cos(2*x)}}
@@ -83,7 +85,7 @@ func errorsOf(t *testing.T, profile glm.Profile, terms plan.Terms) (through, ins
 			if policy.Scaling != nil {
 				weight = policy.Scaling.Weight(family, arm)
 			}
-			records = append(records, glm.Record{Arm: arm, Reward: reward, Weight: weight})
+			records = append(records, statistic.Record{Arm: arm, Reward: reward, Weight: weight})
 			person++
 		}
 		d.due(a)
@@ -118,7 +120,7 @@ func errorsOf(t *testing.T, profile glm.Profile, terms plan.Terms) (through, ins
 
 // exactly is the true sum of a statistic over some records, and the exact variance of its release: the rounding of
 // each record and the noise bits.
-func exactly(d *deployment, s glm.Statistic, e protocol.Encoding, records []glm.Record) (truth, variance []float64) {
+func exactly(d *deployment, s statistic.Statistic, e protocol.Encoding, records []statistic.Record) (truth, variance []float64) {
 	truth, variance = make([]float64, s.Dim()), make([]float64, s.Dim())
 	p := e.Bias.Float()
 	for _, r := range records {
@@ -134,7 +136,7 @@ func exactly(d *deployment, s glm.Statistic, e protocol.Encoding, records []glm.
 	return truth, variance
 }
 
-func reports(d *deployment, round *plan.Encoder, records []glm.Record) iter.Seq[simulated.Report] {
+func reports(d *deployment, round *plan.Encoder, records []statistic.Record) iter.Seq[simulated.Report] {
 	return func(yield func(simulated.Report) bool) {
 		for _, r := range records {
 			report := make(simulated.Report, len(round.Statistics))

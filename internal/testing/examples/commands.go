@@ -189,9 +189,6 @@ func (e *Examiner) script(name string, args []string) error {
 		return fmt.Errorf("%s is no script", name)
 	}
 	text, err := os.ReadFile(file)
-	if tool := tools[name]; tool != "" { // runs a program of the repository, whose options it passes on
-		text, err = os.ReadFile(filepath.Join(e.Root, tool))
-	}
 	for _, arg := range args {
 		option := regexp.MustCompile(`(--|")` + regexp.QuoteMeta(strings.TrimPrefix(arg, "--")) + `\b`)
 		if strings.HasPrefix(arg, "--") && path.Base(name) != "compose" && !option.Match(text) {

@@ -108,10 +108,8 @@ type Examiner struct {
 	keys     map[string]bool // of all roles' configurations, sections included
 }
 
-// tools hold the options of the scripts that run them.
-var tools = map[string]string{
-	"deploy/release": "deploy/releasetool/main.go", "deploy/fuzz": "deploy/fuzztool/main.go",
-}
+// tools are scripts with options of their own, which their usage lists.
+var tools = []string{"deploy/release", "deploy/fuzz"}
 
 // New makes an examiner.
 func New(t testing.TB, o Options) *Examiner {
@@ -137,7 +135,7 @@ func New(t testing.TB, o Options) *Examiner {
 			t.Fatal(err)
 		}
 	}
-	declared := regexp.MustCompile(`flags\.(?:(?:String|Bool|Int|Duration)Var\(&[\w.]+, |Func\()"([a-z-]+)"`)
+	declared := regexp.MustCompile(`(?m)^  --([a-z-]+) `)
 	for _, tool := range tools {
 		text, err := os.ReadFile(filepath.Join(e.Root, tool))
 		if err != nil {

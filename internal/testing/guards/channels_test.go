@@ -202,13 +202,13 @@ var channelGuards = []guard{
 	}, {
 		what: "grid in a curator's plan",
 		file: "pkg/plan/curator.go",
-		old:  " + math.Sqrt(float64(glm.TriangleDim(dimension)))/nodeSteps",
+		old:  " + math.Sqrt(float64(symmetric.Dim(dimension)))/nodeSteps",
 		new:  "",
 		at:   "pkg/plan", test: "TestEachPartOfACuratorsGuaranteeCounts",
 	}, {
 		what: "record of a curator brought into the unit ball",
 		file: "pkg/plan/curator.go",
-		old:  "arm, _ = glm.ToUnitBall(arm)",
+		old:  "arm, _ = convex.ToUnitBall(arm)",
 		new:  "",
 		at:   "pkg/plan", test: "TestRecordsAreEncodedFinely",
 	},

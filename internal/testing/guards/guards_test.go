@@ -3,6 +3,7 @@ package guards
 import (
 	"bytes"
 	"cmp"
+	"encoding/csv"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -13,20 +14,18 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 )
 
 var (
-	update = flag.Bool("update", false, "write the list of guards to docs/conditions.md")
+	update = flag.Bool("update", false, "write docs/conditions/guards.csv")
 	only   = flag.String("guards", "", "the guards that TestEveryGuardIsHeld removes: a regular expression of file and name")
 	tests  = flag.String("tests", "", "run the tests of this regular expression without a guard, and say which of them fail")
 )
 
 const (
 	moduleRoot = "../../.."
-	page       = moduleRoot + "/docs/conditions.md"
-	heading    = "| guard | removed from | fails without it |\n|---|---|---|\n"
+	listFile   = moduleRoot + "/docs/conditions/guards.csv"
 )
 
 // guard is one place of the code that keeps a promise of privacy or of accuracy.
@@ -38,7 +37,7 @@ type guard struct {
 	test     string
 }
 
-// guards are all lists, in the order of the page.
+// guards are all lists, in the order of the file.
 func guards() []guard {
 	return slices.Concat(noiseGuards, deviceGuards, channelGuards, analyzerGuards, estimateGuards, banditGuards, curatorGuards,
 		labGuards)
@@ -47,14 +46,8 @@ func guards() []guard {
 // name is what a flag selects a guard by.
 func (g guard) name() string { return g.file + " " + g.what }
 
-// row is the guard's line on the page.
-func (g guard) row() string {
-	test := "`" + g.test + "`"
-	if g.at != filepath.Dir(g.file) {
-		test = "`" + g.at + "` " + test
-	}
-	return fmt.Sprintf("| %s | `%s` | %s |\n", g.what, g.file, test)
-}
+// record is the guard's line of the file.
+func (g guard) record() []string { return []string{g.what, g.file, g.at, g.test} }
 
 // without is the text of the guard's file when the guard is taken away.
 func (g guard) without() ([]byte, error) {
@@ -109,31 +102,26 @@ func declared(t *testing.T, folder, test string) bool {
 	return false
 }
 
-// docs/conditions.md shows the list.
-func TestThePageShowsTheList(t *testing.T) {
-	text, err := os.ReadFile(page)
-	if err != nil {
+// docs/conditions/guards.csv is the list.
+func TestTheFileHasTheList(t *testing.T) {
+	var want bytes.Buffer
+	w := csv.NewWriter(&want)
+	records := [][]string{{"guard", "removed from", "package of the test", "fails without it"}}
+	for _, g := range guards() {
+		records = append(records, g.record())
+	}
+	if err := w.WriteAll(records); err != nil {
 		t.Fatal(err)
 	}
-	head, tail, found := strings.Cut(string(text), heading)
-	if !found {
-		t.Fatalf("docs/conditions.md has no table that begins with %q", heading)
-	}
-	var rows strings.Builder
-	for _, g := range guards() {
-		rows.WriteString(g.row())
-	}
-	shown := tail
-	for strings.HasPrefix(tail, "|") {
-		_, tail, _ = strings.Cut(tail, "\n")
-	}
-	shown = strings.TrimSuffix(shown, tail)
 	if *update {
-		if err := os.WriteFile(page, []byte(head+heading+rows.String()+tail), 0o644); err != nil {
+		if err := os.WriteFile(listFile, want.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	} else if shown != rows.String() {
-		t.Error("docs/conditions.md shows another list of guards: run go test ./internal/testing/guards -run Page -args -update")
+		return
+	}
+	if got, err := os.ReadFile(listFile); err != nil || !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("docs/conditions/guards.csv is another list of guards (%v): run "+
+			"go test ./internal/testing/guards -run File -args -update", err)
 	}
 }
 

@@ -4,28 +4,28 @@ package guards
 var analyzerGuards = []guard{
 	{
 		what: "deviations that an arm must be better by, of caution",
-		file: "pkg/glm/choice.go",
+		file: "pkg/glm/lottery.go",
 		old:  "return gain > p.Caution*Stage{",
 		new:  "return gain > 0*Stage{",
 		at:   "pkg/glm", test: "TestChoicesHaveTheirProbabilities",
 	}, {
 		what: "coin of the control group",
 		file: "pkg/glm/decide.go",
-		old:  "&& uniform(src) < p.Control",
-		new:  "&& uniform(src) < 0",
+		old:  "&& protocol.Uniform(src) < p.Control",
+		new:  "&& protocol.Uniform(src) < 0",
 		at:   "pkg/glm", test: "TestChoicesHaveTheirProbabilities",
 	}, {
 		what: "threshold of the alarm",
-		file: "pkg/glm/learner_practical.go",
-		old:  "if next.likely > 0 && next.likely < p.Alarm {",
+		file: "pkg/glm/learner/practical.go",
+		old:  "if next.unchanged > 0 && next.unchanged < p.Alarm {",
 		new:  "if false {",
-		at:   "pkg/glm", test: "TestAnAlarmForgets",
+		at:   "pkg/glm/learner", test: "TestAnAlarmForgets",
 	}, {
 		what: "noise of the control group's release in its interval",
-		file: "pkg/glm/lift.go",
+		file: "pkg/glm/learner/lift.go",
 		old:  "variance := l.sampling + l.treated.noise + l.control.noise",
 		new:  "variance := l.sampling",
-		at:   "pkg/glm", test: "TestIntervalsOfTheLiftCover",
+		at:   "pkg/glm/learner", test: "TestIntervalsOfTheLiftCover",
 	}, {
 		what: "noise of a prior",
 		file: "internal/evaluate/prior.go",

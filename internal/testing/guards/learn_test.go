@@ -4,13 +4,13 @@ package guards
 var estimateGuards = []guard{
 	{
 		what: "value clipped to its column's upper bound",
-		file: "pkg/learn/estimate/intervals.go",
+		file: "pkg/learn/estimate/fit_setting.go",
 		old:  "return math.Max(-1, math.Min(1, (v-r.center())/r.half()))",
 		new:  "return math.Max(-1, (v-r.center())/r.half())",
 		at:   "pkg/learn/estimate", test: "TestValuesOutsideTheBoundsCountAsTheBounds",
 	}, {
 		what: "value clipped to its column's lower bound",
-		file: "pkg/learn/estimate/intervals.go",
+		file: "pkg/learn/estimate/fit_setting.go",
 		old:  "return math.Max(-1, math.Min(1, (v-r.center())/r.half()))",
 		new:  "return math.Min(1, (v-r.center())/r.half())",
 		at:   "pkg/learn/estimate", test: "TestValuesOutsideTheBoundsCountAsTheBounds",
@@ -315,7 +315,7 @@ var curatorGuards = []guard{
 	}, {
 		what: "arm scaled into the unit ball",
 		file: "pkg/learn/joint/curator.go",
-		old:  "arm, _ := glm.ToUnitBall(slices.Clone(r.Arm))",
+		old:  "arm, _ := convex.ToUnitBall(slices.Clone(r.Arm))",
 		new:  "arm := slices.Clone(r.Arm)",
 		at:   "pkg/learn/joint", test: "TestACuratorsRecordsAreClipped",
 	}, {

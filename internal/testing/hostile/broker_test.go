@@ -127,6 +127,6 @@ func TestAMaliciousBroker(t *testing.T) {
 		})
 	}
 	if !t.Failed() {
-		written(t, "malicious broker", slices.Concat(found...), long)
+		written(t, "broker.csv", slices.Concat(found...), long)
 	}
 }

@@ -28,8 +28,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// flood is what a stranger, or somebody with a credential, sends while an honest cohort is in progress. All roles and the
-// broker run in this process, so that what it takes is what they take together.
+// flood is what a stranger, or somebody with a credential, sends while an honest cohort is in progress. All roles and
+// the broker run in this process, so that what it takes is what they take together.
 type flood struct {
 	what   string // sent, with how many
 	few    int    // in the ordinary run; 0: it is not in it
@@ -96,17 +96,23 @@ func (d *world) requests(n int, by *seal.Identity, change func(i int, e *wire.En
 	var said outcomes
 	conn := d.ConnectHost()
 	d.must(parallel(n, func(i int) error {
-		e := &wire.EnrolRequest{Deployment: testbed.Deployment, Epoch: d.epoch, Announcement: r.digest[:]}
+		e := &wire.EnrolRequest{
+			Deployment: testbed.Deployment, Epoch: d.epoch, Announcement: r.digest[:], Nonces: []uint32{1},
+		}
 		change(i, e)
 		signed, _, err := wire.Sign(e, by)
 		if err != nil {
 			return err
 		}
-		b, err := conn.Enrolment.Enrol(d.Context(), signed)
+		sealed, err := wire.SealRequest(signed, d.ShufflerKey.Public(), testbed.Deployment)
 		if err != nil {
 			return err
 		}
-		reply, err := wire.OpenEnrolReply(b, d.Shuffler.Public(), wire.RequestDigest(signed))
+		b, err := conn.Enrolment.Enrol(d.Context(), sealed.Sealed)
+		if err != nil {
+			return err
+		}
+		reply, err := sealed.Answer(b, d.Shuffler.Public())
 		if err != nil {
 			return err
 		}
@@ -203,7 +209,7 @@ func floodConnections(d *world, _ *round, n int) []string {
 	var said outcomes
 	d.must(parallel(n, func(int) error {
 		conn := d.ConnectHost()
-		_, err := conn.Announcements.Announcements(d.Context())
+		_, err := conn.Announcements.ReadAnnouncements(d.Context())
 		if err == nil {
 			said.add("served")
 		}
@@ -360,27 +366,19 @@ func (f flood) run(d *world, n int) (row []string) {
 	return []string{strings.Join(said, ", "), fmt.Sprintf("less than %d MiB", f.memory), honest}
 }
 
-// floodTable is the rows of the page's table of floods.
-func floodTable(rows [][]string) string {
-	text := "\n| sent, during a cohort | answered, or refused with | memory of all roles and the broker | the honest cohort |\n" +
-		"|---|---|---|---|\n"
-	for _, r := range rows {
-		text += floodRow(r)
-	}
-	return text + "\n"
-}
-
-func floodRow(r []string) string { return "| " + strings.Join(r, " | ") + " |\n" }
+// floodHeader names the columns of floods.csv.
+var floodHeader = []string{"sent during a cohort", "answered, or refused with", "memory of all roles and the broker",
+	"the honest cohort"}
 
 // Whatever is sent to a deployment, by strangers, by a host with a credential, by a thief of a role's credential at the
-// broker and by an app, is refused with a reason in bounded memory, and the cohort beside it is released whole. The table
-// of docs/threat-model.md is what this test finds.
+// broker and by an app, is refused with a reason in bounded memory, and the cohort beside it is released whole:
+// docs/attacks/floods.csv is what this test finds.
 func TestFloodsAreRefusedBesideAnHonestCohort(t *testing.T) {
 	long := os.Getenv("RIFFLE_LONG") != ""
 	d := newWorld(t, plan.Shuffle, false)
-	b, err := os.ReadFile(page)
+	file, err := os.ReadFile(folder + "floods.csv")
 	d.must(err)
-	var rows [][]string
+	rows := [][]string{floodHeader}
 	for _, f := range floods() {
 		n := f.few
 		if long {
@@ -390,18 +388,11 @@ func TestFloodsAreRefusedBesideAnHonestCohort(t *testing.T) {
 			continue
 		}
 		row := append([]string{fmt.Sprintf(f.what, f.many)}, f.run(d, n)...)
-		if rows = append(rows, row); !long && !strings.Contains(string(b), floodRow(row)) {
-			t.Errorf("docs/threat-model.md (floods) does not say %q", row)
+		if rows = append(rows, row); !long && !strings.Contains(string(file), hostile.Format([][]string{row})) {
+			t.Errorf("docs/attacks/floods.csv does not say %q", row)
 		}
 	}
-	if !long {
-		return
-	}
-	spliced, before, err := hostile.Splice(string(b), "floods", floodTable(rows))
-	d.must(err)
-	if *update {
-		d.must(os.WriteFile(page, []byte(spliced), 0o644))
-	} else if before != floodTable(rows) {
-		t.Errorf("docs/threat-model.md (floods) is not what this test finds:\n%s", floodTable(rows))
+	if long {
+		same(t, "floods.csv", hostile.Format(rows))
 	}
 }

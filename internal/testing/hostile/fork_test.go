@@ -128,16 +128,16 @@ func (s analyzerSide) AppendAuditAfter(ctx context.Context, kind string, payload
 	return s.Broker.AppendAuditAfter(ctx, kind, payload, last)
 }
 
-func (s analyzerSide) Announcements(ctx context.Context) ([]bus.Announcement, error) {
-	all, err := s.Broker.Announcements(ctx)
+func (s analyzerSide) ReadAnnouncements(ctx context.Context) ([]bus.Announcement, error) {
+	all, err := s.Broker.ReadAnnouncements(ctx)
 	if f := s.l.now().forked; f != nil {
 		all = f.of(all)
 	}
 	return all, err
 }
 
-func (s analyzerSide) AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error) {
-	all, err := s.Broker.AnnouncementsAt(ctx, epoch, round)
+func (s analyzerSide) ReadAnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error) {
+	all, err := s.Broker.ReadAnnouncementsAt(ctx, epoch, round)
 	if f := s.l.now().forked; f != nil {
 		all = slices.DeleteFunc(f.of(all), func(a bus.Announcement) bool { return a.Epoch != epoch || a.Round != round })
 	}

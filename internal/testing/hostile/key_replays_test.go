@@ -78,7 +78,8 @@ func (d *world) answer(request []byte) *wire.EnrolReply {
 	var reply []byte
 	testbed.Eventually(d.t, "answered", func() bool {
 		var err error
-		if reply, err = conn.Enrolment.EnrolOnce(d.Context(), request); !errors.Is(err, bus.ErrNoShuffler) { // not started again yet
+		// not started again yet
+		if reply, err = conn.Enrolment.EnrolOnce(d.Context(), request); !errors.Is(err, bus.ErrNoShuffler) {
 			d.must(err)
 		}
 		return err == nil
@@ -94,8 +95,8 @@ func (d *world) answer(request []byte) *wire.EnrolReply {
 	return answer
 }
 
-// late delivers a request that was withheld until the host's key was replaced or withdrawn. A host whose key is in force
-// must then be able to fill the cohort.
+// late delivers a request that was withheld until the host's key was replaced or withdrawn. A host whose key is in
+// force must then be able to fill the cohort.
 func late(withdrawn bool) func(d *world) string {
 	return func(d *world) string {
 		r := d.next()
@@ -218,7 +219,7 @@ func keyReplays() []trick {
 // keySet is the shuffler's own at the broker.
 func (d *world) keySet() []byte {
 	d.t.Helper()
-	set, err := d.auditor.Keys.Keys(d.Context(), bus.Shuffler)
+	set, err := d.auditor.Keys.ReadKeys(d.Context(), bus.Shuffler)
 	d.must(err)
 	return set
 }

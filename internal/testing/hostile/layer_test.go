@@ -103,8 +103,8 @@ func (s hostSide) WatchAnnouncements(ctx context.Context, handler func(bus.Annou
 	})
 }
 
-func (s hostSide) Announcements(ctx context.Context) ([]bus.Announcement, error) {
-	all, err := s.Broker.Announcements(ctx)
+func (s hostSide) ReadAnnouncements(ctx context.Context) ([]bus.Announcement, error) {
+	all, err := s.Broker.ReadAnnouncements(ctx)
 	f := s.l.now().announcement
 	if f == nil || err != nil {
 		return all, err
@@ -127,8 +127,8 @@ func (s hostSide) WatchKeys(ctx context.Context, handler func(bus.Role, []byte) 
 	})
 }
 
-func (s hostSide) Keys(ctx context.Context, role bus.Role) ([]byte, error) {
-	payload, err := s.Broker.Keys(ctx, role)
+func (s hostSide) ReadKeys(ctx context.Context, role bus.Role) ([]byte, error) {
+	payload, err := s.Broker.ReadKeys(ctx, role)
 	if f := s.l.now().latest; f != nil && err == nil && role == bus.Shuffler {
 		payload = f(payload)
 	}
@@ -175,8 +175,8 @@ func (s shufflerSide) WatchAnnouncements(ctx context.Context, handler func(bus.A
 	})
 }
 
-func (s shufflerSide) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
-	return s.Broker.Reports(ctx, func(d *bus.Delivery) {
+func (s shufflerSide) ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error {
+	return s.Broker.ReceiveReports(ctx, func(d *bus.Delivery) {
 		if f := s.l.now().deliver; f != nil {
 			f(d, handler)
 			return
@@ -206,8 +206,8 @@ type analyzerSide struct {
 	l *layer
 }
 
-func (s analyzerSide) Mixed(ctx context.Context, handler func(*bus.Mixed)) error {
-	return s.Broker.Mixed(ctx, func(m *bus.Mixed) {
+func (s analyzerSide) ReceiveMixed(ctx context.Context, handler func(*bus.Mixed)) error {
+	return s.Broker.ReceiveMixed(ctx, func(m *bus.Mixed) {
 		if f := s.l.now().mixed; f != nil {
 			f(m, handler)
 			return

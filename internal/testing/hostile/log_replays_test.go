@@ -105,7 +105,8 @@ func (d *world) twoStates() (older, newer *audit.Live, between uint64) {
 			return nil
 		}))
 	d.in(r.Epoch + 1)
-	return d.shows(setBack{Streams: audit.Over(d.auditor.Streams), upTo: at}), d.shows(audit.Over(d.auditor.Streams)), between
+	return d.shows(setBack{Streams: audit.Over(d.auditor.Streams), upTo: at}), d.shows(audit.Over(d.auditor.Streams)),
+		between
 }
 
 // logReplays are what a malicious broker does with older states of what is signed and public, and with two views of it,

@@ -175,8 +175,8 @@ func ofCap() []attack {
 	return all
 }
 
-// The same shuffler where panels are drawn, where an epoch has several rounds, where servers add noise, and where it has
-// devices of its own.
+// The same shuffler where panels are drawn, where an epoch has several rounds, where servers add noise, and where it
+// has devices of its own.
 func TestAMaliciousShufflerInOtherDeployments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one epoch after the other: nothing in it runs at the same time as anything else")
@@ -193,6 +193,6 @@ func TestAMaliciousShufflerInOtherDeployments(t *testing.T) {
 		found = append(found, play(t, group.attacks, long, "TestAMaliciousShufflerInOtherDeployments", group.change)...)
 	}
 	if !t.Failed() {
-		written(t, "malicious shuffler in other deployments", found, long)
+		written(t, "shuffler-deployments.csv", found, long)
 	}
 }

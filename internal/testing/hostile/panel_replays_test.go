@@ -19,7 +19,8 @@ func panelReplays() []trick {
 		return func(d *world) string {
 			d.panel()
 			var old []byte
-			d.must(d.auditor.Audit.ReadAudit(d.Context(), bus.AuditFilter{Role: of, Kind: kind}, func(s bus.Statement) error {
+			filter := bus.AuditFilter{Role: of, Kind: kind}
+			d.must(d.auditor.Audit.ReadAudit(d.Context(), filter, func(s bus.Statement) error {
 				old = s.Payload
 				return nil
 			}))

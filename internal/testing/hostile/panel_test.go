@@ -70,7 +70,8 @@ func (m *tier) waits(condition string) string {
 	return "`" + condition + "`"
 }
 
-// ranked are reports of devices that did not take part before: of ones that can be in the panel, or of ones that cannot.
+// ranked are reports of devices that did not take part before: of ones that can be in the panel, or of ones that
+// cannot.
 func (m *tier) ranked(r *round, seed panel.Seed, of, n int, inside bool) (all []person) {
 	m.t.Helper()
 	for len(all) < n {

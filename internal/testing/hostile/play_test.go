@@ -88,8 +88,8 @@ func (m *tier) reads(r *round, p person, key *seal.HPKEKey) (parts int) {
 }
 
 // A malicious shuffler with its real keys against a real analyzer and the audit, in every channel. What each attack
-// reaches stands in the table of docs/threat-model.md, which is written from these runs; the test fails where the two
-// differ. By default some attacks are tried in some channels, with RIFFLE_LONG=1 all in all.
+// reaches is in docs/attacks, which is written from these runs; the test fails where the two differ. By default some
+// attacks are tried in some channels, with RIFFLE_LONG=1 all in all.
 func TestAMaliciousShuffler(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one epoch after the other: nothing in it runs at the same time as anything else")
@@ -97,7 +97,7 @@ func TestAMaliciousShuffler(t *testing.T) {
 	all, long := attacks(), os.Getenv("RIFFLE_LONG") != ""
 	found := play(t, all, long, "TestAMaliciousShuffler")
 	if !t.Failed() {
-		written(t, "malicious shuffler", found, long)
+		written(t, "shuffler.csv", found, long)
 	}
 }
 

@@ -109,7 +109,8 @@ func newTier(t *testing.T, c plan.Channel, change ...func(*analyzer.Config)) *ti
 	config := analyzer.Config{
 		Deployment: testbed.Deployment, Identity: m.Analyzer, Keys: []*seal.HPKEKey{m.AnalyzerKey},
 		Shuffler: m.Shuffler.Public(), Registrar: m.Registrar.Public(), Disk: channel.Folder(t.TempDir()),
-		Learner: learner, Terms: terms(c), Timing: testbed.Timing(), Bus: analyzer.Over(m.Connect(bus.Analyzer).Streams),
+		Learner: learner, Terms: terms(c), Timing: testbed.Timing(),
+		Bus: analyzer.Over(m.Connect(bus.Analyzer).Streams),
 		Log: zerolog.New(m.said), Messages: m.account,
 		Notice: func(condition string, err error) {
 			m.mu.Lock()
@@ -188,7 +189,7 @@ func (m *tier) announced(epoch uint64, number uint32) *round {
 			m.t.Fatalf("the analyzer ended: %v", m.failed)
 		default:
 		}
-		all, err := m.auditor.Announcements.AnnouncementsAt(m.Context(), epoch, number)
+		all, err := m.auditor.Announcements.ReadAnnouncementsAt(m.Context(), epoch, number)
 		m.must(err)
 		for _, stored := range all {
 			if a, digest, err := wire.OpenAnnouncement(stored.Payload, epoch, number, m.AnalyzerParty()); err == nil {

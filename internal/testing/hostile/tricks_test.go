@@ -53,7 +53,7 @@ func tricks() []trick {
 			d.report(r)
 			d.verdict(r)
 			testbed.Eventually(d.t, "announced", func() bool {
-				all, err := d.auditor.Announcements.Announcements(d.Context())
+				all, err := d.auditor.Announcements.ReadAnnouncements(d.Context())
 				d.must(err)
 				return len(all) > int(r.Epoch)
 			})

@@ -111,8 +111,8 @@ func newWorld(t *testing.T, c plan.Channel, panels bool) *world {
 	d.opening = []*seal.HPKEKey{d.ShufflerKey}
 	d.mixes = shuffler.Config{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Registrar: d.Registrar.Public(),
-		Identity: d.Shuffler, Keys: d.opening, MinCohort: 4, StateDir: t.TempDir(), Source: entropy.New(),
-		Bus: shufflerSide{shuffler.Over(d.Connect(bus.Shuffler).Streams), d.l}, Log: zerolog.New(d.told), Clock: d.clock,
+		Identity: d.Shuffler, Keys: d.opening, MinCohort: 4, StateDir: t.TempDir(), Source: entropy.New(), Clock: d.clock,
+		Bus: shufflerSide{shuffler.Over(d.Connect(bus.Shuffler).Streams), d.l}, Log: zerolog.New(d.told),
 		Enrolments: testbed.Account(t, "enrolment", nil, shuffler.Reasons()), Notice: notice(bus.Shuffler),
 	}
 	learner := testbed.Learner(glm.Practical, size)
@@ -122,9 +122,9 @@ func newWorld(t *testing.T, c plan.Channel, panels bool) *world {
 	d.counts = analyzer.Config{
 		Deployment: testbed.Deployment, Identity: d.Analyzer, Keys: []*seal.HPKEKey{d.AnalyzerKey},
 		Shuffler: d.Shuffler.Public(), Registrar: d.Registrar.Public(), Disk: channel.Folder(t.TempDir()),
-		Learner: learner, Terms: terms(c), Timing: timing, Bus: analyzerSide{analyzer.Over(d.Connect(bus.Analyzer).Streams), d.l},
+		Learner: learner, Terms: terms(c), Timing: timing, Notice: notice(bus.Analyzer),
+		Bus: analyzerSide{analyzer.Over(d.Connect(bus.Analyzer).Streams), d.l},
 		Log: zerolog.New(d.said), Messages: testbed.Account(t, "message", nil, analyzer.Reasons()),
-		Notice: notice(bus.Analyzer),
 	}
 	d.counts.LogPath = filepath.Join(t.TempDir(), "log") // as where there is a state folder
 	if panels {
@@ -258,7 +258,7 @@ func (d *world) in(epoch uint64) *round {
 // announced reads what the analyzer announced.
 func (d *world) announced(epoch uint64) *round {
 	d.t.Helper()
-	all, err := d.auditor.Announcements.AnnouncementsAt(d.Context(), epoch, 0)
+	all, err := d.auditor.Announcements.ReadAnnouncementsAt(d.Context(), epoch, 0)
 	d.must(err)
 	for _, stored := range all {
 		if a, digest, err := wire.OpenAnnouncement(stored.Payload, epoch, 0, d.AnalyzerParty()); err == nil {

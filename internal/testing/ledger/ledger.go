@@ -19,6 +19,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/transparency"
@@ -95,11 +96,11 @@ func Small(profile glm.Profile, channel plan.Channel, cohorts int) wire.Configur
 	}
 	return wire.Configuration{
 		Deployment: Deployment, Terms: terms, Batch: 0,
-		Learner: glm.Config{
+		Learner: learner.Config{
 			Profile: profile, Dimension: 2, Radius: 2, Horizon: cohorts * cohort, Epsilon: terms.Epsilon,
 			Delta: terms.Delta, MinCohort: cohort,
-			Practical: glm.PracticalConfig{FirstCohort: cohort, Growth: 1, MaxEpochs: max(64, cohorts)},
-			Paper:     glm.PaperConfig{Rounds: 2},
+			Practical: learner.PracticalConfig{FirstCohort: cohort, Growth: 1, MaxEpochs: max(64, cohorts)},
+			Paper:     learner.PaperConfig{Rounds: 2},
 		},
 		Timing: plan.Timing{
 			RewardWindow: 300 * time.Millisecond, Jitter: 50 * time.Millisecond, Grace: 700 * time.Millisecond,

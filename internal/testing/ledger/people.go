@@ -10,7 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/box"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -81,8 +81,8 @@ func (m *maker) people(a *plan.Announcement, digest [32]byte, reports int) (
 }
 
 // vectors are what a person reports: of one record, or in panels of several decisions together.
-func (m *maker) vectors(a *plan.Announcement, statistics []glm.Statistic) (all [][]float64, err error) {
-	records := []glm.Record{m.record(a)}
+func (m *maker) vectors(a *plan.Announcement, statistics []statistic.Statistic) (all [][]float64, err error) {
+	records := []statistic.Record{m.record(a)}
 	if a.Plan.Panel != nil {
 		records = records[:0]
 		for range m.src.Uint64() % uint64(a.Plan.PerReport()+1) {
@@ -108,19 +108,19 @@ func (m *maker) vectors(a *plan.Announcement, statistics []glm.Statistic) (all [
 }
 
 // record is that of a person who plays a random arm.
-func (m *maker) record(a *plan.Announcement) glm.Record {
+func (m *maker) record(a *plan.Announcement) statistic.Record {
 	arm := make([]float64, a.Policy.Dimension)
 	for i := range arm {
 		arm[i] = (2*m.uniform() - 1) / math.Sqrt(float64(len(arm)))
 	}
-	r := glm.Record{Arm: arm, Weight: 1, Explored: m.uniform() < 0.5}
+	r := statistic.Record{Arm: arm, Weight: 1, Explored: m.uniform() < 0.5}
 	if m.uniform() < 1/(1+math.Exp(-2*arm[0])) {
 		r.Reward = 1
 	}
 	return r
 }
 
-func (m *maker) uniform() float64 { return float64(m.src.Uint64()>>11) * 0x1p-53 }
+func (m *maker) uniform() float64 { return protocol.Uniform(m.src) }
 
 // curated is what the curator of the profile joint gives out.
 func (m *maker) curated(a *plan.Announcement, reports int) ([]wire.ReleaseCounts, error) {

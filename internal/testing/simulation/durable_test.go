@@ -18,9 +18,9 @@ import (
 
 // What a role says rests on what its disk has: the oracle compares the two at the moment in which it is said.
 
-// Reports implements shuffler.Broker, and sees each acknowledgement.
-func (b shufflerBroker) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
-	return b.Broker.Reports(ctx, func(d *bus.Delivery) { handler(bus.NewDelivery(*d, settler{d, b.i})) })
+// ReceiveReports implements shuffler.Broker, and sees each acknowledgement.
+func (b shufflerBroker) ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error {
+	return b.Broker.ReceiveReports(ctx, func(d *bus.Delivery) { handler(bus.NewDelivery(*d, settler{d, b.i})) })
 }
 
 // settler is a delivery whose acknowledgement the oracle sees.

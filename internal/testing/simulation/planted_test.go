@@ -16,13 +16,13 @@ import (
 )
 
 var (
-	update    = flag.Bool("update", false, "write what TestPlantedBugsAreFound finds to lab/docs/simulation.md")
+	update    = flag.Bool("update", false, "write what TestPlantedBugsAreFound finds")
 	onlyPlant = flag.String("bug", "", "the one planted bug that TestPlantedBugsAreFound looks for")
 )
 
 const (
 	moduleRoot = "../../.."
-	page       = moduleRoot + "/lab/docs/simulation.md"
+	page       = moduleRoot + "/lab/docs/tables/planted-bugs.txt"
 	// mostLists is within how many lists each planted bug must be found.
 	mostLists = 2000
 	// mostRuns bounds what is spent on making a list smaller that finds a planted bug.
@@ -83,7 +83,7 @@ func TestPlantedBugsApply(t *testing.T) {
 		}
 		row := "| `" + bugOf(patch) + "` | " + described(t, patch) + " |"
 		if !slices.Contains(records, patch) && !strings.Contains(string(text), row) {
-			t.Errorf("lab/docs/simulation.md does not say what found %s: run "+
+			t.Errorf("lab/docs/tables/planted-bugs.txt does not say what found %s: run "+
 				"RIFFLE_LONG=1 go test ./internal/testing/simulation -run Planted -timeout 3h -args -update", bugOf(patch))
 		}
 	}
@@ -220,7 +220,7 @@ func tabulate(t *testing.T, rule, rows string) {
 	}
 	head, tail, found := strings.Cut(string(b), "\n"+rule+"\n")
 	if !found {
-		t.Fatal("lab/docs/simulation.md has no table")
+		t.Fatal("lab/docs/tables/planted-bugs.txt has no table")
 	}
 	for strings.HasPrefix(tail, "|") {
 		_, tail, _ = strings.Cut(tail, "\n")

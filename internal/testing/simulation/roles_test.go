@@ -61,7 +61,8 @@ func (w *World) buildAnalyzer(i *incarnation, log zerolog.Logger) (func(context.
 	z, err := analyzer.New(analyzer.Config{
 		Deployment: testbed.Deployment, Identity: w.keys.analyzer, Keys: w.keys.messages,
 		Shuffler: w.keys.shuffler.Public(), Registrar: w.keys.registrar.Public(), Learner: w.learner(), Terms: w.terms(),
-		Timing: w.timing(), Bus: analyzerBroker{analyzer.Over(i.conn.Streams), i}, LogJournal: newLedger(i, "log"), Disk: folder{i},
+		Timing: w.timing(), Bus: analyzerBroker{analyzer.Over(i.conn.Streams), i}, LogJournal: newLedger(i, "log"),
+		Disk:   folder{i},
 		Memory: 4 << 20, Scratch: w.scratch, Source: w.source(i), Clock: i.p.clock, Log: log, Notice: i.notice,
 		Messages: i.account("message", nil, analyzer.Reasons()),
 	})
@@ -93,7 +94,8 @@ func (w *World) buildHost(i *incarnation, log zerolog.Logger) (func(context.Cont
 			Trust: plan.Channels(), Epsilon: epsilon, Delta: delta, MinCohort: least, MaxReleases: 8, MaxNorm: 10,
 			MaxMessages: 1000, Records: w.records(),
 		},
-		Source: func() protocol.Source { return w.source(i) }, Bus: hostBroker{randomizer.Over(i.conn.Streams), i}, Clock: i.p.clock, Log: log,
+		Source: func() protocol.Source { return w.source(i) }, Bus: hostBroker{randomizer.Over(i.conn.Streams), i},
+		Clock: i.p.clock, Log: log,
 		Reports:    i.account("report", pending, randomizer.Reasons()),
 		Enrolments: i.account("enrolment", asking, randomizer.EnrolmentReasons()),
 	})

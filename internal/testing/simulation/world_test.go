@@ -17,6 +17,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/standin"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -175,7 +177,7 @@ func newKeys(t *testing.T) keys {
 	return k
 }
 
-func (w *World) learner() glm.Config {
+func (w *World) learner() learner.Config {
 	profile := glm.Practical
 	if w.list.Paper {
 		profile = glm.Paper
@@ -183,7 +185,7 @@ func (w *World) learner() glm.Config {
 	c := testbed.Learner(profile, slots)
 	// The joint certificate of what a device reports is computed by every process for every announcement. It is cheapest
 	// where weights are constant and scores small.
-	c.Family, c.Radius = glm.FamilyLinear, 1e-3
+	c.Family, c.Radius = family.NameLinear, 1e-3
 	c.Dimension, c.Horizon, c.Epsilon, c.Delta, c.MinCohort = 1, epochs*slots, epsilon, delta, least
 	if w.list.Paper {
 		c.Paper.Warmup, c.Paper.Second, c.Paper.Rounds = slots, slots, 2

@@ -67,6 +67,27 @@ func TestEnrolmentWithoutAReply(t *testing.T) {
 		defer cancel()
 		_, err := h.EnrolOnce(short, []byte("silent"))
 		r.want("no reply", err, bus.ErrUnknown)
+		_, err = h.Enrol(short, []byte("silent"))
+		r.want("no reply, however often", err, bus.ErrUnknown)
+		r.want("the caller's time is over", err, context.DeadlineExceeded)
+	})
+}
+
+func TestEnrolmentIsAskedForAgain(t *testing.T) {
+	conforms(t, func(r *rig) {
+		h, s := r.connect(bus.Randomizer), r.connect(bus.Shuffler)
+		heard := 0
+		run(r, func(ctx ctx, _ func(string)) error {
+			return s.ServeEnrol(ctx, 1, func(_ context.Context, payload []byte) ([]byte, error) {
+				if heard++; heard == 1 {
+					return nil, errors.New("the first is dropped")
+				}
+				return append([]byte("yes, "), payload...), nil
+			})
+		})
+		reply, err := h.Enrol(r.ctx(), []byte("device"))
+		r.must(err)
+		r.equal("reply", string(reply), "yes, device")
 	})
 }
 
@@ -181,14 +202,14 @@ func TestAnnouncements(t *testing.T) {
 			}
 			return s
 		}
-		all, err := h.Announcements(r.ctx())
+		all, err := h.ReadAnnouncements(r.ctx())
 		r.must(err)
 		want := []string{"2.1 b", "1.0 a", "1.0 a2"}
 		r.equal("all", show(all), want)
-		at, err := a.AnnouncementsAt(r.ctx(), 1, 0)
+		at, err := a.ReadAnnouncementsAt(r.ctx(), 1, 0)
 		r.must(err)
 		r.equal("of a round", show(at), []string{"1.0 a", "1.0 a2"})
-		none, err := a.AnnouncementsAt(r.ctx(), 1, 7)
+		none, err := a.ReadAnnouncementsAt(r.ctx(), 1, 7)
 		r.must(err)
 		r.equal("of none", len(none), 0)
 
@@ -210,20 +231,21 @@ func TestAnnouncements(t *testing.T) {
 		r.equal("after a restart, each once", next(1), []string{"4.0 d"})
 		r.want("the end", watching.end(), errCanceled)
 		stop := errors.New("enough")
-		r.want("a handler that stops", h.WatchAnnouncements(r.ctx(), func(bus.Announcement) error { return stop }), stop)
+		r.want("a handler that stops", h.WatchAnnouncements(r.ctx(), func(bus.Announcement) error { return stop }),
+			stop)
 	})
 }
 
 func TestKeys(t *testing.T) {
 	conforms(t, func(r *rig) {
 		s, h := r.connect(bus.Shuffler), r.connect(bus.Randomizer)
-		_, err := h.Keys(r.ctx(), bus.Shuffler)
+		_, err := h.ReadKeys(r.ctx(), bus.Shuffler)
 		r.want("no keys", err, bus.ErrGone)
 		const kept, put = 16, 20
 		for i := range put {
 			r.must(s.PutKeys(r.ctx(), []byte(fmt.Sprint("keys ", i))))
 		}
-		newest, err := h.Keys(r.ctx(), bus.Shuffler)
+		newest, err := h.ReadKeys(r.ctx(), bus.Shuffler)
 		r.must(err)
 		r.equal("newest", string(newest), "keys 19")
 		watching := run(r, func(ctx ctx, came func(string)) error {

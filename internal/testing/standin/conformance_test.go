@@ -213,7 +213,7 @@ func (u *running[T]) result() error {
 }
 
 // reading reads the reports.
-func (r *rig) reading(c client) *running[*bus.Delivery] { return run(r, c.Reports) }
+func (r *rig) reading(c client) *running[*bus.Delivery] { return run(r, c.ReceiveReports) }
 
 // payloads reads so many deliveries and lists them, with a + where they came before.
 func payloads(u *running[*bus.Delivery], n int) (all []string) {

@@ -176,7 +176,8 @@ var (
 type request[T any] struct {
 	op   Op
 	need need
-	// do is what the broker does. It may be called twice, and after the client has given up. With the broker's lock held.
+	// do is what the broker does. It may be called twice, and after the client has given up. With the broker's lock
+	// held.
 	do func() (T, error)
 }
 

@@ -219,7 +219,8 @@ func (t transport) Consume(ctx context.Context, stream, durable string, ahead in
 		asked := ahead
 		for h, ok := in.next(ctx); ok; h, ok = in.next(ctx) {
 			if !fn(in.arrival(h)) {
-				panic(fmt.Sprintf("standin: %s is no name of %s", h.m.subject, stream)) // nobody stores such a message here
+				// nobody stores such a message here
+				panic(fmt.Sprintf("standin: %s is no name of %s", h.m.subject, stream))
 			}
 			if asked--; 2*asked < ahead { // nats.go asks again when less than half is under way
 				in.more(ahead - asked)

@@ -109,7 +109,7 @@ func TestStoppedReaderSendsBackWhatItWasNotHanded(t *testing.T) {
 		}
 		hold := make(chan struct{})
 		busy := run(r, func(ctx ctx, handler func(*bus.Delivery)) error {
-			return s.Reports(ctx, func(d *bus.Delivery) { handler(d); <-hold })
+			return s.ReceiveReports(ctx, func(d *bus.Delivery) { handler(d); <-hold })
 		})
 		busy.next()
 		r.backlog(s, bus.Backlog{Waiting: 5, Sent: 5}) // all were asked for ahead
@@ -169,7 +169,7 @@ func TestReadersAskForSoManyAhead(t *testing.T) {
 		}
 		hold := make(chan struct{})
 		busy := run(r, func(ctx ctx, handler func(*bus.Delivery)) error {
-			return s.Reports(ctx, func(d *bus.Delivery) {
+			return s.ReceiveReports(ctx, func(d *bus.Delivery) {
 				if handler(d); d.Sequence >= taken {
 					<-hold
 				}
@@ -237,11 +237,12 @@ func TestChunksAndManifestsAreDelivered(t *testing.T) {
 			r.must(s.PublishChunk(r.ctx(), 4, 1, index, []byte{byte(index)}))
 		}
 		r.must(s.PublishManifest(r.ctx(), 4, 1, []byte("m")))
-		reading := run(r, a.Mixed)
+		reading := run(r, a.ReceiveMixed)
 		var all []string
 		for range 4 {
 			m := reading.next()
-			all = append(all, fmt.Sprintf("%d %d.%d %t %d %x", m.Sequence, m.Epoch, m.Round, m.Manifest, m.Index, m.Payload))
+			all = append(all, fmt.Sprintf("%d %d.%d %t %d %x", m.Sequence, m.Epoch, m.Round, m.Manifest, m.Index,
+				m.Payload))
 			r.must(m.Ack())
 		}
 		r.equal("mixed", all, []string{"1 4.1 false 1 01", "2 4.1 false 0 00", "3 4.1 false 2 02", "4 4.1 true 0 6d"})
@@ -256,7 +257,7 @@ func TestChunksArePurgedUnderTheReader(t *testing.T) {
 		}
 		r.must(s.PublishManifest(r.ctx(), 1, 0, []byte("manifest")))
 		r.must(a.PurgeMixed(r.ctx(), 1, 0))
-		reading := run(r, a.Mixed)
+		reading := run(r, a.ReceiveMixed)
 		m := reading.next()
 		r.equal("left", fmt.Sprint(m.Manifest, m.Sequence), "true 3")
 		r.must(s.PublishChunk(r.ctx(), 1, 1, 0, []byte("next round")))
@@ -295,7 +296,7 @@ func TestTasksAreDoneOnce(t *testing.T) {
 		for _, task := range []string{"one", "two", "two", "three"} { // a repetition is stored once
 			r.must(lead.PublishTask(r.ctx(), []byte(task)))
 		}
-		working := run(r, func(ctx ctx, handler func(*bus.Task)) error { return w.Tasks(ctx, 1, handler) })
+		working := run(r, func(ctx ctx, handler func(*bus.Task)) error { return w.ReceiveTasks(ctx, 1, handler) })
 		show := func(k *bus.Task) string { return fmt.Sprintf("%s %t %s;", k.Payload, k.Redelivered, k.Wait) }
 		one, two, three := working.next(), working.next(), working.next()
 		r.equal("tasks", show(one)+show(two)+show(three), "one false 10m0s;two false 10m0s;three false 10m0s;")
@@ -316,7 +317,7 @@ func TestSilentWorkersTaskComesAgain(t *testing.T) {
 	conforms(t, func(r *rig) {
 		w := r.connect(bus.Shuffler)
 		r.must(w.PublishTask(r.ctx(), []byte("task")))
-		working := run(r, func(ctx ctx, handler func(*bus.Task)) error { return w.Tasks(ctx, 1, handler) })
+		working := run(r, func(ctx ctx, handler func(*bus.Task)) error { return w.ReceiveTasks(ctx, 1, handler) })
 		working.next()
 		again := working.next()
 		r.equal("again", again.Redelivered, true)
@@ -327,7 +328,7 @@ func TestTaskInHandStays(t *testing.T) {
 	conforms(t, func(r *rig) {
 		w := r.connect(bus.Shuffler)
 		r.must(w.PublishTask(r.ctx(), []byte("task")))
-		working := run(r, func(ctx ctx, handler func(*bus.Task)) error { return w.Tasks(ctx, 1, handler) })
+		working := run(r, func(ctx ctx, handler func(*bus.Task)) error { return w.ReceiveTasks(ctx, 1, handler) })
 		task := working.next()
 		for began := time.Now(); time.Since(began) < 2*slow; time.Sleep(slow / 100) {
 			r.must(task.InHand())

@@ -95,7 +95,10 @@ func (p *player) play(s step) string {
 		return fmt.Sprintf("%x %s", payload, verdict(err))
 	case "stored":
 		return collect(func(add func(...any)) error {
-			return p.shuf.StoredReports(p.ctx, 1, round, uint64(s.a), func(n uint64, b []byte) error { add(n, b); return nil })
+			return p.shuf.StoredReports(p.ctx, 1, round, uint64(s.a), func(n uint64, b []byte) error {
+				add(n, b)
+				return nil
+			})
 		})
 	case "last":
 		n, err := p.shuf.LastReport(p.ctx)
@@ -163,12 +166,12 @@ func (p *player) playOn(s step, epoch uint64, round uint32, text []byte) string 
 	case "announce":
 		return verdict(p.ana.PutAnnouncement(p.ctx, epoch, round, text))
 	case "announced":
-		all, err := p.host.Announcements(p.ctx)
+		all, err := p.host.ReadAnnouncements(p.ctx)
 		return fmt.Sprint(all, verdict(err))
 	case "keys":
 		return verdict(p.shuf.PutKeys(p.ctx, text))
 	case "newest":
-		payload, err := p.host.Keys(p.ctx, bus.Shuffler)
+		payload, err := p.host.ReadKeys(p.ctx, bus.Shuffler)
 		return fmt.Sprintf("%s %s", payload, verdict(err))
 	case "answer":
 		return verdict(p.ana.PublishPrepared(p.ctx, epoch, round, uint32(s.c), fmt.Append(text, s.a/2)))
@@ -233,7 +236,7 @@ func (p *player) read() {
 	p.stop, p.reader = cancel, done
 	go func() {
 		defer close(done)
-		_ = p.shuf.Reports(c, func(d *bus.Delivery) {
+		_ = p.shuf.ReceiveReports(c, func(d *bus.Delivery) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.held[d.Sequence] = d
@@ -322,11 +325,13 @@ func differ(t *testing.T, limits bus.ProvisionOptions, list []step) string {
 	name := func(s string) string { return s + strings.Repeat("x", 56-len(s)) }
 	ctx := bed.Context()
 	server := &player{ctx: ctx, host: server(bed.Connect(bus.Randomizer)), other: server(bed.ConnectHost()),
-		shuf: server(bed.Connect(bus.Shuffler)), ana: server(bed.Connect(bus.Analyzer)), aud: server(bed.Connect(bus.Auditor)),
+		shuf: server(bed.Connect(bus.Shuffler)), ana: server(bed.Connect(bus.Analyzer)),
+		aud:     server(bed.Connect(bus.Auditor)),
 		restart: func() { bed.Backup() }}
 	memory := &player{ctx: ctx, host: memory(b.Connect(bus.Randomizer, name("one"))),
 		other: memory(b.Connect(bus.Randomizer, name("two"))), shuf: memory(b.Connect(bus.Shuffler, "shuffler")),
-		ana: memory(b.Connect(bus.Analyzer, "analyzer")), aud: memory(b.Connect(bus.Auditor, "auditor")), restart: b.Crash}
+		ana: memory(b.Connect(bus.Analyzer, "analyzer")), aud: memory(b.Connect(bus.Auditor, "auditor")),
+		restart: b.Crash}
 	for _, p := range []*player{server, memory} {
 		p.held, p.seen = map[uint64]*bus.Delivery{}, map[uint64]int{}
 		p.due = map[uint64]int{}

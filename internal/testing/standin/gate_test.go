@@ -362,7 +362,7 @@ func TestGateThatBlocksHoldsNothingElse(t *testing.T) {
 		publishing := run(h.rig, func(ctx, func(int)) error {
 			return h.host.PublishReport(short, 1, 0, "one", []byte("x"))
 		})
-		_, err := h.host.Announcements(h.ctx())
+		_, err := h.host.ReadAnnouncements(h.ctx())
 		h.must(err)
 		h.must(h.shuf.PublishChunk(h.ctx(), 1, 0, 0, []byte("x")))
 		err = publishing.result()

@@ -22,17 +22,17 @@ func calls(c client) map[string]func(ctx) error {
 	stop := errors.New("enough")
 	silent := func(context.Context, []byte) ([]byte, error) { return nil, stop }
 	return map[string]func(ctx) error{
-		"Announcements":   func(ctx ctx) error { _, err := c.Announcements(ctx); return err },
-		"AnnouncementsAt": func(ctx ctx) error { _, err := c.AnnouncementsAt(ctx, 1, 0); return err },
+		"Announcements":   func(ctx ctx) error { _, err := c.ReadAnnouncements(ctx); return err },
+		"AnnouncementsAt": func(ctx ctx) error { _, err := c.ReadAnnouncementsAt(ctx, 1, 0); return err },
 		"WatchAnnouncements": func(ctx ctx) error {
 			return c.WatchAnnouncements(ctx, func(bus.Announcement) error { return stop })
 		},
 		"WatchKeys":        func(ctx ctx) error { return c.WatchKeys(ctx, func(bus.Role, []byte) error { return stop }) },
-		"Keys":             func(ctx ctx) error { _, err := c.Keys(ctx, bus.Shuffler); return err },
+		"Keys":             func(ctx ctx) error { _, err := c.ReadKeys(ctx, bus.Shuffler); return err },
 		"PutKeys":          func(ctx ctx) error { return c.PutKeys(ctx, []byte("k")) },
 		"PutAnnouncement":  func(ctx ctx) error { return c.PutAnnouncement(ctx, 1, 0, []byte("a")) },
 		"PublishReport":    func(ctx ctx) error { return c.PublishReport(ctx, 1, 0, "id", []byte("r")) },
-		"Reports":          func(ctx ctx) error { return c.Reports(ctx, func(*bus.Delivery) {}) },
+		"Reports":          func(ctx ctx) error { return c.ReceiveReports(ctx, func(*bus.Delivery) {}) },
 		"GetReport":        func(ctx ctx) error { _, err := c.GetReport(ctx, 1); return err },
 		"StoredReports":    func(ctx ctx) error { return c.StoredReports(ctx, 1, 0, 0, report) },
 		"LastReport":       func(ctx ctx) error { _, err := c.LastReport(ctx); return err },
@@ -43,7 +43,7 @@ func calls(c client) map[string]func(ctx) error {
 		"ReadManifest":     func(ctx ctx) error { _, err := c.ReadManifest(ctx, 1, 0); return err },
 		"ReadChunk":        func(ctx ctx) error { _, err := c.ReadChunk(ctx, 1, 0, 0); return err },
 		"ReadChunks":       func(ctx ctx) error { return c.ReadChunks(ctx, 1, 0, func(uint32, []byte) error { return nil }) },
-		"Mixed":            func(ctx ctx) error { return c.Mixed(ctx, func(*bus.Mixed) {}) },
+		"Mixed":            func(ctx ctx) error { return c.ReceiveMixed(ctx, func(*bus.Mixed) {}) },
 		"PurgeMixed":       func(ctx ctx) error { return c.PurgeMixed(ctx, 1, 0) },
 		"PublishPrepared":  func(ctx ctx) error { return c.PublishPrepared(ctx, 1, 0, 0, []byte("p")) },
 		"ReadPrepared":     func(ctx ctx) error { _, err := c.ReadPrepared(ctx, 1, 0, 0); return err },
@@ -143,6 +143,8 @@ func TestReportsOfAHostAreLimited(t *testing.T) {
 			r.report(h, fmt.Sprint(i))
 		}
 		r.want("one too many", h.PublishReport(r.ctx(), 1, 0, "3", []byte("x")), bus.ErrFull)
+		// epochs of one's own invention give no further room
+		r.want("of another round", h.PublishReport(r.ctx(), 9, 7, "4", []byte("x")), bus.ErrFull)
 		r.report(h, "2") // a repetition takes no room
 		r.report(other, "other")
 		reading := r.reading(s)
@@ -193,15 +195,16 @@ func TestBytesOfStreamsAreLimited(t *testing.T) {
 			return hosts[i%2].PublishReport(r.ctx(), 1, 0, fmt.Sprint(i), bytesOf(900, i))
 		}
 		got["reports"] = fills(r, reports)
-		r.equal("taken", got, map[string]int{"announcements": 38, "answers": 39, "chunks": 19, "reports": 37, "retained": 38,
-			"segments": 39, "statements": 40, "tasks": 39})
+		r.equal("taken", got,
+			map[string]int{"announcements": 38, "answers": 39, "chunks": 19, "reports": 37, "retained": 38,
+				"segments": 39, "statements": 40, "tasks": 39})
 		r.must(s.PublishChunk(r.ctx(), 1, 0, 0, bytesOf(1970, 0))) // a repetition takes no room
 		r.must(s.PurgeReports(r.ctx(), 1))
 		r.must(reports(got["reports"]))
 		for i := range 100 { // of key sets the oldest make room
 			r.must(s.PutKeys(r.ctx(), bytesOf(9000, i)))
 		}
-		task := run(r, func(ctx ctx, handler func(*bus.Task)) error { return a.Tasks(ctx, 1, handler) }).next()
+		task := run(r, func(ctx ctx, handler func(*bus.Task)) error { return a.ReceiveTasks(ctx, 1, handler) }).next()
 		r.must(task.Done()) // a task that is done takes no room
 		r.until("room for a task", func() bool { return put["tasks"](got["tasks"]) == nil })
 		var kept []byte

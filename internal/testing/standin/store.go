@@ -120,7 +120,8 @@ func (t transport) Batch(ctx context.Context, name, filter string, from uint64) 
 	return batch, nil
 }
 
-// Stream implements bus.Transport. To ask for the limits of reports takes no turn: they are the same from the beginning.
+// Stream implements bus.Transport. To ask for the limits of reports takes no turn: they are the same from the
+// beginning.
 func (t transport) Stream(ctx context.Context, name string, _ bool) (*jetstream.StreamConfig, error) {
 	config := t.c.b.streams[name].config
 	if name == bus.StreamReports {

@@ -38,7 +38,8 @@ func TestReportsAreStoredInOrder(t *testing.T) {
 		r.must(s.StoredReports(r.ctx(), 1, 0, 2, func(n uint64, _ []byte) error { from = append(from, n); return nil }))
 		r.equal("from 2 on", from, []uint64{2, 4})
 		stop := errors.New("enough")
-		r.want("a handler that stops", s.StoredReports(r.ctx(), 1, 0, 0, func(uint64, []byte) error { return stop }), stop)
+		r.want("a handler that stops", s.StoredReports(r.ctx(), 1, 0, 0, func(uint64, []byte) error { return stop }),
+			stop)
 	})
 }
 
@@ -200,21 +201,35 @@ func TestAuditLogConditions(t *testing.T) {
 			[]string{"1:shuffler:pool:s1", "3:shuffler:draw:s2", "4:shuffler:pool:s3", "5:shuffler:draw:s3"})
 		r.equal("from 4 on", r.said(s, bus.Shuffler, 4), []string{"4:shuffler:pool:s3", "5:shuffler:draw:s3"})
 		var pools []string
-		r.must(s.Said(r.ctx(), bus.Shuffler, "pool", func(b []byte) error { pools = append(pools, string(b)); return nil }))
+		r.must(s.Said(r.ctx(), bus.Shuffler, "pool",
+			func(b []byte) error { pools = append(pools, string(b)); return nil }))
 		r.equal("pools", pools, []string{"s1", "s3"})
 		for payload, want := range map[string]bool{"s1": true, "s2": false} {
 			got, err := a.Audited(r.ctx(), bus.Shuffler, "pool", []byte(payload))
 			r.must(err)
 			r.equal("audited "+payload, got, want)
 		}
+		got, err := s.Audited(r.ctx(), bus.Analyzer, "pool", []byte("s1"))
+		r.must(err)
+		r.equal("what another role said", got, false)
 		read := func(f bus.AuditFilter) (all []uint64) {
-			r.must(auditor.ReadAudit(r.ctx(), f, func(s bus.Statement) error { all = append(all, s.Sequence); return nil }))
+			r.must(auditor.ReadAudit(r.ctx(), f,
+				func(s bus.Statement) error { all = append(all, s.Sequence); return nil }))
 			return all
 		}
 		r.equal("all", read(bus.AuditFilter{}), []uint64{1, 2, 3, 4, 5})
 		r.equal("the analyzer's", read(bus.AuditFilter{Role: bus.Analyzer}), []uint64{2})
 		r.equal("pools", read(bus.AuditFilter{Kind: "pool"}), []uint64{1, 4})
 		r.equal("after 3", read(bus.AuditFilter{After: 3}), []uint64{4, 5})
+		r.must(a.AppendAudit(r.ctx(), "pool", []byte("another role's")))
+		r.must(s.AppendAudit(r.ctx(), "pool-1", []byte("of another kind")))
+		pools = nil
+		r.must(s.Said(r.ctx(), bus.Shuffler, "pool",
+			func(b []byte) error { pools = append(pools, string(b)); return nil }))
+		r.equal("pools, and no others", pools, []string{"s1", "s3"})
+		stop := errors.New("enough")
+		r.want("a handler that stops",
+			s.Said(r.ctx(), bus.Shuffler, "pool", func([]byte) error { return stop }), stop)
 	})
 }
 
@@ -265,6 +280,7 @@ func TestRetainedChunks(t *testing.T) {
 		}
 		r.must(retain(1, "long", time.Hour+time.Millisecond)) // whole seconds
 		r.must(retain(1, "sealed anew", 2*time.Hour))
+		r.must(s.PublishRetained(r.ctx(), 1, 10, 1, []byte("of another round"), time.Hour))
 		r.must(retain(0, "short", time.Second))
 		r.until("gone", func() bool { return len(read()) == 1 })
 		r.equal("retained", read(), []string{"1:long:1h0m0s"})
@@ -283,16 +299,19 @@ func TestSegments(t *testing.T) {
 		s := r.connect(bus.Shuffler)
 		r.must(s.PublishSegment(r.ctx(), 1, 0, "task", 3, []byte("segment")))
 		r.must(s.PublishSegment(r.ctx(), 1, 0, "task", 3, []byte("segment")))
+		r.must(s.PublishSegment(r.ctx(), 1, 1, "task", 3, []byte("of another round")))
 		r.want("another", s.PublishSegment(r.ctx(), 1, 0, "task", 3, []byte("other")), bus.ErrExists)
 		r.want("bad name", s.PublishSegment(r.ctx(), 1, 0, "a.b", 3, []byte("x")), bus.ErrBadName)
-		got, err := s.ReadSegment(r.ctx(), 1, 0, "task", 3)
+		got, err := r.connect(bus.Shuffler).ReadSegment(r.ctx(), 1, 0, "task", 3) // another process
 		r.must(err)
 		r.equal("segment", string(got), "segment")
 		_, err = s.ReadSegment(r.ctx(), 1, 0, "task", 2)
 		r.want("another bucket", err, bus.ErrGone)
 		r.must(s.PurgeSegments(r.ctx()))
-		_, err = s.ReadSegment(r.ctx(), 1, 0, "task", 3)
-		r.want("purged", err, bus.ErrGone)
+		for round := range uint32(2) { // what a destroyed release left must not fill the stream for ever
+			_, err = s.ReadSegment(r.ctx(), 1, round, "task", 3)
+			r.want("purged", err, bus.ErrGone)
+		}
 	})
 }
 
@@ -300,13 +319,15 @@ func TestNamesAndSizesAreChecked(t *testing.T) {
 	conforms(t, func(r *rig) {
 		h, s := r.connect(bus.Randomizer), r.connect(bus.Shuffler)
 		huge := make([]byte, bus.MaxMessage+1)
-		for _, id := range []string{"", "a.b", "a b", string(make([]byte, 129))} {
+		for _, id := range []string{"", "a.b", "a b", "*", ">", "ü", string(make([]byte, 129))} {
 			r.want("message id", h.PublishReport(r.ctx(), 1, 0, id, nil), bus.ErrBadName)
 			r.want("audit kind", s.AppendAudit(r.ctx(), id, nil), bus.ErrBadName)
 			_, err := s.AppendAuditAfter(r.ctx(), id, nil, 0)
 			r.want("audit kind", err, bus.ErrBadName)
 			_, err = s.Audited(r.ctx(), bus.Analyzer, id, nil)
 			r.want("audit kind", err, bus.ErrBadName)
+			r.want("audit kind", s.Said(r.ctx(), bus.Analyzer, id, nil), bus.ErrBadName)
+			r.want("role", s.SaidSince(r.ctx(), bus.Role(id), 0, nil), bus.ErrBadName)
 		}
 		r.want("huge chunk", s.PublishChunk(r.ctx(), 1, 0, 0, huge), bus.ErrTooLarge)
 		_, err := h.EnrolOnce(r.ctx(), huge)
@@ -328,7 +349,7 @@ func TestCallsOfAnEndedCallerAndOfAClosedConnection(t *testing.T) {
 		r.want("publish", err, bus.ErrUnknown)
 		r.want("publish", err, context.Canceled)
 		r.want("read", func() error { _, err := s.GetReport(over, 1); return err }(), bus.ErrUnknown)
-		r.want("reports", s.Reports(over, func(*bus.Delivery) {}), context.Canceled)
+		r.want("reports", s.ReceiveReports(over, func(*bus.Delivery) {}), context.Canceled)
 		r.equal("stored", r.stored(s), []string(nil))
 		reading := r.reading(s)
 		r.report(h, "one")

@@ -19,6 +19,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -28,8 +30,9 @@ import (
 // Deployment is the bed's name for itself.
 const Deployment = "testbed"
 
-// Patience bounds everything that a test waits for.
-const Patience = time.Minute
+// Patience bounds everything that a test waits for: so long that no machine is too busy for it, and shorter than go
+// test's own limit, so that a test that fails says what it waited for.
+const Patience = 5 * time.Minute
 
 // maxStore is more than any disk has: tests must not be kept from running because the free disk is less than the
 // streams' limits.
@@ -210,10 +213,10 @@ func Terms() plan.Terms {
 }
 
 // Learner is the configuration of a learner in dimension 2 whose first cohort has the given number of people.
-func Learner(profile glm.Profile, cohort int) glm.Config {
-	return glm.Config{
+func Learner(profile glm.Profile, cohort int) learner.Config {
+	return learner.Config{
 		Profile: profile, Dimension: 2, Radius: 2, Horizon: 3 * cohort, Epsilon: 4, Delta: 1e-3, MinCohort: cohort,
-		Practical: glm.PracticalConfig{FirstCohort: cohort, Growth: 1}, Paper: glm.PaperConfig{Rounds: 2},
+		Practical: learner.PracticalConfig{FirstCohort: cohort, Growth: 1}, Paper: learner.PaperConfig{Rounds: 2},
 	}
 }
 
@@ -229,7 +232,7 @@ func Timing() plan.Timing {
 // Announcement is a valid first announcement for a cohort of that size.
 func (b *Bed) Announcement(profile glm.Profile, cohort int) *plan.Announcement {
 	b.tb.Helper()
-	learner, err := glm.NewLearner(Learner(profile, cohort))
+	learner, err := learner.New(Learner(profile, cohort))
 	b.must(err)
 	step := learner.Next()
 	step.Cohort = cohort
@@ -237,7 +240,7 @@ func (b *Bed) Announcement(profile glm.Profile, cohort int) *plan.Announcement {
 }
 
 // Draw draws up the announcement that begins an epoch.
-func (b *Bed) Draw(step glm.Step, terms plan.Terms, epoch uint64, previous []byte) *plan.Announcement {
+func (b *Bed) Draw(step learner.Step, terms plan.Terms, epoch uint64, previous []byte) *plan.Announcement {
 	b.tb.Helper()
 	p, err := plan.Propose(step, terms)
 	if err != nil {
@@ -245,7 +248,7 @@ func (b *Bed) Draw(step glm.Step, terms plan.Terms, epoch uint64, previous []byt
 	}
 	reference := make([]float64, step.Policy.Dimension)
 	for _, s := range step.Statistics[step.Round] {
-		if s.Kind != glm.Covariance {
+		if s.Kind != statistic.Covariance {
 			reference = s.Theta
 		}
 	}

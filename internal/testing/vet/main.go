@@ -2,7 +2,7 @@
 // checks the types of all that they import from the source. go vet needs everything compiled for the platform before,
 // which .ci/run does only for its own:
 //
-//	go build -o DIR/vet ./internal/testing/vet && GOOS=windows DIR/vet ./...
+//	go build -C internal/testing/vet -o DIR/vet . && GOOS=windows DIR/vet ./...
 //
 // The exit code is not 0 if a package does not compile for the platform, by its types, or a check finds something. The
 // checks are those of Go 1.26's cmd/vet/main.go, but for cgocall: nothing that needs cgo is built for another platform.

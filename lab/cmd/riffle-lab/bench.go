@@ -71,8 +71,8 @@ the truth, and every message that leaves the shuffler with what came; a differen
 	flags.BoolVar(&f.quick, "quick", false, "small cohorts, everything once, in seconds: proves nothing about speed")
 	flags.BoolVar(&f.json, "json", false, "print the rows as one JSON array: one for each role, channel and size")
 	flags.StringVar(&f.out, "out", "", "draw the result into this file: .png, or .svg for the first picture alone")
-	flags.StringVar(&f.write, "write", "", "write the page benchmarks.md, figures/bench*.png and figures/bench.json into "+
-		"this folder")
+	flags.StringVar(&f.write, "write", "", "write the page benchmarks.md, tables/bench.txt, figures/bench*.png and "+
+		"figures/bench.json into this folder")
 	flags.StringVar(&f.dir, "dir", "", "folder for streams and logs while it runs; empty: a temporary one")
 	return cmd
 }
@@ -169,7 +169,7 @@ func runBench(cmd *cobra.Command, f *benchFlags) error {
 		}
 	}
 	if f.write != "" {
-		command := strings.Join(append([]string{"riffle"}, os.Args[1:]...), " ")
+		command := strings.Join(append([]string{"riffle-lab"}, os.Args[1:]...), " ")
 		if err := result.WritePage(f.write, command); err != nil {
 			return err
 		}

@@ -19,12 +19,16 @@ func root() *cobra.Command {
 		Use:   "riffle-lab",
 		Short: "experiments with Riffle's learners, channels and noise",
 		Long: `
-The laboratory of Riffle. It runs learners against synthetic and recorded people in one process, with the policies,
-plans, encodings and noise that a deployment has; tests whether orders are uniformly random; bounds epsilon from below
-by attacks; and measures what a deployment costs on this machine. It protects no one: simulations draw their noise from
-seeds. For a deployment there is riffle.
+The laboratory of Riffle, for researchers. It repeats experiments with private learners, and measures what
+the system costs and hides. It protects no one: simulations draw their noise from seeds. For a
+deployment there is riffle.
 
-Begin with: riffle-lab simulate --list`[1:],
+  riffle-lab simulate --list        the committed experiments, each with its paper and its time
+  riffle-lab simulate headline      what privacy costs in regret
+  riffle-lab epsilon                attack releases, and bound epsilon from below
+
+lab/docs/results.md says what came of it, lab/docs/papers.md which algorithm of which paper is where.
+`[1:],
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	cmd.AddCommand(simulateCommand(), shufflecheckCommand(), epsilonCommand(), benchCommand())

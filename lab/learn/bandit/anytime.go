@@ -12,7 +12,7 @@ import (
 // privacy, too: each person's report is used once.
 //
 // Options: those of OnlineLinUCB but lambda_min and threshold; power (k, default 1/4, as alone; the combiner has 1/8).
-func AnytimeOnlineLinUCB(s learn.Setting) (learn.Learner, error) {
+func AnytimeOnlineLinUCB(s learn.Setting) (*learn.Learner, error) {
 	p, err := newOnlineParameters(s, "power")
 	if err != nil {
 		return nil, err

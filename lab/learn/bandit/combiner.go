@@ -18,7 +18,7 @@ import (
 //
 // Options: those of OnlineLinUCB but lambda_min and threshold; regret (P = P', default 1) and deviation (p, default 1),
 // the theorem's unnamed constants. With 1 the handicaps alone decide below T = 1e9 or so; both are 0.1 in tests.
-func Combiner(s learn.Setting) (learn.Learner, error) {
+func Combiner(s learn.Setting) (*learn.Learner, error) {
 	p, err := newOnlineParameters(s, "regret", "deviation")
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ type Epochwise struct {
 // paper's index 0 means both the first guess and the first epoch; the first epoch is as long as the regression needs;
 // each descent begins at the last estimate; Exploit; the failure probability of an epoch is the setting's over the
 // number of epochs, where the paper has 1/T.
-func NewElimination(s learn.Setting) (learn.Learner, error) {
+func NewElimination(s learn.Setting) (*learn.Learner, error) {
 	own, told := divide(s)
 	least, err := estimate.LeastL1(told)
 	if err != nil {
@@ -65,7 +65,7 @@ func NewElimination(s learn.Setting) (learn.Learner, error) {
 // NewLinearElimination is action elimination with the reweighted linear regression: Algorithm 3 with Algorithm 12,
 // Theorem 5.2, of the same paper, for linear rewards. It differs as NewElimination does. The failure probability at a
 // point is delta/(T K): the paper prints 1/(delta T^2 K), which its proof cannot mean.
-func NewLinearElimination(s learn.Setting) (learn.Learner, error) {
+func NewLinearElimination(s learn.Setting) (*learn.Learner, error) {
 	own, told := divide(s)
 	return own.start(told, Oracle{Least: linearLeast, Adapt: func(e *Epochwise) {
 		failure(e)
@@ -114,7 +114,7 @@ func divide(s learn.Setting) (elimination, learn.Setting) {
 
 // start is Algorithm 11 (the meta algorithm, Theorem D.2): epochs that double, one regression oracle for each, and
 // Algorithm 4 in between. It is as private as the oracle: each person is in one epoch.
-func (e elimination) start(s learn.Setting, o Oracle) (learn.Learner, error) {
+func (e elimination) start(s learn.Setting, o Oracle) (*learn.Learner, error) {
 	if !(e.factor >= 1) || !(e.exploit >= 0 && e.exploit < 1) {
 		return nil, fmt.Errorf("bandit: the spanner's factor %v must be at least 1, and exploit %v in [0, 1)", e.factor,
 			e.exploit)

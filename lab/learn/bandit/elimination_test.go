@@ -9,7 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/lab/learn/bandit"
 	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
@@ -26,7 +26,7 @@ type played struct {
 }
 
 // run plays a learner for people with arms from a fixed table and linear rewards.
-func run(t *testing.T, start func(learn.Setting) (learn.Learner, error), s learn.Setting, local bool, seed uint64) played {
+func run(t *testing.T, start func(learn.Setting) (*learn.Learner, error), s learn.Setting, local bool, seed uint64) played {
 	t.Helper()
 	l, err := start(s)
 	if err != nil {
@@ -129,7 +129,7 @@ func answer(t *testing.T, q learn.Question, records []learn.Record, rho float64,
 }
 
 func eliminationSetting(horizon int, epsilon float64) learn.Setting {
-	return learn.Setting{Family: glm.Linear{}, Dimension: 2, Arms: 5, Horizon: horizon, Radius: 1, Epsilon: epsilon,
+	return learn.Setting{Family: family.Linear{}, Dimension: 2, Arms: 5, Horizon: horizon, Radius: 1, Epsilon: epsilon,
 		Delta: 1e-5, Failure: 0.05}
 }
 
@@ -142,7 +142,7 @@ func TestEliminationLearns(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		start   func(learn.Setting) (learn.Learner, error)
+		start   func(learn.Setting) (*learn.Learner, error)
 		epsilon float64
 		variant string
 		most    float64 // regret per person of the second half
@@ -180,7 +180,7 @@ func TestEliminationWithThePapersConstants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
-	for _, start := range []func(learn.Setting) (learn.Learner, error){bandit.NewElimination, bandit.NewLinearElimination} {
+	for _, start := range []func(learn.Setting) (*learn.Learner, error){bandit.NewElimination, bandit.NewLinearElimination} {
 		s := eliminationSetting(6000, 1)
 		s.Variant = estimate.Literal
 		if p := run(t, start, s, true, 2); p.lost > 0 || p.asked != s.Horizon || p.epochs < 1 {

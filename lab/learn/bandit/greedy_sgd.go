@@ -25,7 +25,7 @@ import (
 //
 // Options: curvature (default mu'(0)/d, the mean curvature of arms on the sphere); warmup (people who play uniformly
 // first, default the square root of the horizon).
-func GreedySGD(s learn.Setting) (learn.Learner, error) {
+func GreedySGD(s learn.Setting) (*learn.Learner, error) {
 	if err := s.Check(nil, []string{"curvature", "warmup"}); err != nil {
 		return nil, err
 	}

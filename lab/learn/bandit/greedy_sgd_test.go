@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
 
-func sgdSetting(f glm.Family) learn.Setting {
+func sgdSetting(f family.Family) learn.Setting {
 	return learn.Setting{Family: f, Dimension: 3, Horizon: 6000, Radius: 1, Epsilon: 1, Delta: 1e-6, Failure: 0.01}
 }
 
@@ -19,11 +19,11 @@ func sgdSetting(f glm.Family) learn.Setting {
 // of half the size is broken, so noise made for half the diameter would be caught.
 func TestGreedySGDGradientStaysInItsBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	poisson, err := glm.NewFamily("poisson", 4)
+	poisson, err := family.New("poisson", 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []glm.Family{glm.Logistic{}, glm.Linear{}, poisson} {
+	for _, f := range []family.Family{family.Logistic{}, family.Linear{}, poisson} {
 		far := 0.0
 		var most float64
 		for range 3000 {
@@ -67,7 +67,7 @@ func TestGreedySGDGradientStaysInItsBounds(t *testing.T) {
 // Every person answers one question of one statistic; noise made for its diameter at the budget's rho gives exactly the
 // guarantee, and half of it does not.
 func TestGreedySGDSpendsItsBudget(t *testing.T) {
-	s := sgdSetting(glm.Logistic{})
+	s := sgdSetting(family.Logistic{})
 	g := sgdGradient(s, make([]float64, 3))
 	rho, err := mechanism.Budget(s.Epsilon, s.Delta)
 	if err != nil {
@@ -90,10 +90,10 @@ func TestGreedySGDSpendsItsBudget(t *testing.T) {
 // Without noise it learns where contexts explore by themselves: logistic, three dimensions, 6000 people. The regret of
 // the second half is below a quarter of uniform play's; a step in the wrong direction, or none, is above half.
 func TestGreedySGDLearns(t *testing.T) {
-	s := sgdSetting(glm.Logistic{})
+	s := sgdSetting(family.Logistic{})
 	s.Radius = 3
 	src := rand.NewChaCha8([32]byte{9})
-	env, err := glm.NewBallEnvironment(s.Family, 3, 6, 3, src)
+	env, err := family.NewBallEnvironment(s.Family, 3, 6, 3, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestGreedySGDLearns(t *testing.T) {
 // Records that are no numbers, or of another dimension, give finite gradients of the right length within the bounds.
 func TestGreedySGDGradientOfBrokenRecords(t *testing.T) {
 	bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1.7e308, -1.7e308}
-	g := sgdGradient(sgdSetting(glm.Logistic{}), []float64{0.5, -0.5, 0.5})
+	g := sgdGradient(sgdSetting(family.Logistic{}), []float64{0.5, -0.5, 0.5})
 	records := []learn.Record{{}, {Arm: []float64{1}}, {Arm: []float64{1, 0, 0, 0}, Reward: 1}}
 	for _, v := range bad {
 		records = append(records, learn.Record{Arm: []float64{1, 0, 0}, Reward: v},

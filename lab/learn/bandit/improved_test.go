@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/lab/learn/bandit"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
 
-type starter func(learn.Setting) (learn.Learner, error)
+type starter func(learn.Setting) (*learn.Learner, error)
 
 func linearSetting(epsilon, delta float64, options map[string]float64) learn.Setting {
-	return learn.Setting{Family: glm.Linear{}, Dimension: 3, Arms: 20, Horizon: 2000, Radius: 1,
+	return learn.Setting{Family: family.Linear{}, Dimension: 3, Arms: 20, Horizon: 2000, Radius: 1,
 		Epsilon: epsilon, Delta: delta,
 		Failure: 1e-3, Noise: rand.NewChaCha8([32]byte{2}), Options: options}
 }

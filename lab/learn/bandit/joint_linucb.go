@@ -23,7 +23,7 @@ import (
 // more than T.
 //
 // Options: those of noisyLinUCB; batch, the people of a leaf, is 1 by default.
-func JointLinUCB(s learn.Setting) (learn.Learner, error) {
+func JointLinUCB(s learn.Setting) (*learn.Learner, error) {
 	n, err := newNoisyLinUCB(s, []string{learn.Literal, variantScript}, 1)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
@@ -16,14 +16,14 @@ const optionLowest = "lowest_reward"
 // What it is given it clips, so that bounds hold for every record. Rewards of families other than linear are moved to
 // [-1, 1]: their mean at a score of 0 is then 0, as in a linear model, if the family is symmetric.
 type linearRecord struct {
-	family          glm.Family
+	family          family.Family
 	lowest, highest float64
 	dimension       int
 }
 
 func newLinearRecord(s learn.Setting) linearRecord {
 	r := linearRecord{family: s.Family, lowest: -1, highest: 1, dimension: s.Dimension}
-	if s.Family.Name() == glm.FamilyLinear {
+	if s.Family.Name() == family.NameLinear {
 		r.lowest = math.Min(1, math.Max(-1, s.Option(optionLowest, -1)))
 	}
 	return r
@@ -34,7 +34,7 @@ func (l linearRecord) span() float64 { return l.highest - l.lowest }
 
 // reward is the reward as the bandits read it.
 func (l linearRecord) reward(y float64) float64 {
-	if l.family.Name() != glm.FamilyLinear {
+	if l.family.Name() != family.NameLinear {
 		lo, hi := l.family.MinReward(), l.family.MaxReward()
 		y = 2*(y-lo)/(hi-lo) - 1
 	}

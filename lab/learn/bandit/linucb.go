@@ -12,7 +12,7 @@ import (
 //
 // Options: ridge (lambda, default 1); noise (R, sub-Gaussian, default half of the rewards' range, which every reward
 // has); width (a fixed width of the confidence set instead of the theorem's, default 0: the theorem's); lowest_reward.
-func LinUCB(s learn.Setting) (learn.Learner, error) {
+func LinUCB(s learn.Setting) (*learn.Learner, error) {
 	if err := s.Check(nil, []string{"ridge", "noise", "width", optionLowest}); err != nil {
 		return nil, err
 	}

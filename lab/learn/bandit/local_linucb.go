@@ -19,7 +19,7 @@ import (
 // noisyLinUCB's.
 //
 // Options: those of noisyLinUCB; batch is 1 by default.
-func LocalLinUCB(s learn.Setting) (learn.Learner, error) {
+func LocalLinUCB(s learn.Setting) (*learn.Learner, error) {
 	n, err := newNoisyLinUCB(s, []string{learn.Literal, variantScript}, 1)
 	if err != nil {
 		return nil, err

@@ -96,7 +96,7 @@ func (n *noisyLinUCB) policy(moments []float64, deviation float64) (learn.Policy
 
 // run runs the algorithm on sums or reports of a statistic, batch by batch. variance is that of one person's noise, for
 // reports; sums say their own.
-func (n *noisyLinUCB) run(form learn.Form, statistic learn.Statistic, variance float64) (learn.Learner, error) {
+func (n *noisyLinUCB) run(form learn.Form, statistic learn.Statistic, variance float64) (*learn.Learner, error) {
 	return learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
 		total, noise := make([]float64, statistic.Dim()), 0.0
 		policy, err := n.policy(total, 0)

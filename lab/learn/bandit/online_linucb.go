@@ -35,7 +35,7 @@ import (
 // E[xx'], default 1: no zeta); threshold (lambda bar, default T^(-1/4)); batch (people who decide with the same policy,
 // default 1); theory (1: the radius of Lemma 3.3 instead of width); debiased (1: the center is least squares less the
 // noise's share of the second moments, which is no part of the paper); lowest_reward.
-func OnlineLinUCB(s learn.Setting) (learn.Learner, error) {
+func OnlineLinUCB(s learn.Setting) (*learn.Learner, error) {
 	p, err := newOnlineParameters(s)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ type onlineBase interface {
 }
 
 // start runs one base.
-func (p *onlineParameters) start(base func() (onlineBase, error)) (learn.Learner, error) {
+func (p *onlineParameters) start(base func() (onlineBase, error)) (*learn.Learner, error) {
 	return learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
 		b, err := base()
 		if err != nil {

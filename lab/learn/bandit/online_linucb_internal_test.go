@@ -10,13 +10,13 @@ import (
 
 	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
 
 func lucbSetting(epsilon, delta float64) learn.Setting {
-	return learn.Setting{Family: glm.Linear{}, Dimension: 2, Arms: 5, Horizon: 1000, Radius: 1,
+	return learn.Setting{Family: family.Linear{}, Dimension: 2, Arms: 5, Horizon: 1000, Radius: 1,
 		Epsilon: epsilon, Delta: delta,
 		Failure: 0.01, Noise: rand.NewChaCha8([32]byte{1})}
 }

@@ -36,7 +36,7 @@ const regCBLeast, regCBExploit = 64, .5
 //
 // The guarantee is that of the oracle: each person answers one question of one epoch. With the default oracle it is
 // pure epsilon. Contexts must be independent draws from one law.
-func NewRegCB(s learn.Setting) (learn.Learner, error) {
+func NewRegCB(s learn.Setting) (*learn.Learner, error) {
 	exploit := s.Option(RegCBExploit, regCBExploit)
 	if !(exploit >= 0 && exploit < 1) {
 		return nil, fmt.Errorf("bandit: the option %s is %v; it must be in [0, 1)", RegCBExploit, exploit)
@@ -57,11 +57,11 @@ func NewRegCB(s learn.Setting) (learn.Learner, error) {
 // NewRegCBActions is RegCB.Elimination as printed: an oracle for each of Setting.Arms actions, which are the places of
 // arms in a person's list, and uniform play among the actions that are left. A report covers the oracles of all actions
 // at once, and is zero but for the action played: the guarantee is that of one report.
-func NewRegCBActions(s learn.Setting) (learn.Learner, error) {
+func NewRegCBActions(s learn.Setting) (*learn.Learner, error) {
 	return startRegCB(s, s.Arms, func(epochs [][]learn.Model) learn.Policy { return byAction(epochs) })
 }
 
-func startRegCB(s learn.Setting, oracles int, policy func(epochs [][]learn.Model) learn.Policy) (learn.Learner, error) {
+func startRegCB(s learn.Setting, oracles int, policy func(epochs [][]learn.Model) learn.Policy) (*learn.Learner, error) {
 	if err := s.Check(estimate.LayeredVariants, append(slices.Clone(estimate.LayeredOptions), RegCBFirst,
 		RegCBExploit)); err != nil {
 		return nil, err

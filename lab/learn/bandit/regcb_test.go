@@ -10,7 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/lab/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -31,7 +31,7 @@ func regCBContexts() (contexts [][][]float64) {
 // regCBRun plays a learner for a horizon of people of eight equally frequent contexts. Those of one context and
 // question are decided for by some representatives, each of whom stands for as many people. It returns the regret per
 // person of uniform play, of the last epoch's policy, and of the whole run.
-func regCBRun(t *testing.T, l learn.Learner, c *play.Channel, horizon int, seed uint64) (
+func regCBRun(t *testing.T, l *learn.Learner, c *play.Channel, horizon int, seed uint64) (
 	uniform, last, all float64,
 ) {
 	t.Helper()
@@ -100,7 +100,7 @@ func regCBRun(t *testing.T, l learn.Learner, c *play.Channel, horizon int, seed 
 }
 
 func regCBSetting(epsilon float64, horizon int) learn.Setting {
-	return learn.Setting{Family: glm.Linear{}, Dimension: 2, Arms: 2, Horizon: horizon, Radius: 1, Epsilon: epsilon,
+	return learn.Setting{Family: family.Linear{}, Dimension: 2, Arms: 2, Horizon: horizon, Radius: 1, Epsilon: epsilon,
 		Delta: 1e-6, Failure: .05}
 }
 
@@ -111,7 +111,7 @@ func TestRegCBEliminates(t *testing.T) {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
 	const horizon = 1 << 24
-	for name, start := range map[string]func(learn.Setting) (learn.Learner, error){
+	for name, start := range map[string]func(learn.Setting) (*learn.Learner, error){
 		"one oracle": bandit.NewRegCB, "one for each action": bandit.NewRegCBActions,
 	} {
 		runs := uint64(1)
@@ -136,7 +136,7 @@ func TestRegCBEliminates(t *testing.T) {
 
 // Every question of a run spends at most epsilon of a person, and each person answers one.
 func TestRegCBSpendsItsBudget(t *testing.T) {
-	for _, start := range []func(learn.Setting) (learn.Learner, error){bandit.NewRegCB, bandit.NewRegCBActions} {
+	for _, start := range []func(learn.Setting) (*learn.Learner, error){bandit.NewRegCB, bandit.NewRegCBActions} {
 		s := regCBSetting(2, 1<<20)
 		l, err := start(s)
 		if err != nil {
@@ -177,7 +177,7 @@ func TestRegCBRefuses(t *testing.T) {
 		func(s *learn.Setting) { s.Horizon = 100 },
 		func(s *learn.Setting) { s.Options = map[string]float64{"first": 2} },
 		func(s *learn.Setting) { s.Options = map[string]float64{"last": 2} },
-		func(s *learn.Setting) { s.Family = glm.Logistic{} },
+		func(s *learn.Setting) { s.Family = family.Logistic{} },
 		func(s *learn.Setting) { s.Variant = "fast" },
 	} {
 		s := regCBSetting(1, 1<<16)

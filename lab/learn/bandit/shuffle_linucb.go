@@ -28,7 +28,7 @@ const (
 //   - "script" is P_Vec with the numbers of the public script, which no proof covers: they are 1e5 times less.
 //
 // Options: those of noisyLinUCB; batch is T^(3/5) by default, as in the paper's theorems; the script has 20.
-func ShuffleLinUCB(s learn.Setting) (learn.Learner, error) {
+func ShuffleLinUCB(s learn.Setting) (*learn.Learner, error) {
 	batch := math.Max(1, math.Round(math.Pow(float64(s.Horizon), 0.6)))
 	n, err := newNoisyLinUCB(s, []string{learn.Literal, variantScript, variantAmplified}, int(batch))
 	if err != nil {
@@ -86,7 +86,7 @@ func (v vectorSumNoise) Add(x []float64, src protocol.Source) {
 	for i := range x {
 		steps := x[i] * g
 		whole := math.Floor(steps)
-		if coin := float64(src.Uint64()>>11) * 0x1p-53; coin < steps-whole {
+		if coin := protocol.Uniform(src); coin < steps-whole {
 			whole++
 		}
 		if trials <= mostCoins {

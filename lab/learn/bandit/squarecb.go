@@ -32,7 +32,7 @@ var squareOptions = []string{"c_sq", "first", "batches", "c"}
 //
 // Variant "literal" has the estimator's literal noise and the paper's constant before gamma. Options: "c_sq", that
 // constant (10; literal 1), "first", people of the first epoch (32), "batches" and "c" of the estimator.
-func SquareCBJoint(s learn.Setting) (learn.Learner, error) {
+func SquareCBJoint(s learn.Setting) (*learn.Learner, error) {
 	return squareCB(s, estimate.ImproperJoint, func(n, sigma, _ float64) float64 {
 		return math.Pow(math.Log(n)/n, .25) + math.Cbrt(sigma/n)
 	})
@@ -40,7 +40,7 @@ func SquareCBJoint(s learn.Setting) (learn.Learner, error) {
 
 // SquareCBLocal is the same with [estimate.ImproperLocal], which asks for sums: any channel. It is Theorem 6.4 (2),
 // regret sqrt(K) O~(sigma^(1/3) T^(5/6)), with the error bound (sigma^2 ln(N/delta)/N)^(1/6).
-func SquareCBLocal(s learn.Setting) (learn.Learner, error) {
+func SquareCBLocal(s learn.Setting) (*learn.Learner, error) {
 	return squareCB(s, estimate.ImproperLocal, func(n, sigma, failure float64) float64 {
 		return math.Pow(max(1, sigma*sigma)*math.Log(n/failure)/n, 1./6)
 	})
@@ -50,7 +50,7 @@ func SquareCBLocal(s learn.Setting) (learn.Learner, error) {
 // probability.
 func squareCB(
 	s learn.Setting, regress estimate.Estimator, deviation func(n, sigma, failure float64) float64,
-) (learn.Learner, error) {
+) (*learn.Learner, error) {
 	if err := s.Check([]string{estimate.Literal}, squareOptions); err != nil {
 		return nil, err
 	}

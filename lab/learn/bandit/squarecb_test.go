@@ -9,7 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/lab/learn/bandit"
 	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 )
@@ -25,7 +25,7 @@ type square struct {
 func playSquare(t *testing.T, s learn.Setting, seed uint64) (out square) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 2))
-	s.Family, s.Noise = glm.Linear{}, rand.NewChaCha8([32]byte{byte(seed), 9})
+	s.Family, s.Noise = family.Linear{}, rand.NewChaCha8([32]byte{byte(seed), 9})
 	l, err := bandit.SquareCBJoint(s)
 	if err != nil {
 		t.Fatal(err)

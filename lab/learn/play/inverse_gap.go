@@ -52,7 +52,7 @@ func (g InverseGap) Probabilities(arms [][]float64) []float64 {
 // Decide implements learn.Policy.
 func (g InverseGap) Decide(arms [][]float64, src protocol.Source) (learn.Choice, error) {
 	p := g.Probabilities(arms)
-	u, last := Coin(src), 0
+	u, last := protocol.Uniform(src), 0
 	for a, v := range p {
 		if v <= 0 {
 			continue

@@ -40,7 +40,4 @@ func Best(arms [][]float64, score Score) int {
 }
 
 // Index draws a number from 0 to n-1; its probabilities are exact to 2^-53.
-func Index(n int, src protocol.Source) int { return int(Coin(src) * float64(n)) }
-
-// Coin draws from [0, 1) with 53 random bits.
-func Coin(src protocol.Source) float64 { return float64(src.Uint64()>>11) * 0x1p-53 }
+func Index(n int, src protocol.Source) int { return int(protocol.Uniform(src) * float64(n)) }

@@ -145,7 +145,7 @@ func (s Spanner) Decide(arms [][]float64, src protocol.Source) (learn.Choice, er
 		best = Best(arms, s.Score)
 	}
 	arm := picked[Index(len(picked), src)]
-	if s.Exploit > 0 && Coin(src) < s.Exploit {
+	if s.Exploit > 0 && protocol.Uniform(src) < s.Exploit {
 		arm = best
 	}
 	propensity := 0.0

@@ -329,7 +329,8 @@ func TestStoredBoxesOpen(t *testing.T) {
 		box, err := hex.DecodeString(f[5])
 		b.must(err)
 		entries, by, err := b.opener().Open(nil, box)
-		if got := fmt.Sprintf("%d %v", by.Number, entries); err != nil || got != f[1]+" ["+strings.Join(f[2:5], " ")+"]" {
+		if got := fmt.Sprintf("%d %v", by.Number, entries); err != nil ||
+			got != f[1]+" ["+strings.Join(f[2:5], " ")+"]" {
 			t.Errorf("%s: %s, %v", strings.Join(f[:5], " "), got, err)
 		}
 		lines++
@@ -372,39 +373,4 @@ func FuzzOpenBox(f *testing.F) {
 			t.Errorf("%d entries, made by %v", len(entries), by)
 		}
 	})
-}
-
-// BenchmarkAppend makes boxes of 20 entries, and BenchmarkOpen opens them.
-func BenchmarkAppend(b *testing.B) {
-	x := twenty(b)
-	d, err := NewDevice(x.a, x.digest)
-	x.must(err)
-	vectors, src := [][]float64{make([]float64, 20)}, rand.NewChaCha8([32]byte{})
-	for b.Loop() {
-		if _, err := d.Append(nil, x.by, vectors, src); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(d.Size()), "B/box")
-}
-
-func BenchmarkOpen(b *testing.B) {
-	x := twenty(b)
-	box := x.box(1, [][]float64{make([]float64, 20)})
-	o := x.opener()
-	for b.Loop() {
-		if _, _, err := o.Open(nil, box); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func twenty(t testing.TB) *bench {
-	x := newBench(t, plan.Central)
-	e := protocol.Encoding{Scale: 4, Bias: protocol.BiasHalf}
-	for range 20 {
-		e.Coordinates = append(e.Coordinates, protocol.Coordinate{Offset: -1, Levels: 8})
-	}
-	x.a.Encodings = []protocol.Encoding{e}
-	return x
 }

@@ -69,8 +69,8 @@ func PayloadSize(c plan.Channel, encodings []protocol.Encoding) int {
 	return channels[c].payload(encodings)
 }
 
-// MessageSize is the length in bytes of each message that is mixed and forwarded of an announced round: of a bit message
-// in shuffle, of a box in local and central; 0 for channels that forward no messages.
+// MessageSize is the length in bytes of each message that is mixed and forwarded of an announced round: of a bit
+// message in shuffle, of a box in local and central; 0 for channels that forward no messages.
 func MessageSize(a *plan.Announcement) int {
 	switch c := a.Plan.Channel; c {
 	case plan.Shuffle:

@@ -29,8 +29,10 @@ func announcement(c plan.Channel, analyzer []byte) *plan.Announcement {
 			{Shift: 1, NoiseBits: 3, Bias: protocol.BiasHalf}, {Shift: 1, NoiseBits: 5, Bias: protocol.BiasHalf},
 		}}}},
 		Encodings: []protocol.Encoding{
-			{Scale: 4, NoiseBits: 3, Bias: protocol.BiasHalf, Coordinates: []protocol.Coordinate{{Levels: 6}, {Levels: 9}}},
-			{Scale: 2, NoiseBits: 5, Bias: protocol.BiasHalf, Coordinates: []protocol.Coordinate{{Offset: -1, Levels: 4}}},
+			{Scale: 4, NoiseBits: 3, Bias: protocol.BiasHalf, Coordinates: []protocol.Coordinate{{Levels: 6},
+				{Levels: 9}}},
+			{Scale: 2, NoiseBits: 5, Bias: protocol.BiasHalf,
+				Coordinates: []protocol.Coordinate{{Offset: -1, Levels: 4}}},
 		},
 	}
 }
@@ -41,7 +43,8 @@ func TestPayloadsHaveTheSizeThatServersExpect(t *testing.T) {
 	key := must(seal.NewHPKEKey(bytes.Repeat([]byte{1}, 32)))
 	registrar := must(seal.NewIdentity(bytes.Repeat([]byte{2}, 32)))
 	host := must(seal.NewIdentity(bytes.Repeat([]byte{3}, 32)))
-	credential, _, err := wire.Sign(&wire.Credential{Deployment: "fixture", HostKey: host.Public(), Devices: 2}, registrar)
+	credential, _, err := wire.Sign(&wire.Credential{Deployment: "fixture", HostKey: host.Public(), Devices: 2},
+		registrar)
 	by := channel.Sender{Identity: host, Credential: must(credential, err), Number: 1, Commitment: make([]byte, 32)}
 	for _, c := range plan.Channels() {
 		if !registry.Known(c) {
@@ -56,14 +59,16 @@ func TestPayloadsHaveTheSizeThatServersExpect(t *testing.T) {
 		for i, vectors := range [][][]float64{{{0, 0}, {0}}, {{1e9, -1e9}, {1}}} {
 			payload, err := d.Append(nil, by, vectors, rand.NewChaCha8([32]byte{byte(i)}))
 			if want := registry.PayloadSize(c, a.Encodings); err != nil || len(payload) != want || d.Size() != want {
-				t.Errorf("%s: a payload of %d bytes, announced as %d, expected to be %d; %v", c, len(payload), d.Size(), want, err)
+				t.Errorf("%s: a payload of %d bytes, announced as %d, expected to be %d; %v", c, len(payload), d.Size(),
+					want, err)
 			}
 		}
 		if _, err := registry.NewDevice(announcement(c, make([]byte, 32)), [32]byte{4}); !errors.Is(err, seal.ErrKey) {
 			t.Errorf("%s: a key of low order: %v", c, err)
 		}
 	}
-	if _, err := registry.NewDevice(announcement("other", key.Public()), [32]byte{}); !errors.Is(err, registry.ErrUnknown) ||
+	if _, err := registry.NewDevice(announcement("other", key.Public()), [32]byte{}); !errors.Is(err,
+		registry.ErrUnknown) ||
 		registry.Known("other") || registry.PayloadSize("other", nil) != 0 {
 		t.Errorf("a channel that nobody knows: %v", err)
 	}

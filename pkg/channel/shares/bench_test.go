@@ -13,8 +13,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// pace is the least time of one call of each function, in turns, so that other work on the machine disturbs their ratios
-// least.
+// pace is the least time of one call of each function, in turns, so that other work on the machine disturbs their
+// ratios least.
 func pace(rounds int, calls ...func()) []time.Duration {
 	least := make([]time.Duration, len(calls))
 	for round := range rounds {
@@ -60,7 +60,8 @@ func TestMeasuredCost(t *testing.T) {
 		plain := must(f.helper.opener.Open(row[box:box+boxSize],
 			bound(nil, row[:16], row[16:80], row[80:box], f.secret.Commitment())))
 		own, sealer := sumvec.Nonce(row[:16]), must(seal.NewBoxSealer(f.analyzer.Public(), seal.ShareBox, f.digest))
-		// The default plan of shuffle sends about 150 bit messages for 20 coordinates, and the same for each further one.
+		// The default plan of shuffle sends about 150 bit messages for 20 coordinates, and the same for each further
+		// one.
 		bits := make([]protocol.Coordinate, c.coordinates)
 		for i := range bits {
 			bits[i].Levels = 6
@@ -68,7 +69,8 @@ func TestMeasuredCost(t *testing.T) {
 				bits[i].Levels = 5
 			}
 		}
-		mix := must(shuffle.NewDevice([]protocol.Encoding{{Scale: 1, NoiseBits: 2, Bias: protocol.BiasHalf, Coordinates: bits}},
+		mix := must(shuffle.NewDevice([]protocol.Encoding{{Scale: 1, NoiseBits: 2, Bias: protocol.BiasHalf,
+			Coordinates: bits}},
 			f.analyzer.Public(), f.digest))
 		var theirs [2]sumvec.PrepShare
 		m := pace(100,

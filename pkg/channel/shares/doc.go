@@ -1,8 +1,8 @@
 // Package shares is the channel in which two servers add secret shares: a device splits the entries of all its vectors
 // into one share for the shuffler and one for the analyzer, with a proof that each entry is in its range (Prio3SumVec).
 // Each server adds its shares over the same set of reports, and the two sums together are the sums of the entries. This
-// package holds what each of the three parties computes. It is pure but for the randomness of sharing and sealing, which
-// comes from crypto/rand through pkg/seal.
+// package holds what each of the three parties computes. It is pure but for the randomness of sharing and sealing,
+// which comes from crypto/rand through pkg/seal.
 //
 // # The way of a report
 //
@@ -34,8 +34,8 @@
 //   - The box holds a proof of participation, which the analyzer checks itself: the shuffler can leave devices out, but
 //     cannot invent one or count one twice. The caller remembers participants and nonces.
 //   - A sum of the shuffler's leaves with the noise that the plan names, or not at all.
-//   - What one process of a server prepared or verified is handed over only to another process of the same server, sealed
-//     (AppendPending, AppendVerified): it is that server's own share of one report.
+//   - What one process of a server prepared or verified is handed over only to another process of the same server,
+//     sealed (AppendPending, AppendVerified): it is that server's own share of one report.
 //
 // # What it does not guarantee
 //
@@ -48,6 +48,6 @@
 //
 // # Concurrency
 //
-// Round, Device and Secret are safe for concurrent use. Leader, Helper and the sums are used by one goroutine at a time:
-// a vector sum of circl keeps the state of its hash. Give each goroutine its own and merge the sums.
+// Round, Device and Secret are safe for concurrent use. Leader, Helper and the sums are used by one goroutine at a
+// time: a vector sum of circl keeps the state of its hash. Give each goroutine its own and merge the sums.
 package shares

@@ -36,7 +36,8 @@ type fixture struct {
 func two() ([]protocol.Encoding, []plan.Release) {
 	encodings := []protocol.Encoding{
 		{Scale: 4, NoiseBits: 8, Bias: protocol.BiasHalf,
-			Coordinates: []protocol.Coordinate{{Offset: -1, Levels: 8}, {Offset: 0, Levels: 3}, {Offset: 0, Levels: 12}}},
+			Coordinates: []protocol.Coordinate{{Offset: -1, Levels: 8}, {Offset: 0, Levels: 3},
+				{Offset: 0, Levels: 12}}},
 		{Scale: 2, NoiseBits: 2, Bias: protocol.BiasQuarter,
 			Coordinates: []protocol.Coordinate{{Offset: -2, Levels: 9}, {Offset: -2, Levels: 9}}},
 	}

@@ -60,8 +60,8 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-// FuzzPreparation feeds any bytes to what the analyzer does with an opened box, which a hostile device can fill at will,
-// and with a hostile shuffler's preparation share.
+// FuzzPreparation feeds any bytes to what the analyzer does with an opened box, which a hostile device can fill at
+// will, and with a hostile shuffler's preparation share.
 func FuzzPreparation(f *testing.F) {
 	g, fix := goldenRound(f, readGolden(f).Payloads)
 	const fixed = NonceSize + publicSize + helperSize

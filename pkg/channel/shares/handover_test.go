@@ -25,7 +25,8 @@ func TestSharesAreHandedOver(t *testing.T) {
 			t.Fatalf("%d bytes", len(v))
 		}
 		other, again := must(f.round.ParsePending(b[1:])), must(f.round.ParseVerified(v))
-		if again.Nonce != verified.Nonce || again.Participant != verified.Participant || again.Answer != verified.Answer {
+		if again.Nonce != verified.Nonce || again.Participant != verified.Participant ||
+			again.Answer != verified.Answer {
 			t.Errorf("handed over is %v, want %v", again, verified)
 		}
 		for _, err := range []error{

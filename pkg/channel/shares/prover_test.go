@@ -139,7 +139,8 @@ func prove(elements, seeds, joint fp128.Vec, chunk uint) fp128.Vec {
 }
 
 // forge shares any field elements, as circl shares the bits of entries, with a proof that is made as for valid ones.
-func forge(r *Round, commitment []byte, nonce [16]byte, drawn []byte, elements fp128.Vec) (public, first, second []byte) {
+func forge(r *Round, commitment []byte, nonce [16]byte, drawn []byte, elements fp128.Vec) (public, first,
+	second []byte) {
 	context, chunk := r.context(commitment), r.chunk
 	vdaf := must(r.vdaf(commitment))
 	p := vdaf.Params()

@@ -2,7 +2,6 @@ package shares
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -12,7 +11,6 @@ import (
 	"github.com/cloudflare/circl/vdaf/prio3/arith/fp128"
 
 	"github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -45,7 +43,8 @@ func TestTheCountsAreEncodedEntriesAndBothServersNoise(t *testing.T) {
 	encodings, releases := two()
 	f := newFixture(t, encodings, releases)
 	want := [][]uint64{make([]uint64, 3), make([]uint64, 2)}
-	vectors := [][][]float64{{{0, 0, 0}, {0, 0}}, {{0.6, 0.2, 3}, {-1.5, 2}}, {{1, 0.75, 1}, {2, -2}}, {{-1, 0, 9}, {0.1, 1}}}
+	vectors := [][][]float64{{{0, 0, 0}, {0, 0}}, {{0.6, 0.2, 3}, {-1.5, 2}}, {{1, 0.75, 1}, {2, -2}},
+		{{-1, 0, 9}, {0.1, 1}}}
 	for i, v := range vectors {
 		p, err := f.device.Append([]byte("before"), f.by, v, source(byte(i)))
 		if err != nil || string(p[:6]) != "before" || len(p) != 6+f.device.Size() {
@@ -206,7 +205,8 @@ func TestOnlyTheAnswerToAReportFinishesIt(t *testing.T) {
 		t.Error("something was added")
 	}
 	// What belongs together is added, and no second time.
-	if err := errors.Join(f.leader.Finish(f.leaderSum, pending, v.Answer[:]), f.helper.Add(f.helperSum, v)); err != nil {
+	if err := errors.Join(f.leader.Finish(f.leaderSum, pending, v.Answer[:]),
+		f.helper.Add(f.helperSum, v)); err != nil {
 		t.Error(err)
 	}
 	f.refused("a report that was finished", f.leader.Finish(f.leaderSum, pending, v.Answer[:]), wire.RefusalBadShare)
@@ -286,14 +286,16 @@ func negative16() []byte {
 	return []byte{1, 0, 0, 0, 0, 0, 0, 0, 0xe4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 }
 
-// A shuffler's share can leave with its noise only: neither the sum nor what is behind it has a method that gives bytes.
+// A shuffler's share can leave with its noise only: neither the sum nor what is behind it has a method that gives
+// bytes.
 func TestAnUnnoisedShareHasNoBytes(t *testing.T) {
 	for _, v := range []any{&LeaderSum{}, &HelperSum{}, &Pending{}, Pending{}} {
 		kind := reflect.TypeOf(v)
 		for i := range kind.NumMethod() {
 			m := kind.Method(i).Type
 			for j := range m.NumOut() {
-				if out := m.Out(j); out.Kind() == reflect.Slice || out.Kind() == reflect.Array || out.Kind() == reflect.String {
+				if out := m.Out(j); out.Kind() == reflect.Slice || out.Kind() == reflect.Array ||
+					out.Kind() == reflect.String {
 					if name := kind.Method(i).Name; name != "Counts" {
 						t.Errorf("%v.%s returns %v", kind, name, out)
 					}
@@ -306,93 +308,6 @@ func TestAnUnnoisedShareHasNoBytes(t *testing.T) {
 					t.Errorf("%v has the exported field %s", kind, field.Name)
 				}
 			}
-		}
-	}
-}
-
-// Everything follows from the announcement: sizes, and what is not a round.
-func TestTheSizesFollowFromTheAnnouncement(t *testing.T) {
-	for _, c := range []struct {
-		coordinates           int
-		bits                  uint
-		chunk                 uint
-		payload, row, allowed int
-	}{
-		{20, 4, 12, 2296, 840, 4015}, {20, 6, 8, 3064, 712, 4015}, {20, 9, 12, 4152, 840, 0}, {20, 12, 16, 5240, 968, 0},
-		{230, 6, 45, 24920, 1896, 30000},
-	} {
-		encodings, releases := wide(c.coordinates, c.bits)
-		f := newFixture(t, encodings, releases)
-		payload := f.payload(make([]uint64, c.coordinates)...)
-		row, _ := f.row(payload)
-		if f.round.chunk != c.chunk || len(payload) != c.payload || len(row) != c.row ||
-			f.round.PayloadSize() != c.payload || f.device.Size() != c.payload || f.round.RowSize() != c.row ||
-			PayloadSize(encodings) != c.payload || f.round.AggregateSize() != 16*c.coordinates {
-			t.Errorf("%d entries of %d bits: chunk %d, payload %d, row %d", c.coordinates, c.bits, f.round.chunk,
-				len(payload), len(row))
-		}
-		if c.allowed > 0 && len(payload) > c.allowed {
-			t.Errorf("%d entries of %d bits take %d bytes, more than %d", c.coordinates, c.bits, len(payload), c.allowed)
-		}
-	}
-	encodings, releases := two()
-	for what, a := range map[string]*plan.Announcement{
-		"a final announcement with encodings": {Final: true, Encodings: make([]protocol.Encoding, 1)},
-		"an encoding too few": {
-			Encodings: encodings[:1], Plan: plan.Plan{Rounds: []plan.Round{{Releases: releases}}},
-		},
-		"no encoding": {Plan: plan.Plan{Rounds: []plan.Round{{}}}},
-		"too many bytes": func() *plan.Announcement {
-			encodings, releases := wide(1<<16, 7)
-			return &plan.Announcement{Encodings: encodings, Plan: plan.Plan{Rounds: []plan.Round{{Releases: releases}}}}
-		}(),
-	} {
-		if _, err := NewRound(a, [32]byte{}); !errors.Is(err, ErrRound) {
-			t.Errorf("%s: %v", what, err)
-		}
-		if what == "too many bytes" && PayloadSize(a.Encodings) != 0 {
-			t.Errorf("%s: there is a size", what)
-		}
-	}
-}
-
-// What a device is given is checked: vectors, and the commitment that came with its enrolment.
-func TestADeviceRefusesWhatItCannotReport(t *testing.T) {
-	encodings, releases := two()
-	f := newFixture(t, encodings, releases)
-	good := [][]float64{{0, 0, 0}, {0, 0}}
-	for _, vectors := range [][][]float64{nil, good[:1], {{0, 0, 0}, {0, 0}, {0}}, {{0, 0}, {0, 0}}, {{0, 0, math.NaN()}, {0, 0}}} {
-		if b, err := f.device.Append([]byte{1}, f.by, vectors, source(1)); err == nil || len(b) != 1 {
-			t.Errorf("vectors %v are taken", vectors)
-		}
-	}
-	for _, commitment := range [][]byte{nil, make([]byte, 31), make([]byte, 33)} {
-		by := f.by
-		by.Commitment = commitment
-		if _, err := f.device.Append(nil, by, good, source(1)); err == nil {
-			t.Errorf("a commitment of %d bytes is taken", len(commitment))
-		}
-	}
-	by := f.by
-	by.Credential = nil
-	if b, err := f.device.Append([]byte{1}, by, good, source(1)); err == nil || len(b) != 1 {
-		t.Error("a sender without a credential is taken")
-	}
-}
-
-// A secret prints as the start of its commitment, and reads back.
-func TestASecretIsNotPrinted(t *testing.T) {
-	encodings, releases := two()
-	f := newFixture(t, encodings, releases)
-	if s := must(ParseSecret(f.secret.Bytes())); s != f.secret {
-		t.Error("a secret does not read back")
-	}
-	_, err := ParseSecret(make([]byte, 31))
-	f.refused("a short secret", err, wire.RefusalWrongSize)
-	want := fmt.Sprintf("secret:%x..", f.secret.Commitment()[:6])
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
-		if s := fmt.Sprintf(verb, f.secret); s != want {
-			t.Errorf("%s prints %s", verb, s)
 		}
 	}
 }

@@ -68,10 +68,10 @@ func (t *Tally) Add(other *Tally) {
 // ErrTally says that bytes are no tally of the round.
 var ErrTally = errors.New("shuffle: the bytes are no tally of this round's messages")
 
-// AppendBinary appends the tally as bytes, which ParseTally reads: 4 bytes each, big endian, of the messages, those that
-// do not open and those out of the plan, and then, release by release and coordinate by coordinate, how many messages
-// there are and how many of them are ones. How many bytes these are says nothing of what was counted. It returns no
-// error.
+// AppendBinary appends the tally as bytes, which ParseTally reads: 4 bytes each, big endian, of the messages, those
+// that do not open and those out of the plan, and then, release by release and coordinate by coordinate, how many
+// messages there are and how many of them are ones. How many bytes these are says nothing of what was counted. It
+// returns no error.
 func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
 	for _, n := range []int{t.Messages, t.Undecryptable, t.OutOfPlan} {
 		b = binary.BigEndian.AppendUint32(b, uint32(n))
@@ -120,9 +120,9 @@ func ParseTally(encodings []protocol.Encoding, messages int, b []byte) (*Tally, 
 var ErrIncomplete = errors.New("shuffle: other numbers of messages than the plan's")
 
 // Complete says whether there are exactly as many messages of each coordinate as this number of reports has, and as the
-// shuffler added to each coordinate of the release, and none of any other. It is nil where messages have no labels: then
-// a device decides what its messages are for. Otherwise a shuffler that admits only reports with the plan's labels always
-// gives a round that is complete.
+// shuffler added to each coordinate of the release, and none of any other. It is nil where messages have no labels:
+// then a device decides what its messages are for. Otherwise a shuffler that admits only reports with the plan's labels
+// always gives a round that is complete.
 func (t *Tally) Complete(reports uint64, noise []uint64) error {
 	if t.OutOfPlan > 0 {
 		return fmt.Errorf("%w: %d of coordinates that the round does not have", ErrIncomplete, t.OutOfPlan)

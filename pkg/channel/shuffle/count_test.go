@@ -66,7 +66,8 @@ func TestTallyCountsWhatOpens(t *testing.T) {
 		{1, 0, [][]uint64{{2, 1}, {0}}, 5 + extra}, {2, 0, [][]uint64{{3, 1}, {0}}, 3 + extra},
 		{1, 1, [][]uint64{{3, 1}, {0}}, 4 + extra}, {1, 2, [][]uint64{{3, 1}, {0}}, 3 + extra},
 	} {
-		if ones, odd := whole.Counts(x.reports, []uint64{x.noise, 0}); !reflect.DeepEqual(ones, x.ones) || odd != x.odd {
+		if ones, odd := whole.Counts(x.reports, []uint64{x.noise, 0}); !reflect.DeepEqual(ones, x.ones) ||
+			odd != x.odd {
 			t.Errorf("%d reports, %d of noise: %v and %d odd messages, want %v and %d", x.reports, x.noise, ones, odd,
 				x.ones, x.odd)
 		}
@@ -102,8 +103,8 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A worker's tally of labelled messages is refused if more messages do not open than are no ones: one that does not open
-// is among its coordinate's messages and counts as a zero.
+// A worker's tally of labelled messages is refused if more messages do not open than are no ones: one that does not
+// open is among its coordinate's messages and counts as a zero.
 func TestATallyHasNoMoreUnopenedThanZeros(t *testing.T) {
 	t.Parallel()
 	const messages, ones = 9, 5

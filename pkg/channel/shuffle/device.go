@@ -6,9 +6,9 @@
 // The payload of a device has the same number of bit messages for every coordinate, whatever the record: as many as the
 // encoding has levels and noise bits. Every bit is encrypted on its own to the analyzer, under a fresh ephemeral key
 // and bound to the announcement (pkg/seal), so that two messages of a report share nothing but their length and the
-// label, which says in the clear which coordinate of which release a bit is of. Labels are a function of the announcement
-// and of a message's place in the report, the same in all reports: nothing of a record is in them. CheckLabels holds a
-// report to it.
+// label, which says in the clear which coordinate of which release a bit is of. Labels are a function of the
+// announcement and of a message's place in the report, the same in all reports: nothing of a record is in them.
+// CheckLabels holds a report to it.
 //
 // # What it does not guarantee
 //

@@ -83,7 +83,8 @@ func TestAPayloadAllocatesNothingPerMessage(t *testing.T) {
 	}
 	src := rand.NewChaCha8([32]byte{})
 	allocations := func(noiseBits uint32) float64 {
-		e := protocol.Encoding{Scale: 1, Coordinates: []protocol.Coordinate{{Levels: 3}}, NoiseBits: noiseBits, Bias: 1 << 31}
+		e := protocol.Encoding{Scale: 1, Coordinates: []protocol.Coordinate{{Levels: 3}}, NoiseBits: noiseBits,
+			Bias: 1 << 31}
 		d, err := NewDevice([]protocol.Encoding{e, e}, key.Public(), [32]byte{})
 		if err != nil {
 			t.Fatal(err)

@@ -29,18 +29,18 @@ func eachLabel(encodings []protocol.Encoding, f func(label []byte)) {
 //
 // # What the labels tell
 //
-// Nothing, to the shuffler: they are a function of the announcement, which is public, and the same in all reports. Within
-// a coordinate the ones stand before the zeros, as they always did: to see where they end is to tell the encryption of a
-// zero from that of a one. The analyzer learns no more than it did: of each message that it opened, it always saw which
-// coordinate it is of.
+// Nothing, to the shuffler: they are a function of the announcement, which is public, and the same in all reports.
+// Within a coordinate the ones stand before the zeros, as they always did: to see where they end is to tell the
+// encryption of a zero from that of a one. The analyzer learns no more than it did: of each message that it opened, it
+// always saw which coordinate it is of.
 func LabelsOf(encodings []protocol.Encoding) string {
 	h := sha256.New()
 	eachLabel(encodings, func(label []byte) { h.Write(label) })
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// WriteLabels writes the labels of LabelsOf into a payload of as many messages. It is for what sends messages that nobody
-// can open; Device.Append seals them with their labels.
+// WriteLabels writes the labels of LabelsOf into a payload of as many messages. It is for what sends messages that
+// nobody can open; Device.Append seals them with their labels.
 func WriteLabels(payload []byte, encodings []protocol.Encoding) {
 	eachLabel(encodings, func(label []byte) {
 		copy(seal.Label(payload), label)
@@ -49,16 +49,16 @@ func WriteLabels(payload []byte, encodings []protocol.Encoding) {
 }
 
 // CheckLabels says whether the messages of a report's payload, which stand one after another, have the labels of this
-// digest (LabelsOf). The error wraps wire.ErrLabels. A digest is compared, so that neither the shuffler's journal nor its
-// workers' tasks have to list what the plan says of every message.
+// digest (LabelsOf). The error wraps wire.ErrLabels. A digest is compared, so that neither the shuffler's journal nor
+// its workers' tasks have to list what the plan says of every message.
 func CheckLabels(payload []byte, labels string) error {
 	h := sha256.New()
 	for ; len(payload) >= seal.BitSize; payload = payload[seal.BitSize:] {
 		h.Write(seal.Label(payload))
 	}
 	if len(payload) > 0 || hex.EncodeToString(h.Sum(nil)) != labels {
-		return fmt.Errorf("%w: the report does not have exactly the planned number of messages for each coordinate, in "+
-			"the plan's order", wire.ErrLabels)
+		return fmt.Errorf("%w: the report does not have exactly the planned number of messages for each coordinate, "+
+			"in the plan's order", wire.ErrLabels)
 	}
 	return nil
 }

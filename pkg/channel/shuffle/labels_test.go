@@ -100,8 +100,9 @@ func TestOnlyThePlansLabelsPass(t *testing.T) {
 }
 
 // A round of labelled messages is complete if it has what reports and the shuffler make for each coordinate, and no
-// message more or less, whether or not they open. A label that was changed on the way leaves two coordinates incomplete;
-// two that were exchanged leave none, and neither message opens, so that no sum is larger than if both had been dropped.
+// message more or less, whether or not they open. A label that was changed on the way leaves two coordinates
+// incomplete; two that were exchanged leave none, and neither message opens, so that no sum is larger than if both had
+// been dropped.
 func TestAChangedLabelIsSeenOrCountsAsZero(t *testing.T) {
 	t.Parallel()
 	key, err := seal.GenerateHPKE()
@@ -137,7 +138,8 @@ func TestAChangedLabelIsSeenOrCountsAsZero(t *testing.T) {
 		return all
 	}
 	last := len(messages)/seal.BitSize - 1
-	if tally := count(nil); tally.Complete(2, noise) != nil || !reflect.DeepEqual(ones(tally), [][]uint64{{11, 9}, {8}}) {
+	if tally := count(nil); tally.Complete(2, noise) != nil || !reflect.DeepEqual(ones(tally),
+		[][]uint64{{11, 9}, {8}}) {
 		t.Errorf("untouched: %v, %v", tally.Complete(2, noise), ones(tally))
 	}
 	for _, x := range []struct {

@@ -8,8 +8,8 @@ import (
 )
 
 // The ones among the messages that several processes make of one round's noise are the announced binomial too, wherever
-// the round is cut: its mean and its variance in each coordinate, and coordinates that differ. Parts with the right number
-// of messages of which a fixed half are ones would pass every other check of a round.
+// the round is cut: its mean and its variance in each coordinate, and coordinates that differ. Parts with the right
+// number of messages of which a fixed half are ones would pass every other check of a round.
 //
 // There are 3 times 200 numbers of variance 4. Their mean is off by more than 0.45, or their mean square by more than
 // 1.3, with probability below 1e-7 each (five and a half standard errors; seeds are fixed); half of the variance is 2.

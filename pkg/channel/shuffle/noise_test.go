@@ -9,8 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// noisy is an announcement whose shuffler adds so many fair bits to each coordinate, the opener of its messages, and its
-// digest.
+// noisy is an announcement whose shuffler adds so many fair bits to each coordinate, the opener of its messages, and
+// its digest.
 func noisy(t *testing.T, coordinates int, bits uint64) (*plan.Announcement, *seal.BitOpener, [32]byte) {
 	t.Helper()
 	key, err := seal.GenerateHPKE()

@@ -122,11 +122,13 @@ func TestChannelsRefuseWhatDoesNotFit(t *testing.T) {
 		"empty range":  {change(func(s *simulated.Range) { s.Lower[0] = 2 }), 1, 1e-6},
 		"range NaN":    {change(func(s *simulated.Range) { s.Lower[0] = math.NaN() }), 1, 1e-6},
 	} {
-		if got, err := simulated.NewGaussianLocal(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) ||
+		if got, err := simulated.NewGaussianLocal(c.statistics, c.epsilon, c.delta); !errors.Is(err,
+			simulated.ErrChannel) ||
 			got != nil {
 			t.Errorf("gaussian local, %s: %v, %v; want ErrChannel", name, got, err)
 		}
-		if got, err := simulated.NewGaussianCentral(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) ||
+		if got, err := simulated.NewGaussianCentral(c.statistics, c.epsilon, c.delta); !errors.Is(err,
+			simulated.ErrChannel) ||
 			got != nil {
 			t.Errorf("gaussian central, %s: %v, %v; want ErrChannel", name, got, err)
 		}

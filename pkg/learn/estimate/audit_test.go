@@ -41,8 +41,9 @@ func advantage(p, q []float64, epsilon float64) (measured, deviation float64) {
 }
 
 // Whole runs on two data sets that differ in one person, 20,000 of each: no half line of what leaves tells them apart
-// by more than delta, five standard errors aside (false alarm 3e-7 for each). At four times the epsilon, about a quarter
-// of the noise, it would be 0.19 for Ridge, which this attack must find. These two are calibrated by the channel alone.
+// by more than delta, five standard errors aside (false alarm 3e-7 for each). At four times the epsilon, about a
+// quarter of the noise, it would be 0.19 for Ridge, which this attack must find. These two are calibrated by the
+// channel alone.
 func TestNeighboursAreHardToTellApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
@@ -61,7 +62,8 @@ func TestNeighboursAreHardToTellApart(t *testing.T) {
 		trust   plan.Channel
 		tight   bool
 	}{
-		{"NoisyBatchDescent", estimate.NoisyBatchDescent, map[string]float64{"batches": 2, "rate": 0.01}, plan.Local, false},
+		{"NoisyBatchDescent", estimate.NoisyBatchDescent, map[string]float64{"batches": 2, "rate": 0.01}, plan.Local,
+			false},
 		{"Ridge", estimate.Ridge, nil, plan.Central, true},
 	} {
 		measure := func(factor float64) (float64, float64) {

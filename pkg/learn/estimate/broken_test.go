@@ -41,7 +41,8 @@ func TestStatisticsOfBrokenRecords(t *testing.T) {
 			}
 			for j, x := range v {
 				if !(x >= s.Lower[j]-1e-12 && x <= s.Upper[j]+1e-12) {
-					t.Fatalf("%s of %+v: coordinate %d is %v, outside [%v, %v]", s.Name, r, j, x, s.Lower[j], s.Upper[j])
+					t.Fatalf("%s of %+v: coordinate %d is %v, outside [%v, %v]", s.Name, r, j, x, s.Lower[j],
+						s.Upper[j])
 				}
 			}
 			all = append(all, v)
@@ -129,8 +130,9 @@ func TestLayeredDiametersInOneBin(t *testing.T) {
 				for _, one := range q.Statistics {
 					l1, l2 := distances(one.Vector(nil, a), one.Vector(nil, b))
 					if !(l1 <= one.Diameter1 && l2 <= one.Diameter) {
-						return learn.Answer{}, fmt.Errorf("%s moves by %v in l1 and %v in l2, more than %v and %v, from %v to %v",
-							one.Name, l1, l2, one.Diameter1, one.Diameter, a, b)
+						return learn.Answer{},
+							fmt.Errorf("%s moves by %v in l1 and %v in l2, more than %v and %v, from %v to %v",
+								one.Name, l1, l2, one.Diameter1, one.Diameter, a, b)
 					}
 				}
 			}

@@ -134,7 +134,8 @@ func (c *tally) check(t *testing.T) {
 			t.Errorf("the intervals of coefficient %d hold the truth in %.3f of %d runs, want .95", i, share, c.runs)
 		}
 	}
-	t.Logf("coverage%s; width%s; %d of %d runs with intervals, %d with standard errors", shares, widths, c.intervals, c.runs,
+	t.Logf("coverage%s; width%s; %d of %d runs with intervals, %d with standard errors", shares, widths, c.intervals,
+		c.runs,
 		c.reliable)
 }
 
@@ -208,7 +209,8 @@ func TestLogisticIntervalsCoverInEveryWorld(t *testing.T) {
 		for _, n := range []int{2000, 5000, 20_000} {
 			settings = append(settings, setting{"usual bounds", []float64{0, 1, -0.5, 0.3, 0}, usual, n, 1},
 				setting{"uniform", []float64{-0.5, 1, -0.5}, uniform, n, 1},
-				setting{"rare", []float64{-3, 1, 0}, uniform, n, 1}, setting{"steep", []float64{-1, 3, -2}, uniform, n, 1},
+				setting{"rare", []float64{-3, 1, 0}, uniform, n, 1}, setting{"steep", []float64{-1, 3, -2}, uniform, n,
+					1},
 				setting{"steep, epsilon 4", []float64{-1, 3, -2}, uniform, n, 4})
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -135,7 +135,7 @@ func meanError(sorts []sort, m learn.Model) float64 {
 }
 
 func linearSetting(d, horizon int, epsilon float64) learn.Setting {
-	return learn.Setting{Family: glm.Linear{}, Dimension: d, Arms: 2, Horizon: horizon, Radius: 1, Epsilon: epsilon,
+	return learn.Setting{Family: family.Linear{}, Dimension: d, Arms: 2, Horizon: horizon, Radius: 1, Epsilon: epsilon,
 		Delta: 1e-5, Failure: 0.05}
 }
 

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
@@ -25,7 +25,7 @@ func fromRecords(t *testing.T, people []learn.Record) learn.Asker {
 }
 
 func descentSetting(d int, epsilon float64, seed byte) learn.Setting {
-	return learn.Setting{Family: glm.Linear{}, Dimension: d, Arms: 1, Horizon: 1 << 20, Radius: 1, Epsilon: epsilon,
+	return learn.Setting{Family: family.Linear{}, Dimension: d, Arms: 1, Horizon: 1 << 20, Radius: 1, Epsilon: epsilon,
 		Delta: 1e-5, Failure: .02, Noise: rand.NewChaCha8([32]byte{seed})}
 }
 
@@ -52,7 +52,8 @@ func hostile(d int, r *rand.Rand) learn.Record {
 }
 
 // The one release of Algorithm 5 moves by at most 2 eta (R+1)/N when one person's record is replaced, whatever the
-// batch and however many steps follow. One of the pairs is within a third of the bound, so it is not met by chance alone.
+// batch and however many steps follow. One of the pairs is within a third of the bound, so it is not met by chance
+// alone.
 func TestImproperJointSensitivity(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	worst := 0.0
@@ -79,7 +80,8 @@ func TestImproperJointSensitivity(t *testing.T) {
 		bound := 2 * 3 / float64(people/k)
 		moved := distance(before, after)
 		if moved > bound*(1+1e-12) {
-			t.Fatalf("d = %d, %d batches: replacing record %d moves theta by %v, the bound is %v", d, k, at, moved, bound)
+			t.Fatalf("d = %d, %d batches: replacing record %d moves theta by %v, the bound is %v", d, k, at, moved,
+				bound)
 		}
 		worst = math.Max(worst, moved/bound)
 	}
@@ -121,7 +123,8 @@ func TestCuratorsSpendTheirBudget(t *testing.T) {
 			t.Errorf("%s: the noise %v is more than the budget asks for: delta %v", name, seen, low)
 		}
 		if delta := spends(seen*1.045, moved); delta > 1e-5 {
-			t.Errorf("%s: the noise %v for a sensitivity of %v gives delta %v at epsilon %v", name, seen, moved, delta, epsilon)
+			t.Errorf("%s: the noise %v for a sensitivity of %v gives delta %v at epsilon %v", name, seen, moved, delta,
+				epsilon)
 		}
 		if delta := spends(seen/2*1.045, moved); delta <= 1e-5 {
 			t.Errorf("%s: half the noise passes", name)
@@ -161,7 +164,8 @@ func TestDiametersOfDescentAndRidge(t *testing.T) {
 		for i := range long {
 			long[i] = 10 * r.NormFloat64()
 		}
-		for _, s := range []learn.Statistic{estimate.Moments(d), estimate.Gradient(long, 2), estimate.Gradient(long, 1)} {
+		for _, s := range []learn.Statistic{estimate.Moments(d), estimate.Gradient(long, 2),
+			estimate.Gradient(long, 1)} {
 			worst := 0.0
 			for range 20000 {
 				a, b := hostile(d, r), hostile(d, r)

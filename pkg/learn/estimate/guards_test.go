@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -81,17 +81,19 @@ func TestValuesOutsideTheBoundsCountAsTheBounds(t *testing.T) {
 			if outside < 100 {
 				t.Fatalf("%d values lie outside", outside)
 			}
-			if near, other := raw(t, f, class, rows, target), raw(t, f, class, far, farTarget); !reflect.DeepEqual(near, other) {
-				t.Errorf("class %v, local %v: values far outside the bounds count otherwise than values near them: %+v, %+v",
+			if near, other := raw(t, f, class, rows, target), raw(t, f, class, far, farTarget); !reflect.DeepEqual(near,
+				other) {
+				t.Errorf("class %v, local %v: values far outside the bounds count otherwise than values near them: "+
+					"%+v, %+v",
 					class, local, near, other)
 			}
 		}
 	}
 }
 
-// The order of the rows changes nothing, to the last digit: what a row adds to the sums lies on the grid, so that they are
-// exact, and one row moves them by its own vector only. Sums of unrounded products differ in their last digits with the
-// order, in one of 100 orders of 2000 rows at least.
+// The order of the rows changes nothing, to the last digit: what a row adds to the sums lies on the grid, so that they
+// are exact, and one row moves them by its own vector only. Sums of unrounded products differ in their last digits with
+// the order, in one of 100 orders of 2000 rows at least.
 func TestTheOrderOfRowsChangesNothing(t *testing.T) {
 	for _, class := range []bool{false, true} {
 		f := Fit{Features: []Range{{-1, 1}, {-1, 1}, {-1, 1}}, Target: Range{-1, 1}}
@@ -155,8 +157,8 @@ func rounded(dim int, vector func() (exact, onGrid []float64)) (most float64) {
 	return most
 }
 
-// What a row moves is what its exact products move, and the rounding to the grid on top: a bound that counts the largest
-// exact move, which rows at the corners of the bounds reach, has room for the rounding too.
+// What a row moves is what its exact products move, and the rounding to the grid on top: a bound that counts the
+// largest exact move, which rows at the corners of the bounds reach, has room for the rounding too.
 func TestTheGridCountsInWhatARowMoves(t *testing.T) {
 	draw := rand.New(rand.NewPCG(25, 7))
 	for _, k := range []int{2, 4, 8, 14} {
@@ -175,7 +177,8 @@ func TestTheGridCountsInWhatARowMoves(t *testing.T) {
 		})
 		if moved, stated := farthest(reached)+grid, momentsMove(k); dim != stated.Dim || grid < 0.2*rowGrid ||
 			stated.L2 < moved {
-			t.Errorf("%d features: rows move the moments by %.12f with %.3g of rounding, stated are %.12f", k, moved, grid,
+			t.Errorf("%d features: rows move the moments by %.12f with %.3g of rounding, stated are %.12f", k, moved,
+				grid,
 				stated.L2)
 		}
 		// The gradient's largest move, 2 sqrt(d), is the limit of long points only; the proof of newtonMove has it.
@@ -201,7 +204,8 @@ func TestTheGridCountsInWhatARowMoves(t *testing.T) {
 			return exact, newtonRow(nil, w, theta, y)
 		})
 		if moved, stated := 2*math.Sqrt(float64(d))+grid, newtonMove(k).L2; grid < 0.2*rowGrid || stated < moved {
-			t.Errorf("%d features: a row moves a round by %.12f with %.3g of rounding, stated are %.12f", k, moved, grid, stated)
+			t.Errorf("%d features: a row moves a round by %.12f with %.3g of rounding, stated are %.12f", k, moved,
+				grid, stated)
 		}
 	}
 }
@@ -239,8 +243,8 @@ func TestManyFeaturesMoveTheHessianMore(t *testing.T) {
 	}
 }
 
-// Noise of every kind of fit is added, and counts in the standard error or in a wider interval: without an epsilon a fit
-// is what it was, with one it is another each time.
+// Noise of every kind of fit is added, and counts in the standard error or in a wider interval: without an epsilon a
+// fit is what it was, with one it is another each time.
 func TestEveryFitIsNoised(t *testing.T) {
 	for _, of := range []struct {
 		name         string
@@ -270,11 +274,11 @@ func TestEveryFitIsNoised(t *testing.T) {
 	}
 }
 
-// A public point outside the ball of the radius moves a reweighted gradient no more than one on its border: the score is
-// clipped, as the diameter counts it.
+// A public point outside the ball of the radius moves a reweighted gradient no more than one on its border: the score
+// is clipped, as the diameter counts it.
 func TestLongPointsMoveTheGradientNoMore(t *testing.T) {
 	draw := rand.New(rand.NewPCG(25, 8))
-	for _, family := range []glm.Family{glm.Linear{}, glm.Logistic{}} {
+	for _, family := range []family.Family{family.Linear{}, family.Logistic{}} {
 		l, err := NewLink(learn.Setting{Family: family, Dimension: 2, Horizon: 100, Radius: 1, Kappa: 5})
 		if err != nil {
 			t.Fatal(err)
@@ -286,7 +290,8 @@ func TestLongPointsMoveTheGradientNoMore(t *testing.T) {
 			if draw.IntN(2) == 0 {
 				reward = l.high
 			}
-			vectors = append(vectors, s.Vector(nil, learn.Record{Arm: []float64{math.Cos(arm), math.Sin(arm)}, Reward: reward}))
+			vectors = append(vectors, s.Vector(nil, learn.Record{Arm: []float64{math.Cos(arm), math.Sin(arm)},
+				Reward: reward}))
 		}
 		if moved := farthest(vectors); moved > s.Diameter || moved < 0.95*s.Diameter {
 			t.Errorf("%s: gradients are up to %v apart, the diameter is %v", family.Name(), moved, s.Diameter)
@@ -294,8 +299,9 @@ func TestLongPointsMoveTheGradientNoMore(t *testing.T) {
 	}
 }
 
-// The curator's points stay in the ball of the radius, so that a record moves a step by 2(R+1)/n at most: short features
-// with a large reward would carry the point to 10, and one long one with the opposite reward would then move it by 11/n.
+// The curator's points stay in the ball of the radius, so that a record moves a step by 2(R+1)/n at most: short
+// features with a large reward would carry the point to 10, and one long one with the opposite reward would then move
+// it by 11/n.
 func TestTheImproperCuratorsPointsStayInTheirBall(t *testing.T) {
 	const radius, people, steps = 2.0, 10, 600
 	run := func(last learn.Record) []float64 {

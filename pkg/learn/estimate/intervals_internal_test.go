@@ -123,8 +123,8 @@ func TestFitKeepsItsBudget(t *testing.T) {
 	}
 }
 
-// The noise is in what every row sends (Local), and in what every round of the logistic fit releases, with the deviation
-// that the guarantee is computed from. A variance of 3000 draws is within 14 % but for one run in 1e7.
+// The noise is in what every row sends (Local), and in what every round of the logistic fit releases, with the
+// deviation that the guarantee is computed from. A variance of 3000 draws is within 14 % but for one run in 1e7.
 func TestFitAddsItsNoise(t *testing.T) {
 	f := Fit{Features: make([]Range, 4), Target: Range{-1, 1}, Noise: rand.NewChaCha8([32]byte{3})}
 	for i := range f.Features {

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -40,8 +41,9 @@ func (f Fit) Logistic(rows [][]float64, target []float64) (Fitted, error) {
 		return Fitted{}, err
 	}
 	if f.Local {
-		return Fitted{}, fmt.Errorf("%w: a logistic regression asks every row several times, which is too much noise in the "+
-			"trust local", ErrFit)
+		return Fitted{},
+			fmt.Errorf("%w: a logistic regression asks every row several times, which is too much noise in the "+
+				"trust local", ErrFit)
 	}
 	for i, y := range target {
 		if y != 0 && y != 1 {
@@ -182,7 +184,7 @@ func (f Fit) newton(rows [][]float64, target, theta []float64, noise mechanism.N
 	}
 	noise.Add(sums, f.Noise)
 	f.tell(sums)
-	out := newtonStep{to: append([]float64(nil), theta...), hessian: fromTriangle(sums[d:], d, isometric),
+	out := newtonStep{to: append([]float64(nil), theta...), hessian: symmetric.FromTriangle(sums[d:], d, isometric),
 		variance: noise.Deviation() * noise.Deviation()}
 	out.gradient = sums[:d]
 	var err error

@@ -80,10 +80,12 @@ func TestIntervalsCover(t *testing.T) {
 	for _, s := range settings {
 		t.Run(fmt.Sprintf("%d rows, epsilon %v, local %v", s.n, s.epsilon, s.local), func(t *testing.T) {
 			held, squared, unreliable := coverage(t, s.n, s.runs, s.epsilon, s.local)
-			t.Logf("coverage %.4f, mean squared standardised error %.3f, %d of %d runs without intervals", held, squared,
+			t.Logf("coverage %.4f, mean squared standardised error %.3f, %d of %d runs without intervals", held,
+				squared,
 				unreliable, s.runs)
 			if held < 0.91 || squared < 0.75 || squared > 1.25 || unreliable > s.runs/10 {
-				t.Errorf("coverage %v, want 0.95; squared errors %v; %d runs are not reliable", held, squared, unreliable)
+				t.Errorf("coverage %v, want 0.95; squared errors %v; %d runs are not reliable", held, squared,
+					unreliable)
 			}
 		})
 	}
@@ -133,10 +135,12 @@ func TestLogisticIntervalsCover(t *testing.T) {
 				}
 			}
 			held, squared = held/count, squared/count
-			t.Logf("coverage %.4f, mean squared standardised error %.3f, %d of %d runs without intervals", held, squared,
+			t.Logf("coverage %.4f, mean squared standardised error %.3f, %d of %d runs without intervals", held,
+				squared,
 				unreliable, s.runs)
 			if !(held > 0.9) || !(squared > 0.6 && squared < 1.4) || unreliable > s.runs/2 {
-				t.Errorf("coverage %v, want 0.95; squared errors %v; %d runs are not reliable", held, squared, unreliable)
+				t.Errorf("coverage %v, want 0.95; squared errors %v; %d runs are not reliable", held, squared,
+					unreliable)
 			}
 		})
 	}

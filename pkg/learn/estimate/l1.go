@@ -83,7 +83,8 @@ func WarmL1(start []float64) Estimator {
 		}
 		first := int(c.share * float64(people))
 		if first < c.steps || people-first < c.batches {
-			return nil, fmt.Errorf("estimate: %d people are too few for %d steps of the normalization and %d of the descent",
+			return nil, fmt.Errorf("estimate: %d people are too few for %d steps of the normalization and %d of the "+
+				"descent",
 				people, c.steps, c.batches)
 		}
 		n, err := Normalize(s.Dimension, first, c.steps, c.schedule, c.off, c.noise(1), ask)
@@ -150,8 +151,8 @@ func newL1(s learn.Setting, people int) (l1, error) {
 	c.batches = int(s.Option(DescentBatches, batches))
 	c.multiple = s.Option(WidthMultiple, width)
 	if c.steps < 1 || c.batches < 1 || !(c.share > 0 && c.share < 1) || !(c.multiple >= 0) {
-		return l1{}, fmt.Errorf("estimate: %d steps and %d batches must be positive, the share %v strictly between 0 and "+
-			"1, the width %v not negative", c.steps, c.batches, c.share, c.multiple)
+		return l1{}, fmt.Errorf("estimate: %d steps and %d batches must be positive, the share %v strictly between 0 "+
+			"and 1, the width %v not negative", c.steps, c.batches, c.share, c.multiple)
 	}
 	d := s.Dimension
 	switch s.Variant {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
@@ -51,7 +51,8 @@ func TestL1LocallyOnSmallAmplitudes(t *testing.T) {
 		people int
 		want   float64
 	}{{1e6, 0.046}, {1e8, 0.007}} {
-		mad, covered, width := runs(t, estimate.L1, linearSetting(2, c.people, 1), caseTwo(c.people), c.people, 10, true)
+		mad, covered, width := runs(t, estimate.L1, linearSetting(2, c.people, 1), caseTwo(c.people), c.people, 10,
+			true)
 		t.Logf("%d people: %.4f, covered %.2f, width %.3f", c.people, mad, covered, width)
 		if math.Abs(mad-c.want) > 0.4*c.want || covered < 1 {
 			t.Errorf("%d people: mean absolute deviation %v, not near %v; covered %v", c.people, mad, c.want, covered)
@@ -105,12 +106,12 @@ func TestL1OfLogisticRewards(t *testing.T) {
 	sorts := []sort{{x: []float64{1, 0}, share: 0.5}, {x: []float64{0.1, 0.3}, share: 0.25},
 		{x: []float64{-0.2, 0.9}, share: 0.25}}
 	for i, s := range sorts {
-		sorts[i].one = glm.Logistic{}.Mean(convex.Dot(s.x, theta))
+		sorts[i].one = family.Logistic{}.Mean(convex.Dot(s.x, theta))
 	}
 	c := newCrowd(t, sorts, false, 1, 5)
 	c.low = 0
 	s := linearSetting(2, 1e6, 1)
-	s.Family = glm.Logistic{}
+	s.Family = family.Logistic{}
 	m, err := estimate.L1(s, 1e6, c.ask)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +162,8 @@ func TestBudgetOfTheReweightedRegressions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if crowd.asked != people || len(crowd.questions) != c.releases || len(crowd.noises) != c.releases {
-				t.Errorf("%s %s asked %d people in %d questions with %d noises, not %d in %d", c.name, c.variant, crowd.asked,
+				t.Errorf("%s %s asked %d people in %d questions with %d noises, not %d in %d", c.name, c.variant,
+					crowd.asked,
 					len(crowd.questions), len(crowd.noises), people, c.releases)
 			}
 			if spent := spends(crowd, 1, epsilon); !(spent <= delta) {
@@ -222,7 +224,7 @@ func TestL1Refuses(t *testing.T) {
 		"no steps":       func(s *learn.Setting) { s.Options = map[string]float64{estimate.NormalizationSteps: 0} },
 		"a share of 1":   func(s *learn.Setting) { s.Options = map[string]float64{estimate.NormalizationShare: 1} },
 		"unknown":        func(s *learn.Setting) { s.Options = map[string]float64{"c0": 1} },
-		"a flat family":  func(s *learn.Setting) { s.Family, s.Radius = glm.Logistic{}, 1e4 },
+		"a flat family":  func(s *learn.Setting) { s.Family, s.Radius = family.Logistic{}, 1e4 },
 		"variant":        func(s *learn.Setting) { s.Variant = "exact" },
 		"no dimension":   func(s *learn.Setting) { s.Dimension = 0 },
 		"negative width": func(s *learn.Setting) { s.Options = map[string]float64{estimate.WidthMultiple: -1} },
@@ -234,7 +236,7 @@ func TestL1Refuses(t *testing.T) {
 		}
 	}
 	s := linearSetting(2, 1e4, 1)
-	s.Family = glm.Logistic{}
+	s.Family = family.Logistic{}
 	if _, err := estimate.ReweightedLinear(s, 1e4, never); err == nil {
 		t.Error("a solve for logistic rewards: no error")
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
@@ -137,8 +137,8 @@ func newLayered(s learn.Setting, oracles, people int) (*layered, error) {
 	if err := s.Check(LayeredVariants, LayeredOptions); err != nil {
 		return nil, err
 	}
-	if s.Family.Name() != glm.FamilyLinear {
-		return nil, fmt.Errorf("estimate: layered regression is for the family %s, not %s", glm.FamilyLinear,
+	if s.Family.Name() != family.NameLinear {
+		return nil, fmt.Errorf("estimate: layered regression is for the family %s, not %s", family.NameLinear,
 			s.Family.Name())
 	}
 	if s.Dimension > LayeredDimensions {

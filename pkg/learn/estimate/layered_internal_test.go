@@ -8,14 +8,14 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
 // grown is a tree of random points in the unit ball of d dimensions, learned from sums with some noise.
 func grown(t *testing.T, d int, noise float64, r *rand.Rand) (*layered, []learn.Record) {
 	t.Helper()
-	s := learn.Setting{Family: glm.Linear{}, Dimension: d, Horizon: 1e6, Radius: 1, Epsilon: 1, Failure: .1}
+	s := learn.Setting{Family: family.Linear{}, Dimension: d, Horizon: 1e6, Radius: 1, Epsilon: 1, Failure: .1}
 	theta := ball(d, r)
 	var records []learn.Record
 	for range 40 {
@@ -182,7 +182,7 @@ func TestLayeredRegressionIsExact(t *testing.T) {
 
 // The proof's constants are reachable: with them no bin is active for a million people, and nothing is claimed.
 func TestLayeredTheory(t *testing.T) {
-	s := learn.Setting{Family: glm.Linear{}, Dimension: 2, Horizon: 1e6, Radius: 1, Epsilon: 1, Failure: 1e-12,
+	s := learn.Setting{Family: family.Linear{}, Dimension: 2, Horizon: 1e6, Radius: 1, Epsilon: 1, Failure: 1e-12,
 		Options: map[string]float64{layeredTheory: 1}}
 	for n, want := range map[int]bool{1e6: false, 1e12: true} {
 		l, err := newLayered(s, 1, 3*n)

@@ -270,7 +270,8 @@ func TestLayeredRewardsAreClippedToTheSmallestClip(t *testing.T) {
 				v, w := statistic.Vector(nil, a), statistic.Vector(nil, b)
 				for j, x := range v {
 					if !(x >= statistic.Lower[j]-1e-9 && x <= statistic.Upper[j]+1e-9) {
-						t.Fatalf("coordinate %d of %+v is %v, outside [%v, %v]", j, a, x, statistic.Lower[j], statistic.Upper[j])
+						t.Fatalf("coordinate %d of %+v is %v, outside [%v, %v]", j, a, x, statistic.Lower[j],
+							statistic.Upper[j])
 					}
 				}
 				_, moved := distances(v, w)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -120,8 +120,9 @@ func (w layeredWorld) deviation(m learn.Model) (mad, mse, width float64, covered
 
 // layeredSetting is that of pure epsilon at the paper's scale.
 func layeredSetting(dimension int, epsilon float64) learn.Setting {
-	return learn.Setting{Family: glm.Linear{}, Dimension: dimension, Arms: 2, Horizon: 1e6, Radius: 1, Epsilon: epsilon,
-		Delta: 1e-6, Failure: .05}
+	return learn.Setting{Family: family.Linear{}, Dimension: dimension, Arms: 2, Horizon: 1e6, Radius: 1,
+		Epsilon: epsilon,
+		Delta:   1e-6, Failure: .05}
 }
 
 // layeredFit runs layered regression over the channel local with n people for each question.

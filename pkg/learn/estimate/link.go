@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
@@ -24,13 +24,15 @@ func NewLink(s learn.Setting) (Link, error) {
 		most: s.Family.MaxVariance(s.Radius), radius: s.Radius}
 	kappa := s.Kappa
 	if kappa == 0 {
-		kappa = glm.KappaBound(s.Family, s.Radius)
+		kappa = learner.KappaBound(s.Family, s.Radius)
 	}
 	l.least = math.Min(1/kappa, l.most)
 	if !(l.least > 0) || !convex.IsFinite(l.most) || !(l.low < l.high) || !convex.IsFinite(l.high-l.low) {
-		return Link{}, fmt.Errorf("estimate: the slope of family %s on scores up to %v is in [%v, %v], and rewards are in "+
-			"[%v, %v]; the slope must be positive and all finite: choose a smaller radius", s.Family.Name(), s.Radius,
-			l.least, l.most, l.low, l.high)
+		return Link{},
+			fmt.Errorf("estimate: the slope of family %s on scores up to %v is in [%v, %v], and rewards are in "+
+				"[%v, %v]; the slope must be positive and all finite: choose a smaller radius", s.Family.Name(),
+				s.Radius,
+				l.least, l.most, l.low, l.high)
 	}
 	return l, nil
 }

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -46,7 +47,8 @@ const tiny = 1e-12
 // slack covers the rounding of a statistic's arithmetic in its diameter.
 const slack = 1 + 1e-9
 
-// isometric is the factor off the diagonal with which norms of triangles are Frobenius norms: see appendTriangle.
+// isometric is the factor off the diagonal with which norms of triangles are Frobenius norms: see
+// symmetric.AppendOuter.
 const isometric = math.Sqrt2
 
 // NormalizationStatistic is V = U^(1/2) x x' U^(1/2)/||U x|| of a record, for a positive definite U, as a triangle with
@@ -76,7 +78,7 @@ func NormalizationStatistic(u *mat.SymDense, off float64) (learn.Statistic, erro
 		if n := convex.Norm(y); weight*n*n > 1 {
 			weight = 1 / (n * n)
 		}
-		return appendTriangle(dst, weight, y, off)
+		return symmetric.AppendOuter(dst, weight, y, off)
 	}
 	return s, nil
 }
@@ -132,7 +134,7 @@ func Normalize(d, people, steps int, schedule Schedule, off float64, noise mecha
 		}
 		var mean []float64
 		mean, deviation = answer.Mean(0)
-		if u, err = normalized(u, fromTriangle(mean, d, off), schedule(k, size, deviation)); err != nil {
+		if u, err = normalized(u, symmetric.FromTriangle(mean, d, off), schedule(k, size, deviation)); err != nil {
 			return Normalization{}, fmt.Errorf("estimate: step %d of the normalization: %w", k, err)
 		}
 	}
@@ -141,7 +143,7 @@ func Normalize(d, people, steps int, schedule Schedule, off float64, noise mecha
 
 // normalized is the next U: (U S^-1 U)^(1/2) for S = U^(1/2) H U^(1/2) + lambda U.
 func normalized(u, h *mat.SymDense, lambda float64) (*mat.SymDense, error) {
-	inverse, err := spectral(h, func(v float64) float64 { return 1 / (math.Max(0, v) + lambda) })
+	inverse, err := convex.MapSpectrum(h, func(v, _ float64) float64 { return 1 / (math.Max(0, v) + lambda) })
 	if err != nil {
 		return nil, err
 	}

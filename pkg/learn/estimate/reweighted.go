@@ -105,7 +105,7 @@ func (p Descent) Run(l Link, people int, ask learn.Asker) (theta []float64, devi
 
 // begin is the w of the start, in the domain.
 func (p Descent) begin(domain convex.Ellipsoid) ([]float64, error) {
-	inverse, err := spectral(p.Normalization.U, func(v float64) float64 { return 1 / v })
+	inverse, err := convex.MapSpectrum(p.Normalization.U, func(v, _ float64) float64 { return 1 / v })
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -69,7 +70,8 @@ func ReweightedLinear(s learn.Setting, people int, ask learn.Asker) (learn.Model
 		return nil, err
 	}
 	if math.Abs(l.mean(s.Radius)-s.Radius) > 1e-9 || math.Abs(l.mean(-s.Radius)+s.Radius) > 1e-9 {
-		return nil, fmt.Errorf("estimate: reweighted linear regression is for rewards of mean <x, theta>, not for family %s",
+		return nil, fmt.Errorf("estimate: reweighted linear regression is for rewards of mean <x, theta>, not for "+
+			"family %s",
 			s.Family.Name())
 	}
 	literal, d := s.Variant == Literal, s.Dimension
@@ -79,7 +81,8 @@ func ReweightedLinear(s learn.Setting, people int, ask learn.Asker) (learn.Model
 	}
 	k, first := int(s.Option(NormalizationSteps, steps)), int(s.Option(NormalizationShare, 0.5)*float64(people))
 	if k < 1 || first < k || people <= first {
-		return nil, fmt.Errorf("estimate: %d of %d people are too few or too many for %d steps of the normalization", first,
+		return nil, fmt.Errorf("estimate: %d of %d people are too few or too many for %d steps of the normalization",
+			first,
 			people, k)
 	}
 	multiple = s.Option(LambdaMultiple, multiple)
@@ -93,7 +96,8 @@ func ReweightedLinear(s learn.Setting, people int, ask learn.Asker) (learn.Model
 	}
 	statistic := LinearStatistic(n, l, off)
 	statistic.Noise = literalNoise(s, literalBound)
-	answer, err := ask(learn.Question{Form: learn.Sums, People: people - first, Statistics: []learn.Statistic{statistic}})
+	answer, err := ask(learn.Question{Form: learn.Sums, People: people - first,
+		Statistics: []learn.Statistic{statistic}})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +160,7 @@ func LinearStatistic(n Normalization, l Link, off float64) learn.Statistic {
 				dst = append(dst, u*v)
 			}
 		}
-		return appendTriangle(dst, 1, direction, off)
+		return symmetric.AppendOuter(dst, 1, direction, off)
 	}
 	return s
 }
@@ -177,7 +181,7 @@ func (b linearBound) model(mean []float64, off float64) learn.Model {
 		}
 		big.Set(i, i, big.At(i, i)+lambda)
 	}
-	w := rowsOf(fromTriangle(mean[d+d*d:], d, off))
+	w := rowsOf(symmetric.FromTriangle(mean[d+d*d:], d, off))
 	for i := range d {
 		w[i][i] += lambda + b.extra
 	}

@@ -8,17 +8,17 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 )
 
 // objective is L_U without its regularizer.
-func objective(sorts []sort, f glm.Family, low float64, n estimate.Normalization, w []float64) float64 {
+func objective(sorts []sort, f family.Family, low float64, n estimate.Normalization, w []float64) float64 {
 	theta, sum := n.Apply(nil, w), 0.0
 	for _, s := range sorts {
 		y := s.one + (1-s.one)*low
-		sum += s.share * glm.Loss(f, convex.Dot(s.x, theta), y) / n.Norm(s.x)
+		sum += s.share * family.Loss(f, convex.Dot(s.x, theta), y) / n.Norm(s.x)
 	}
 	return sum
 }
@@ -39,7 +39,7 @@ func expected(sorts []sort, low float64, s learn.Statistic) []float64 {
 // Hessian, with the regularizer's, is between mu/2 and 2 L.
 func TestReweightedGradientAndHessian(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
-	for _, family := range []glm.Family{glm.Linear{}, glm.Logistic{}} {
+	for _, family := range []family.Family{family.Linear{}, family.Logistic{}} {
 		for range 5 {
 			d, lambda := 2+rng.IntN(3), 0.01
 			sorts := randomSorts(rng, d, 30)
@@ -184,7 +184,8 @@ func TestReweightingInMuchNoise(t *testing.T) {
 			t.Fatal(err)
 		}
 		for batches := range 4 {
-			theta, _, err := estimate.Descent{Normalization: n, Batches: batches + 1, Step: estimate.ConstantStep(link)}.
+			theta, _, err := estimate.Descent{Normalization: n, Batches: batches + 1,
+				Step: estimate.ConstantStep(link)}.
 				Run(link, 1000, c.ask)
 			if err != nil {
 				t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
@@ -102,8 +102,9 @@ func askMoments(s learn.Setting, people int, ask learn.Asker) (releasedMoments, 
 		return releasedMoments{}, err
 	}
 	values, deviation := a.Sums[0].Values, 0.0
-	m := releasedMoments{people: float64(a.People), matrix: fromTriangle(values, d, isometric), failure: s.Failure / 3,
-		vector: values[glm.TriangleDim(d):]}
+	m := releasedMoments{people: float64(a.People), matrix: symmetric.FromTriangle(values, d, isometric),
+		failure: s.Failure / 3,
+		vector:  values[symmetric.Dim(d):]}
 	for _, v := range a.Sums[0].Variance {
 		deviation = math.Max(deviation, math.Sqrt(v))
 	}

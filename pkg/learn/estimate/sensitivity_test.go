@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 )
@@ -63,7 +63,7 @@ func distance(a, b []float64) float64 {
 func TestSensitivities(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	reached := map[string]float64{}
-	families := []glm.Family{glm.Linear{}, glm.Logistic{}}
+	families := []family.Family{family.Linear{}, family.Logistic{}}
 	pairs := 4000
 	if testing.Short() {
 		pairs = 400
@@ -89,7 +89,8 @@ func TestSensitivities(t *testing.T) {
 			t.Fatal(err)
 		}
 		gradient := estimate.GradientStatistic(n, link, theta)
-		for i, s := range []learn.Statistic{normalization, gradient, estimate.LinearStatistic(n, link, math.Sqrt2), unscaled} {
+		for i, s := range []learn.Statistic{normalization, gradient, estimate.LinearStatistic(n, link, math.Sqrt2),
+			unscaled} {
 			for range 4 {
 				r := wild(rng, d)
 				q := wild(rng, d)
@@ -110,7 +111,8 @@ func TestSensitivities(t *testing.T) {
 				}
 				for j, v := range a {
 					if !(v >= s.Lower[j]-1e-9 && v <= s.Upper[j]+1e-9) {
-						t.Fatalf("%s: coordinate %d of %+v is %v, outside [%v, %v]", s.Name, j, r, v, s.Lower[j], s.Upper[j])
+						t.Fatalf("%s: coordinate %d of %+v is %v, outside [%v, %v]", s.Name, j, r, v, s.Lower[j],
+							s.Upper[j])
 					}
 				}
 				gap := distance(a, b)

@@ -8,21 +8,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// spectral applies a function to the eigenvalues of a symmetric matrix.
-func spectral(m mat.Symmetric, f func(v float64) float64) (*mat.SymDense, error) {
-	values, basis, err := convex.Spectrum(m)
-	if err != nil {
-		return nil, err
-	}
-	for i, v := range values {
-		values[i] = f(v)
-	}
-	return convex.FromSpectrum(values, basis), nil
-}
-
 // root is the square root of a positive semidefinite matrix; eigenvalues below 0 by rounding count as 0.
 func root(m mat.Symmetric) (*mat.SymDense, error) {
-	return spectral(m, func(v float64) float64 { return math.Sqrt(math.Max(0, v)) })
+	return convex.MapSpectrum(m, func(v, _ float64) float64 { return math.Sqrt(math.Max(0, v)) })
 }
 
 // congruence is A B A for symmetric A and B.
@@ -71,36 +59,8 @@ func rowsOf(m mat.Matrix) [][]float64 {
 	return rows
 }
 
-// appendTriangle appends the upper triangle of weight x x', row by row, with the entries off the diagonal times off.
-// With sqrt 2 the Euclidean norm of what is appended is the Frobenius norm of the matrix; with 1 it is at most that.
-func appendTriangle(dst []float64, weight float64, x []float64, off float64) []float64 {
-	for i, a := range x {
-		dst = append(dst, weight*a*a)
-		for _, b := range x[i+1:] {
-			dst = append(dst, weight*a*b*off)
-		}
-	}
-	return dst
-}
-
-// fromTriangle undoes appendTriangle.
-func fromTriangle(v []float64, d int, off float64) *mat.SymDense {
-	m, k := mat.NewSymDense(d, nil), 0
-	for i := range d {
-		for j := i; j < d; j++ {
-			if i == j {
-				m.SetSym(i, i, v[k])
-			} else {
-				m.SetSym(i, j, v[k]/off)
-			}
-			k++
-		}
-	}
-	return m
-}
-
-// triangleBounds bounds the entries of appendTriangle for weight ||x||^2 <= 1: a square is in [0, 1], a product of two
-// coordinates in [-1/2, 1/2].
+// triangleBounds bounds the entries of symmetric.AppendOuter for weight ||x||^2 <= 1: a square is in [0, 1], a product
+// of two coordinates in [-1/2, 1/2].
 func triangleBounds(d int, off float64) (lower, upper []float64) {
 	for i := range d {
 		for j := i; j < d; j++ {

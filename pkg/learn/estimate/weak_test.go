@@ -35,7 +35,8 @@ func TestWeakColumnsAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.want == nil && len(out.Weak) > 0 || c.want != nil && len(out.Weak) == 1 && slices.Equal(out.Weak[0].Columns, c.want) {
+			if c.want == nil && len(out.Weak) > 0 || c.want != nil && len(out.Weak) == 1 &&
+				slices.Equal(out.Weak[0].Columns, c.want) {
 				named++
 			}
 			for _, w := range out.Weak {

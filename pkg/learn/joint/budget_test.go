@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
@@ -15,7 +16,7 @@ import (
 
 // small is a setting whose calls are triggered by noise, more often than they are allowed: lambda is tiny.
 func small(seed byte) learn.Setting {
-	return learn.Setting{Family: glm.Logistic{}, Dimension: 2, Horizon: 64, Radius: 2, Epsilon: 2, Delta: 1e-5,
+	return learn.Setting{Family: family.Logistic{}, Dimension: 2, Horizon: 64, Radius: 2, Epsilon: 2, Delta: 1e-5,
 		Failure: 0.02, Noise: rand.NewChaCha8([32]byte{seed}), Options: map[string]float64{"ridge": 0.3,
 			"explore_calls": 2, "calls": 1, "iterations": 4}}
 }
@@ -82,7 +83,7 @@ func TestNoRecordSpendsMoreThanTheBudget(t *testing.T) {
 						if leaf > d.Leaf {
 							continue
 						}
-						_, radius := glm.EnclosingBall(s.Family, convex.Norm(d.Theta))
+						_, radius := statistic.EnclosingBall(s.Family, convex.Norm(d.Theta))
 						leave += cost(t, d.Noise, 2, s.Family.Mean(convex.Norm(d.Theta)))
 						if d.What == "first" {
 							stayV += cost(t, d.Noise, 2, 2*radius)

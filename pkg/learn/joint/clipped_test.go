@@ -9,13 +9,12 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 )
 
 // A record that lies outside the unit ball or the range of rewards leaves what the nearest one within leaves: two
-// curators of the same noise give out the same to the last digit, over a whole run with calls of both kinds. The trees and
-// the gradients count on both.
+// curators of the same noise give out the same to the last digit, over a whole run with calls of both kinds. The trees
+// and the gradients count on both.
 func TestACuratorsRecordsAreClipped(t *testing.T) {
 	for name, size := range map[string]float64{"arm": 9, "reward": 1} {
 		s := small(13)
@@ -31,7 +30,7 @@ func TestACuratorsRecordsAreClipped(t *testing.T) {
 				outside[0].Reward = 40 * (outside[0].Reward - 0.5)
 			}
 			within := slices.Clone(outside)
-			within[0].Arm, _ = glm.ToUnitBall(slices.Clone(outside[0].Arm))
+			within[0].Arm, _ = convex.ToUnitBall(slices.Clone(outside[0].Arm))
 			within[0].Reward = math.Max(0, math.Min(1, outside[0].Reward))
 			got, err := far.Absorb(outside)
 			if err != nil {

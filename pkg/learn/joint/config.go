@@ -6,6 +6,9 @@ import (
 	"math/bits"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -19,14 +22,14 @@ const (
 	// it explores in every round.
 	Proof = "proof"
 	// Literal is the paper's listing with the constants of its public experiments. Its accounting is not sound: an
-	// optimiser call is triggered by a raw context, and its noise is calibrated to adding a record, not to replacing it.
-	// Config.Guarantee says so. It is for repeating the paper's numbers.
+	// optimiser call is triggered by a raw context, and its noise is calibrated to adding a record, not to replacing
+	// it. Config.Guarantee says so. It is for repeating the paper's numbers.
 	Literal = learn.Literal
 )
 
 // Config is everything public that is fixed before a run. Resolve makes it; it is not changed afterwards.
 type Config struct {
-	Family    glm.Family
+	Family    family.Family
 	Dimension int     // d
 	Horizon   int     // T, people
 	Batch     int     // people of a micro-batch: a leaf of the trees; the policy is frozen in it
@@ -40,11 +43,12 @@ type Config struct {
 	MaxWeight                float64         // the most that w_t can be: w_max/e
 	RhoExplore, RhoSwitch    float64         // zCDP of one optimiser call of each kind; +Inf without noise
 	ExploreCalls, SwitchCall int             // C1 and C2, the most calls of each kind
-	GrowthV, GrowthH         float64         // a call is due when a matrix exceeds so much times the one at the last call
-	Threshold                float64         // of Criterion I: explore where the largest squared norm is at least this
-	Gamma, Beta              float64         // widths of the two confidence sets, equations (14)-(16)
-	Iterations, Skip         int             // of Descent
-	Ridge                    float64         // of Descent
+	// a call is due when a matrix exceeds so much times the one at the last call
+	GrowthV, GrowthH float64
+	Threshold        float64 // of Criterion I: explore where the largest squared norm is at least this
+	Gamma, Beta      float64 // widths of the two confidence sets, equations (14)-(16)
+	Iterations, Skip int     // of Descent
+	Ridge            float64 // of Descent
 	// StepSize, if not 0, is the constant step of Descent in place of the one that follows from the released matrices.
 	StepSize float64
 	// Ellipsoid says that the second estimate is kept in the confidence set of the first (Theta_2).
@@ -97,7 +101,7 @@ func Resolve(s learn.Setting, batch int) (Config, error) {
 		c.Variant = Sound
 	}
 	if c.Kappa == 0 {
-		c.Kappa = glm.KappaBound(s.Family, s.Radius)
+		c.Kappa = learner.KappaBound(s.Family, s.Radius)
 	}
 	if !(c.Kappa > 0) || math.IsInf(c.Kappa, 0) {
 		return Config{}, fmt.Errorf("joint: kappa %v must be positive and finite", c.Kappa)
@@ -115,9 +119,10 @@ func Resolve(s learn.Setting, batch int) (Config, error) {
 	share, calls := s.Option("tree_share", defaultTreeShare), s.Option("calls", 1)
 	if c.ExploreCalls < 1 || !(calls >= 1) || c.Iterations < 1 || !(c.Ridge >= 0) || !(c.GrowthH > 1) ||
 		!(c.GrowthV > 1) || !(share > 0 && share < 1) {
-		return Config{}, fmt.Errorf("joint: calls %d and %d, iterations %d must be at least 1, growth %v and %v above 1, "+
-			"fit_ridge %v at least 0, tree_share %v in (0, 1)", c.ExploreCalls, int(calls), c.Iterations, c.GrowthH,
-			c.GrowthV, c.Ridge, share)
+		return Config{},
+			fmt.Errorf("joint: calls %d and %d, iterations %d must be at least 1, growth %v and %v above 1, "+
+				"fit_ridge %v at least 0, tree_share %v in (0, 1)", c.ExploreCalls, int(calls), c.Iterations, c.GrowthH,
+				c.GrowthV, c.Ridge, share)
 	}
 	optimiser, err := c.trees(s, share)
 	if err != nil {
@@ -180,7 +185,7 @@ func (c Config) leafV() leaf { return c.leafOf(1) }
 func (c Config) leafH() leaf { return c.leafOf(c.MaxWeight) }
 
 func (c Config) leafOf(w float64) leaf {
-	dim := glm.TriangleDim(c.Dimension)
+	dim := symmetric.Dim(c.Dimension)
 	return leaf{replaced: mechanism.Sensitivity{Dim: 2 * dim, L2: w * math.Sqrt2 * (1 + 1e-12)},
 		moved: mechanism.Sensitivity{Dim: dim, L2: w * (1 + 1e-12)}}
 }

@@ -5,14 +5,15 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 func setting(variant string) learn.Setting {
-	return learn.Setting{Family: glm.Probit{}, Dimension: 3, Arms: 20, Horizon: 5000, Radius: 2, Epsilon: 4, Delta: 1e-5,
+	return learn.Setting{Family: family.Probit{}, Dimension: 3, Arms: 20, Horizon: 5000, Radius: 2, Epsilon: 4,
+		Delta:   1e-5,
 		Failure: 0.02, Kappa: 18.393669911, Noise: rand.NewChaCha8([32]byte{9}), Variant: variant}
 }
 
@@ -62,14 +63,14 @@ func TestLiteralConstants(t *testing.T) {
 	}
 	for i, epsilon := range []float64{1, 2, 4, 8} {
 		s := setting(joint.Literal)
-		s.Family, s.Dimension, s.Horizon, s.Radius, s.Kappa = glm.Logistic{}, 5, 15000, 3.5, 33.76
+		s.Family, s.Dimension, s.Horizon, s.Radius, s.Kappa = family.Logistic{}, 5, 15000, 3.5, 33.76
 		s.Epsilon, s.Delta = epsilon, 0.02
 		c := resolve(t, s, 1)
 		near(t, "lambda of the logistic figure", c.LambdaH, []float64{645.18314, 350.55555, 203.24175, 129.58486}[i])
 		if c.ExploreCalls != 67 || c.SwitchCall != []int{7, 7, 7, 6}[i] {
 			t.Errorf("logistic figure: C1 = %d, C2 = %d", c.ExploreCalls, c.SwitchCall)
 		}
-		s.Family, s.Horizon, s.Radius, s.Kappa = glm.Probit{}, 5000, 3, 193.18
+		s.Family, s.Horizon, s.Radius, s.Kappa = family.Probit{}, 5000, 3, 193.18
 		c = resolve(t, s, 1)
 		near(t, "lambda of the probit figure", c.LambdaH, []float64{858.69366, 455.25091, 253.52954, 152.66887}[i])
 		if c.ExploreCalls != 230 || c.SwitchCall != []int{8, 7, 7, 6}[i] {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -45,7 +45,7 @@ type draw struct {
 // NewCurator starts before the first micro-batch. Noise comes from src, which in a deployment must be a cryptographic
 // generator.
 func NewCurator(c Config, src protocol.Source) *Curator {
-	n := glm.TriangleDim(c.Dimension)
+	n := symmetric.Dim(c.Dimension)
 	return &Curator{config: c, noise: src, state: c.Begin(), v: tree{noise: c.NodeV, grid: gridOf(c.NodeV), dim: n},
 		h: tree{noise: c.NodeH, grid: gridOf(c.NodeH), dim: n}}
 }
@@ -120,14 +120,15 @@ func (c *Curator) take(records []learn.Record) (v, h []float64, explored bool, e
 	}
 	for _, r := range records {
 		if len(r.Arm) != c.config.Dimension || r.Count() > 1 || !convex.AllFinite(r.Arm) || !convex.IsFinite(r.Reward) {
-			return nil, nil, false, fmt.Errorf("%w: a record is not one person's finite arm of dimension %d", ErrRelease,
+			return nil, nil, false, fmt.Errorf("%w: a record is not one person's finite arm of dimension %d",
+				ErrRelease,
 				c.config.Dimension)
 		}
 	}
-	n := glm.TriangleDim(c.config.Dimension)
+	n := symmetric.Dim(c.config.Dimension)
 	leafV, leafH := make([]float64, n), make([]float64, n)
 	for _, r := range records {
-		arm, _ := glm.ToUnitBall(slices.Clone(r.Arm))
+		arm, _ := convex.ToUnitBall(slices.Clone(r.Arm))
 		f := c.config.Family
 		row := Row{Arm: arm, Reward: math.Max(f.MinReward(), math.Min(r.Reward, f.MaxReward()))}
 		if r.Tag == Explored {

@@ -9,13 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/protocol"
-	"gonum.org/v1/gonum/mat"
 )
 
 // What leaves is a function of released matrices and noise where the records themselves are too short to show: if one
@@ -169,7 +171,7 @@ func TestForeignReleasesAreRefused(t *testing.T) {
 func TestASingularStateHasNoPolicy(t *testing.T) {
 	c := resolve(t, small(15), 1)
 	s := c.Begin()
-	s.V = make(glm.Symmetric, len(s.V))
+	s.V = make(symmetric.Packed, len(s.V))
 	_, err := c.Policy(s)
 	if !errors.Is(err, joint.ErrRelease) || !strings.HasSuffix(err.Error(), "its smallest eigenvalue is 0") {
 		t.Error(err)
@@ -178,16 +180,16 @@ func TestASingularStateHasNoPolicy(t *testing.T) {
 
 // Criterion II asks about directions, not about determinants, and not about coordinates.
 func TestSwitchAsksAboutDirections(t *testing.T) {
-	one := glm.Symmetric{1, 0, 0, 1, 0, 1}
+	one := symmetric.Packed{1, 0, 0, 1, 0, 1}
 	for _, c := range []struct {
-		m    glm.Symmetric
+		m    symmetric.Packed
 		want bool
-	}{{glm.Symmetric{2.1, 0, 0, 1, 0, 1}, true}, {glm.Symmetric{1.99, 0, 0, 1.99, 0, 1.99}, false}} {
+	}{{symmetric.Packed{2.1, 0, 0, 1, 0, 1}, true}, {symmetric.Packed{1.99, 0, 0, 1.99, 0, 1.99}, false}} {
 		if got, err := joint.Exceeds(c.m, one, 2, 3); err != nil || got != c.want {
 			t.Errorf("%v: %v, %v", c.m, got, err)
 		}
 		a := mat.NewDense(3, 3, []float64{2, 1, 0, 0, 3, 1, 1, 0, 1})
-		moved := func(m glm.Symmetric) glm.Symmetric {
+		moved := func(m symmetric.Packed) symmetric.Packed {
 			var out mat.Dense
 			out.Product(a.T(), m.Dense(3), a)
 			s := mat.NewSymDense(3, nil)
@@ -196,7 +198,7 @@ func TestSwitchAsksAboutDirections(t *testing.T) {
 					s.SetSym(i, j, out.At(i, j))
 				}
 			}
-			return glm.NewSymmetric(s)
+			return symmetric.Pack(s)
 		}
 		if got, err := joint.Exceeds(moved(c.m), moved(one), 2, 3); err != nil || got != c.want {
 			t.Errorf("in other coordinates %v: %v, %v", c.m, got, err)
@@ -216,12 +218,12 @@ func TestDescentFindsTheMinimum(t *testing.T) {
 	for range 1000 {
 		x := records(rng, 1, 3, rng.Float64())[0].Arm
 		reward := 0.0
-		if rng.Float64() < (glm.Logistic{}).Mean(2*x[0]-x[1]) {
+		if rng.Float64() < (family.Logistic{}).Mean(2*x[0]-x[1]) {
 			reward = 1
 		}
 		rows, arms, rewards = append(rows, joint.Row{Arm: x, Reward: reward}), append(arms, x), append(rewards, reward)
 	}
-	loss, err := convex.NewGLMLoss(glm.Logistic{}, 3, arms, rewards, 1)
+	loss, err := convex.NewGLMLoss(family.Logistic{}, 3, arms, rewards, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +232,7 @@ func TestDescentFindsTheMinimum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := joint.Descent{Family: glm.Logistic{}, Start: make([]float64, 3), Set: convex.Ball{Radius: radius},
+		d := joint.Descent{Family: family.Logistic{}, Start: make([]float64, 3), Set: convex.Ball{Radius: radius},
 			Iterations: 600, Skip: 500, Ridge: 1, Step: func(int) float64 { return 1.0 / 75 },
 			Noise: func([]float64) (mechanism.Noise, error) { return mechanism.None{}, nil }}
 		theta, err := d.Run(rows, nil)
@@ -259,7 +261,8 @@ func TestLearnerRuns(t *testing.T) {
 		for range s.Horizon {
 			step := l.Next()
 			choice, err := step.Policy.Decide([][]float64{{0.5, 0}, {0, 1}}, source)
-			if err != nil || step.Question.Form != learn.Records || step.Question.People != 1 || choice.Propensity != 1 {
+			if err != nil || step.Question.Form != learn.Records || step.Question.People != 1 ||
+				choice.Propensity != 1 {
 				t.Fatalf("%+v, %v", choice, err)
 			}
 			r := records(rng, 1, 2, 1)

@@ -1,7 +1,7 @@
 package joint
 
 import (
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -50,7 +50,7 @@ func (t *Tree) Used() (nodes int) {
 
 // Leaf is the leaf that a record with a weight adds to a tree.
 func Leaf(weight float64, x []float64) []float64 {
-	out := make([]float64, glm.TriangleDim(len(x)))
+	out := make([]float64, symmetric.Dim(len(x)))
 	addOuter(out, weight, x)
 	return out
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 )
 
-// FuzzRelease reads any numbers as what leaves a curator. What is read is written as the same numbers, all of them whole
-// and below 2^53 in size.
+// FuzzRelease reads any numbers as what leaves a curator. What is read is written as the same numbers, all of them
+// whole and below 2^53 in size.
 func FuzzRelease(f *testing.F) {
 	c := joint.Config{Dimension: 2}
 	f.Add(make([]byte, 8*c.ReleaseDim()))

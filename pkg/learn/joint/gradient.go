@@ -5,7 +5,8 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -28,7 +29,7 @@ type Set interface {
 // public numbers that do not depend on how many rows there are. That number is private here: it changes when one
 // record is replaced by one that explores. There is no stopping early, and no rows cost as much as many.
 type Descent struct {
-	Family     glm.Family
+	Family     family.Family
 	Start      []float64
 	Set        Set // of the iterates; nil: all parameters
 	Iterations int
@@ -101,10 +102,10 @@ func (d Descent) gradient(sum, theta []float64, rows []Row) {
 // for a record that leaves one sum and enters another of equal budget: with N the largest gradient and D the largest
 // distance of two, replacing costs D^2/2 at one sum and moving N^2/2 at both, so that max(D, sqrt 2 N) covers either;
 // the rounding of each coordinate counts twice for the same reason (see leaf). D is the diameter of the ball that
-// encloses all gradients at theta (glm.EnclosingBall), between R and 2R, where the paper takes 2R.
-func gradientSensitivity(f glm.Family, theta []float64) mechanism.Sensitivity {
+// encloses all gradients at theta (statistic.EnclosingBall), between R and 2R, where the paper takes 2R.
+func gradientSensitivity(f family.Family, theta []float64) mechanism.Sensitivity {
 	size := convex.Norm(theta)
-	_, radius := glm.EnclosingBall(f, size)
+	_, radius := statistic.EnclosingBall(f, size)
 	longest := math.Max(f.Mean(size)-f.MinReward(), f.MaxReward()-f.Mean(-size))
 	return mechanism.Sensitivity{Dim: 2 * len(theta), L2: math.Max(2*radius, math.Sqrt2*longest) * (1 + 1e-12)}
 }

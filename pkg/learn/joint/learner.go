@@ -8,7 +8,7 @@ import (
 
 // NewLearner is Algorithm 2 as a learner over records, one person at a time, as the paper has it. Setting.Variant is
 // Sound (also ""), Proof or Literal; Setting.Noise is where its noise comes from.
-func NewLearner(s learn.Setting) (learn.Learner, error) {
+func NewLearner(s learn.Setting) (*learn.Learner, error) {
 	c, err := Resolve(s, 1)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,8 @@ const (
 // literal sets them.
 func (c *Config) literal(s learn.Setting) error {
 	if math.IsInf(s.Epsilon, 1) || !(s.Delta > 0) {
-		return fmt.Errorf("joint: variant %s needs a finite epsilon and a positive delta, not %v and %v", Literal, s.Epsilon,
+		return fmt.Errorf("joint: variant %s needs a finite epsilon and a positive delta, not %v and %v", Literal,
+			s.Epsilon,
 			s.Delta)
 	}
 	d, r := float64(c.Dimension), c.Family.MaxReward()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // ErrRelease wraps every reason to refuse a release, or records. Nothing has changed.
@@ -22,7 +22,7 @@ type Release struct {
 }
 
 // ReleaseDim is the number of values of a release.
-func (c Config) ReleaseDim() int { return 2*glm.TriangleDim(c.Dimension) + 2*c.Dimension }
+func (c Config) ReleaseDim() int { return 2*symmetric.Dim(c.Dimension) + 2*c.Dimension }
 
 // Values are the release's whole numbers in the order V, H, First, Second, each below 2^53 in size.
 func (r Release) Values() []float64 {
@@ -47,7 +47,7 @@ func (c Config) ParseRelease(values []float64) (Release, error) {
 		}
 		whole[i] = int64(v)
 	}
-	n, d := glm.TriangleDim(c.Dimension), c.Dimension
+	n, d := symmetric.Dim(c.Dimension), c.Dimension
 	return Release{V: whole[:n:n], H: whole[n : 2*n : 2*n], First: whole[2*n : 2*n+d : 2*n+d],
 		Second: whole[2*n+d:]}, nil
 }

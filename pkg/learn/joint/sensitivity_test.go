@@ -6,18 +6,19 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 )
 
-// In every family of rewards and at points of every norm up to the radius, what a sum of gradients counts on holds when a
-// record is replaced by another, and when one leaves it for the sum of the other kind: that costs the square of the
+// In every family of rewards and at points of every norm up to the radius, what a sum of gradients counts on holds when
+// a record is replaced by another, and when one leaves it for the sum of the other kind: that costs the square of the
 // longest gradient at both, so that sqrt 2 times its length counts. In the linear family this is more than the distance
 // of two gradients, and it is the bound, up to 2 %: the one without the factor, and the distance alone, are too small.
 func TestGradientsOfEveryFamilyStayInTheirBound(t *testing.T) {
-	families := map[string]glm.Family{"linear": glm.Linear{}, "logistic": glm.Logistic{}, "probit": glm.Probit{}}
-	for name, most := range map[string]float64{glm.FamilyPoisson: 4, glm.FamilyGaussian: 1} {
-		f, err := glm.NewFamily(name, most)
+	families := map[string]family.Family{"linear": family.Linear{}, "logistic": family.Logistic{},
+		"probit": family.Probit{}}
+	for name, most := range map[string]float64{family.NamePoisson: 4, family.NameGaussian: 1} {
+		f, err := family.New(name, most)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,8 +49,8 @@ func TestGradientsOfEveryFamilyStayInTheirBound(t *testing.T) {
 				longest = max(longest, convex.Norm(x), convex.Norm(ends[0]), convex.Norm(ends[1]))
 			}
 			if bound.L2 < moved || bound.L2 < math.Sqrt2*longest {
-				t.Errorf("%s at a norm of %v: gradients are up to %v apart and %v long, which is %v for one that leaves; the "+
-					"bound is %v", name, size, moved, longest, math.Sqrt2*longest, bound.L2)
+				t.Errorf("%s at a norm of %v: gradients are up to %v apart and %v long, which is %v for one that "+
+					"leaves; the bound is %v", name, size, moved, longest, math.Sqrt2*longest, bound.L2)
 			}
 			if reached := max(moved, math.Sqrt2*longest); reached < 0.98*bound.L2 && name == "linear" {
 				t.Errorf("%s at a norm of %v: %v of a bound of %v is reached", name, size, reached, bound.L2)

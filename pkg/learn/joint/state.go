@@ -9,6 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // State is everything public after some micro-batches: a function of the configuration and the releases. Its JSON form
@@ -17,12 +18,12 @@ type State struct {
 	Leaves           int   `json:"leaves"` // micro-batches released
 	NodesV           Nodes `json:"nodes_v"`
 	NodesH           Nodes `json:"nodes_h"`
-	V                glm.Symmetric
-	H                glm.Symmetric
-	AnchorV, AnchorH glm.Symmetric // V_o and H_tau, the matrices at the last call of each kind
-	First, Second    []float64     // theta_o and theta_tau
-	ExploreCalls     int           // n_1
-	SwitchCalls      int           // n_2
+	V                symmetric.Packed
+	H                symmetric.Packed
+	AnchorV, AnchorH symmetric.Packed // V_o and H_tau, the matrices at the last call of each kind
+	First, Second    []float64        // theta_o and theta_tau
+	ExploreCalls     int              // n_1
+	SwitchCalls      int              // n_2
 }
 
 // Begin is the state before anyone: both matrices lambda I, both estimates 0.
@@ -50,7 +51,8 @@ func (c Config) Apply(s State, r Release) (State, error) {
 		}
 		old := [][]float64{s.First, s.Second}[i]
 		if !due && !slices.Equal(old, estimates[i]) && c.Variant != Literal {
-			return s, fmt.Errorf("%w: a new estimate after micro-batch %d, where no call was due", ErrRelease, next.Leaves)
+			return s, fmt.Errorf("%w: a new estimate after micro-batch %d, where no call was due", ErrRelease,
+				next.Leaves)
 		}
 	}
 	next.First, next.Second = estimates[0], estimates[1]
@@ -60,7 +62,7 @@ func (c Config) Apply(s State, r Release) (State, error) {
 // advance adds the nodes of a release and says which calls of the optimiser are due: it counts them and moves their
 // anchors. It reads nothing but what was released.
 func (c Config) advance(s State, v, h []int64) (next State, first, second bool, err error) {
-	n := glm.TriangleDim(c.Dimension)
+	n := symmetric.Dim(c.Dimension)
 	if len(v) != n || len(h) != n {
 		return s, false, false, fmt.Errorf("%w: nodes of %d and %d numbers, want %d", ErrRelease, len(v), len(h), n)
 	}
@@ -128,8 +130,8 @@ func (c Config) Policy(s State) (glm.Policy, error) {
 }
 
 // released is lambda I plus the noised sum, with eigenvalues below the floor raised to it.
-func released(sum []int64, grid, lambda, floor float64, d int) (glm.Symmetric, error) {
-	values, k := make(glm.Symmetric, len(sum)), 0
+func released(sum []int64, grid, lambda, floor float64, d int) (symmetric.Packed, error) {
+	values, k := make(symmetric.Packed, len(sum)), 0
 	for i := range d {
 		for j := i; j < d; j++ {
 			values[k] = float64(sum[k]) * grid
@@ -151,12 +153,12 @@ func released(sum []int64, grid, lambda, floor float64, d int) (glm.Symmetric, e
 	for i, v := range eigenvalues {
 		eigenvalues[i] = math.Max(v, floor)
 	}
-	return glm.NewSymmetric(convex.FromSpectrum(eigenvalues, basis)), nil
+	return symmetric.Pack(convex.FromSpectrum(eigenvalues, basis)), nil
 }
 
 // exceeds says whether the largest eigenvalue of anchor^-1 m is above growth: m is not below growth times the anchor.
 // (A determinant says less: it can grow without any one direction growing, and m need not grow at all.)
-func exceeds(m, anchor glm.Symmetric, growth float64, d int) (bool, error) {
+func exceeds(m, anchor symmetric.Packed, growth float64, d int) (bool, error) {
 	var cholesky mat.Cholesky
 	if !cholesky.Factorize(anchor.Dense(d)) {
 		return false, fmt.Errorf("%w: a released matrix is not positive definite", ErrRelease)
@@ -183,7 +185,7 @@ func exceeds(m, anchor glm.Symmetric, growth float64, d int) (bool, error) {
 	return eigenvalues[d-1] > growth, nil
 }
 
-func inverse(m glm.Symmetric, d int) (glm.Symmetric, error) {
+func inverse(m symmetric.Packed, d int) (symmetric.Packed, error) {
 	eigenvalues, basis, err := convex.Spectrum(m.Dense(d))
 	if err != nil {
 		return nil, fmt.Errorf("%w: a released matrix has no inverse: %w", ErrRelease, err)
@@ -195,10 +197,10 @@ func inverse(m glm.Symmetric, d int) (glm.Symmetric, error) {
 	for i, v := range eigenvalues {
 		eigenvalues[i] = 1 / v
 	}
-	return glm.NewSymmetric(convex.FromSpectrum(eigenvalues, basis)), nil
+	return symmetric.Pack(convex.FromSpectrum(eigenvalues, basis)), nil
 }
 
-func largest(m glm.Symmetric, d int) (float64, error) {
+func largest(m symmetric.Packed, d int) (float64, error) {
 	eigenvalues, _, err := convex.Spectrum(m.Dense(d))
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrRelease, err)
@@ -206,8 +208,8 @@ func largest(m glm.Symmetric, d int) (float64, error) {
 	return eigenvalues[d-1], nil
 }
 
-func scaledIdentity(d int, scale float64) glm.Symmetric {
-	m := make(glm.Symmetric, 0, glm.TriangleDim(d))
+func scaledIdentity(d int, scale float64) symmetric.Packed {
+	m := make(symmetric.Packed, 0, symmetric.Dim(d))
 	for i := range d {
 		m = append(m, scale)
 		m = append(m, make([]float64, d-1-i)...)

@@ -25,7 +25,8 @@ func Depth(leaves int) int { return bits.Len(uint(leaves)) }
 func NewStream(dim int, noise mechanism.Noise, src protocol.Source) (*Stream, error) {
 	_, none := noise.(mechanism.None)
 	if _, gaussian := noise.(mechanism.Gaussian); !gaussian && !none || dim < 1 || src == nil && !none {
-		return nil, fmt.Errorf("joint: a stream of dimension %d with noise %T needs Gaussian noise and a source", dim, noise)
+		return nil, fmt.Errorf("joint: a stream of dimension %d with noise %T needs Gaussian noise and a source", dim,
+			noise)
 	}
 	return &Stream{tree: tree{noise: noise, grid: gridOf(noise), dim: dim}, src: src}, nil
 }

@@ -16,7 +16,7 @@ import (
 func TestForgettingAllSmallerKeysIsOneChange(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		path := filepath.Join(t.TempDir(), "file")
-		d, err := Open(path, Options{Buckets: [][]byte{things}, Mark: mark, NoSync: true, LogSize: 120})
+		d, err := Open(path, Options{Buckets: [][]byte{things}, NoSync: true, LogSize: 120})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestForgettingAllSmallerKeysIsOneChange(t *testing.T) {
 				d.applying.Lock() // nothing is taken in while the folder is copied
 				killed := crash(t, path)
 				d.applying.Unlock()
-				again, err := Open(killed, Options{Buckets: [][]byte{things}, Mark: mark, NoSync: true})
+				again, err := Open(killed, Options{Buckets: [][]byte{things}, NoSync: true})
 				if err != nil {
 					rt.Fatal(err)
 				}

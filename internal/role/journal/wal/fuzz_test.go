@@ -82,7 +82,7 @@ func FuzzLogFile(f *testing.F) {
 func FuzzLogLeft(f *testing.F) {
 	folder := f.TempDir()
 	path := filepath.Join(folder, "file")
-	d, err := Open(path, Options{Buckets: [][]byte{things}, Mark: mark, NoSync: true})
+	d, err := Open(path, Options{Buckets: [][]byte{things}, NoSync: true})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func FuzzLogLeft(f *testing.F) {
 		}
 		var before map[string]string
 		for range 2 {
-			d, err := Open(filepath.Join(here, "file"), Options{Buckets: [][]byte{things}, Mark: mark, NoSync: true})
+			d, err := Open(filepath.Join(here, "file"), Options{Buckets: [][]byte{things}, NoSync: true})
 			if err != nil {
 				if !errors.Is(err, ErrDamaged) || before != nil {
 					t.Fatalf("opened %v: %v", before, err)

@@ -29,7 +29,7 @@ import (
 // keySession holds the number of the session that the logs behind the file belong to. It is there from Open to Close.
 var keySession = []byte("session")
 
-// recover takes in the logs that are left, marks the file, and begins the first log of this session.
+// recover takes in the logs that are left, and begins the first log of this session.
 func (d *DB) recover() error {
 	var applied uint64
 	var before []byte // the session of the logs that are left; nil after Close
@@ -43,7 +43,7 @@ func (d *DB) recover() error {
 			applied = binary.BigEndian.Uint64(v)
 		}
 		before = slices.Clone(tx.Bucket(own).Get(keySession))
-		return tx.Bucket(d.o.Mark.Bucket).Put(d.o.Mark.Key, d.o.Mark.Value)
+		return nil
 	})
 	if err != nil {
 		return err

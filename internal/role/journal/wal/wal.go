@@ -4,8 +4,7 @@
 // page that it touches, and sync twice. What was committed goes into the bbolt file later, many commits at a time, and
 // the log is removed. After a crash the logs that are left are taken in when the file is opened.
 //
-// The library that it puts the log in front of was here before, and files of it without a log open as they are. No
-// library for logs was found that tells a torn last write from damage and does not bring a database of its own.
+// No library for logs was found that tells a torn last write from damage and does not bring a database of its own.
 package wal
 
 import (
@@ -55,9 +54,6 @@ func (c *Change) forgets(bucket, key []byte) bool {
 // Options say how a file is opened.
 type Options struct {
 	Buckets [][]byte // that Open begins where they are not there
-	// Mark is in the file while a log may hold what the file lacks: versions without logs must fail on it, so that they
-	// do not go on with an older state. Readers skip it.
-	Mark Change
 	// NoSync: what was committed survives the end of the process, and need not survive a power cut.
 	NoSync  bool
 	LogSize int64   // bytes of one log; 0: 4 MiB
@@ -364,17 +360,7 @@ func (d *DB) View(f func(tx *bbolt.Tx) error) error {
 	return d.db.View(f)
 }
 
-// Update changes the file at once, after everything that was committed before. An older copy of the file that misses
-// only this change is not noticed when it is restored: what must not be forgotten is committed.
-func (d *DB) Update(f func(tx *bbolt.Tx) error) error {
-	if err := d.Settle(); err != nil {
-		return err
-	}
-	return d.db.Update(f)
-}
-
-// Close takes everything into the file, so that versions without logs can open it, and lets go of it. What it cannot
-// take in stays in the logs for the next Open.
+// Close takes everything into the file and lets go of it. What it cannot take in stays in the logs for the next Open.
 func (d *DB) Close() error {
 	d.mu.Lock()
 	if d.ended {
@@ -385,9 +371,5 @@ func (d *DB) Close() error {
 	d.mu.Unlock()
 	close(d.wake)
 	<-d.done
-	err := d.Settle()
-	if err == nil {
-		err = d.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(d.o.Mark.Bucket).Delete(d.o.Mark.Key) })
-	}
-	return errors.Join(err, d.db.Close())
+	return errors.Join(d.Settle(), d.db.Close())
 }

@@ -12,14 +12,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-var (
-	things = []byte("things")
-	mark   = Change{Bucket: things, Key: []byte("mark"), Value: []byte("newer")}
-)
+var things = []byte("things")
 
 func open(t *testing.T, path string, size int64) *DB {
 	t.Helper()
-	d, err := Open(path, Options{Buckets: [][]byte{things}, Mark: mark, LogSize: size})
+	d, err := Open(path, Options{Buckets: [][]byte{things}, LogSize: size})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +35,7 @@ func commit(t *testing.T, d *DB, changes ...Change) {
 	}
 }
 
-// holds is what an open file holds, without its mark.
+// holds is what an open file holds.
 func holds(t *testing.T, d *DB) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -51,7 +48,6 @@ func holds(t *testing.T, d *DB) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	delete(got, "mark")
 	return got
 }
 
@@ -161,7 +157,7 @@ func TestDamageIsNoCrash(t *testing.T) {
 		if at > 0 { // the rest of this is slow
 			continue
 		}
-		if _, err := Open(bad, Options{Buckets: [][]byte{things}, Mark: mark}); !errors.Is(err, ErrDamaged) {
+		if _, err := Open(bad, Options{Buckets: [][]byte{things}}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("opened: %v", err)
 		}
 	}
@@ -184,7 +180,7 @@ func TestAnOlderCopyTakesNoNewerLog(t *testing.T) {
 	if err := os.WriteFile(old+".log2", b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(old, Options{Buckets: [][]byte{things}, Mark: mark}); !errors.Is(err, ErrDamaged) {
+	if _, err := Open(old, Options{Buckets: [][]byte{things}}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a mixture of copies was opened: %v", err)
 	}
 }
@@ -198,7 +194,8 @@ func TestALogIsTakenInOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Update(func(tx *bbolt.Tx) error { return tx.Bucket(things).Put([]byte("a"), []byte("2")) }); err != nil {
+	commit(t, d, put("a", "2"))
+	if err := d.Settle(); err != nil {
 		t.Fatal(err)
 	}
 	left := crash(t, path)
@@ -208,7 +205,7 @@ func TestALogIsTakenInOnce(t *testing.T) {
 	same(t, "taken in twice", holds(t, open(t, left, 0)), map[string]string{"a": "2"})
 }
 
-// Logs that are full are taken in while others are written, and after Close a version without logs finds everything.
+// Logs that are full are taken in while others are written, and after Close none is left.
 func TestFullLogsAreTakenIn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	d, want := open(t, path, 2000), map[string]string{}
@@ -238,43 +235,7 @@ func TestFullLogsAreTakenIn(t *testing.T) {
 	if left, err := d.logs(); err != nil || len(left) > 0 {
 		t.Errorf("logs %v are left: %v", left, err)
 	}
-	plain, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plain.Close()
-	got := map[string]string{}
-	err = plain.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket(things).ForEach(func(k, v []byte) error {
-			got[string(k)] = string(v)
-			return nil
-		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, "without logs", got, want) // and without the mark
-}
-
-// Versions without logs must not go on with a file whose log they do not read.
-func TestTheMarkIsThereWhileALogMayBe(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	d := open(t, path, 0)
-	commit(t, d, put("a", "1"))
-	plain, err := bbolt.Open(crash(t, path), 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plain.Close()
-	err = plain.View(func(tx *bbolt.Tx) error {
-		if string(tx.Bucket(things).Get(mark.Key)) != string(mark.Value) {
-			t.Error("the file of a crash has no mark")
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	same(t, "opened again", holds(t, open(t, path, 0)), want)
 }
 
 // A commit is synced before it is acknowledged, and nothing follows one that is not.

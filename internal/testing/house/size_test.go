@@ -1,0 +1,143 @@
+package house
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What a file, a package and a type may have at most.
+const (
+	maxFileLines   = 400
+	maxColumns     = 120 // a tab is four
+	maxFiles       = 25  // of a package, without tests
+	maxTypeMethods = 40
+)
+
+// excess is what is larger, and how large. A number here may become smaller, or go; none may come.
+var excess = map[string]int{
+	"wide lines of production": 1004,
+	"wide lines of tests":      1103,
+
+	"files of cmd/riffle":          27,
+	"files of internal/randomizer": 26,
+	"files of internal/shuffler":   37,
+
+	"methods of internal/audit.checker":     57,
+	"methods of internal/randomizer.Host":   100,
+	"methods of internal/shuffler.Shuffler": 100,
+	"methods of internal/shuffler.State":    49,
+
+	"lines of internal/analyzer/analyzer.go":                 416,
+	"lines of internal/audit/fraud_table_test.go":            546,
+	"lines of internal/bus/pulse_test.go":                    410,
+	"lines of internal/channel/box/count_test.go":            483,
+	"lines of internal/channel/shuffle/count_test.go":        443,
+	"lines of internal/channel/shuffle/mix_exchange_test.go": 470,
+	"lines of internal/channel/shuffle/mix_order_test.go":    436,
+	"lines of internal/keyring/keyring_test.go":              455,
+	"lines of internal/planner/planner_test.go":              475,
+	"lines of internal/randomizer/arms_test.go":              441,
+	"lines of internal/randomizer/host.go":                   427,
+	"lines of internal/randomizer/panel.go":                  402,
+	"lines of internal/role/config_test.go":                  517,
+	"lines of internal/shuffler/history.go":                  408,
+	"lines of internal/shuffler/panels_test.go":              428,
+	"lines of internal/shuffler/pool_history_test.go":        425,
+	"lines of internal/shuffler/shuffler.go":                 411,
+	"lines of internal/testing/hostile/attacks_test.go":      438,
+	"lines of internal/testing/hostile/flood_test.go":        407,
+	"lines of internal/testing/hostile/tricks_test.go":       428,
+	"lines of internal/testing/hostile/world_test.go":        401,
+	"lines of internal/translog/translog_test.go":            525,
+	"lines of lab/marked/marked.go":                          437,
+	"lines of pkg/channel/box/box_test.go":                   410,
+	"lines of pkg/channel/shares/attack_test.go":             441,
+	"lines of pkg/device/channels_test.go":                   433,
+	"lines of pkg/learn/estimate/intervals.go":               421,
+	"lines of pkg/protocol/encode_test.go":                   453,
+	"lines of pkg/wire/convert.go":                           439,
+	"lines of pkg/wire/golden_test.go":                       411,
+}
+
+// A reader sees a file on a few screens, and a package and a type at a glance.
+func TestNothingIsTooLarge(t *testing.T) {
+	found := map[string]int{"wide lines of production": 0, "wide lines of tests": 0}
+	every(t, func(p Package) {
+		files, err := filepath.Glob(filepath.Join(p.Dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(file, ".pb.go") {
+				continue
+			}
+			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+			found["lines of "+p.path()+"/"+filepath.Base(file)] = len(lines)
+			wide := "wide lines of production"
+			if strings.HasSuffix(file, "_test.go") {
+				wide = "wide lines of tests"
+			} else {
+				found["files of "+p.path()]++
+				for of, n := range methods(parse(t, file)) {
+					found["methods of "+p.path()+"."+of] += n
+				}
+			}
+			for _, line := range lines {
+				if len([]rune(strings.ReplaceAll(line, "\t", "    "))) > maxColumns {
+					found[wide]++
+				}
+			}
+		}
+	})
+	for _, what := range slices.Sorted(maps.Keys(found)) {
+		kind, _, _ := strings.Cut(what, " ")
+		limit := map[string]int{"lines": maxFileLines, "files": maxFiles, "methods": maxTypeMethods}[kind]
+		if n := found[what]; n > max(limit, excess[what]) {
+			t.Errorf("%s: %d, at most %d", what, n, max(limit, excess[what]))
+		}
+	}
+}
+
+// parse reads a Go file.
+func parse(t *testing.T, path string) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// methods counts the methods that a file declares, by the name of their type.
+func methods(file *ast.File) map[string]int {
+	n := map[string]int{}
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Recv == nil {
+			continue
+		}
+		receiver := f.Recv.List[0].Type
+		if pointer, ok := receiver.(*ast.StarExpr); ok {
+			receiver = pointer.X
+		}
+		switch of := receiver.(type) { // with one or several type parameters
+		case *ast.IndexExpr:
+			receiver = of.X
+		case *ast.IndexListExpr:
+			receiver = of.X
+		}
+		n[receiver.(*ast.Ident).Name]++
+	}
+	return n
+}

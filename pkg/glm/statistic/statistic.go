@@ -1,0 +1,156 @@
+// Package statistic holds what a device reports of its record: public functions from records to vectors, and the
+// sensitivity of a sum of such vectors.
+//
+//	record.go                  a record
+//	statistic.go               Gradient, Hessian and Covariance; Row, the record itself; Rewards
+//	vector.go                  the vector of a record, clipped, or of all that a person did; Statistic.Bounds
+//	bounds.go                  ranges of coordinates and diameters; their proofs are in gradient.go, hessian.go,
+//	                           rewards.go and angles.go
+//	enclosing_ball.go          the smallest ball that holds every gradient
+//	joint_spread.go            the sensitivity of a gradient and an outer product together
+//
+// For every record, clipped as Statistic.Vector clips it, the vector lies in Statistic.Bounds; every bound is proved in
+// the comment of its function, error margins included. The package adds no noise and certifies no privacy: packages
+// protocol and privacy do.
+package statistic
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
+)
+
+// Kind names a statistic: which vector a device computes of its record.
+type Kind string
+
+// The statistics. d is the dimension of arms and parameter.
+const (
+	// Hessian is mu'(<x,theta>) xx', as the upper triangle in row-major order, (0,0) (0,1) .. (0,d-1) (1,1) .., with
+	// the off-diagonals multiplied by sqrt 2 so that the Euclidean norm of the vector is the Frobenius norm of the
+	// matrix. symmetric.Dim(d) numbers.
+	Hessian Kind = "hessian"
+	// Gradient is (mu(<x,theta>) - r) x. d numbers.
+	Gradient Kind = "gradient"
+	// Covariance is Weight xx', in the layout of Hessian, with 0 <= Weight <= WeightBound: the matrices V (weight 1)
+	// and H_k (weight s(x)^2) of Riffle's seed paper, Algorithm 1. d(d+1)/2 numbers.
+	Covariance Kind = "covariance"
+	// Row is the record itself: the arm, the reward, and 1 if the person explored, 0 if not. d+2 numbers. It is for a
+	// trusted curator alone, who opens every person's row, and adds noise to all that leaves it (Algorithm 2 of the
+	// seed paper). No sum of rows is ever released.
+	Row Kind = "record"
+	// Rewards is what says whether the policy helps: the reward less the middle of its range for a decision of the
+	// policy, the same for one of the control group, and sqrt 3 times half the range if a reward came. 3 numbers; the
+	// other two are 0. See rewardsBounds.
+	Rewards Kind = "rewards"
+)
+
+// MaxParameterNorm is the largest norm of an evaluation point that a Statistic accepts. Beyond it the families' means
+// are 0 or R to machine precision, and no model needs it.
+const MaxParameterNorm = 50
+
+// boundsSlack is the relative amount by which every bound is widened: far more than rounding adds on the way from a
+// record to its vector (about 1e-15 per operation), and far less than the noise.
+const boundsSlack = 1e-9
+
+// ErrInvalid is returned for a statistic that is not well defined.
+var ErrInvalid = errors.New("glm: invalid statistic")
+
+// Statistic is a public function from records to vectors of a fixed length, with bounds that hold for every record.
+// Build it with NewHessian, NewGradient, NewCovariance or NewRow, or fill the fields and call Validate.
+type Statistic struct {
+	Kind Kind
+	// Family (or what Score makes of one) and Theta, the public evaluation point, belong to Hessian and Gradient;
+	// Covariance ignores them. Row takes the family alone.
+	Family family.Response
+	Theta  []float64
+	// ArmDim is d. For Hessian and Gradient it must be len(Theta).
+	ArmDim int
+	// WeightBound is the largest weight of Covariance; the other kinds ignore it.
+	WeightBound float64
+}
+
+// NewHessian is the statistic mu'(<x,theta>) xx'. It shares theta.
+func NewHessian(f family.Response, theta []float64) (Statistic, error) {
+	s := Statistic{Kind: Hessian, Family: f, Theta: theta, ArmDim: len(theta)}
+	return s, s.Validate()
+}
+
+// NewGradient is the statistic (mu(<x,theta>) - r) x. It shares theta.
+func NewGradient(f family.Response, theta []float64) (Statistic, error) {
+	s := Statistic{Kind: Gradient, Family: f, Theta: theta, ArmDim: len(theta)}
+	return s, s.Validate()
+}
+
+// NewCovariance is the statistic Weight xx' for weights in [0, weightBound] and arms of dimension armDim.
+func NewCovariance(armDim int, weightBound float64) (Statistic, error) {
+	s := Statistic{Kind: Covariance, ArmDim: armDim, WeightBound: weightBound}
+	return s, s.Validate()
+}
+
+// NewRow is the record itself, for arms of dimension armDim.
+func NewRow(f family.Family, armDim int) (Statistic, error) {
+	s := Statistic{Kind: Row, Family: f, ArmDim: armDim}
+	return s, s.Validate()
+}
+
+// NewRewards is the statistic Rewards, for arms of dimension armDim.
+func NewRewards(f family.Family, armDim int) (Statistic, error) {
+	s := Statistic{Kind: Rewards, Family: f, ArmDim: armDim}
+	return s, s.Validate()
+}
+
+// Validate refuses a statistic that is not well defined; the error wraps ErrInvalid and says why.
+func (s Statistic) Validate() error {
+	if s.ArmDim < 1 {
+		return fmt.Errorf("%w: %s: the arm dimension is %d, it must be at least 1", ErrInvalid, s.Kind, s.ArmDim)
+	}
+	switch s.Kind {
+	case Hessian, Gradient:
+		if s.Family == nil {
+			return fmt.Errorf("%w: %s: no reward family", ErrInvalid, s.Kind)
+		}
+		if len(s.Theta) != s.ArmDim {
+			return fmt.Errorf("%w: %s: theta has %d coordinates, the arms %d",
+				ErrInvalid, s.Kind, len(s.Theta), s.ArmDim)
+		}
+		if n := convex.Norm(s.Theta); !(n <= MaxParameterNorm) {
+			return fmt.Errorf("%w: %s: the norm of theta is %v, it must be at most %d",
+				ErrInvalid, s.Kind, n, MaxParameterNorm)
+		}
+	case Covariance:
+		if !(s.WeightBound > 0) || math.IsInf(s.WeightBound, 0) {
+			return fmt.Errorf("%w: covariance: the weight bound is %v, it must be positive and finite",
+				ErrInvalid, s.WeightBound)
+		}
+	case Row, Rewards:
+		if s.Family == nil {
+			return fmt.Errorf("%w: %s: no reward family", ErrInvalid, s.Kind)
+		}
+	default:
+		return fmt.Errorf("%w: unknown kind %q: known are %s, %s, %s, %s, %s",
+			ErrInvalid, s.Kind, Hessian, Gradient, Covariance, Row, Rewards)
+	}
+	return nil
+}
+
+// Dim is the length of the statistic's vectors.
+func (s Statistic) Dim() int {
+	return Dim(s.Kind, s.ArmDim)
+}
+
+// Dim is the length of a kind's vectors for arms of dimension armDim.
+func Dim(kind Kind, armDim int) int {
+	switch kind {
+	case Gradient:
+		return armDim
+	case Row:
+		return armDim + 2
+	case Rewards:
+		return 3
+	}
+	return symmetric.Dim(armDim)
+}

@@ -1,0 +1,146 @@
+package statistic
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
+)
+
+// Vector writes the statistic of the record into dst[:0] and returns it; nil allocates. The record is clipped first:
+// the arm to norm 1, the reward to the family's range, the weight to [0, WeightBound]. The vector therefore lies in
+// Bounds for every record. The null record gives the zero vector. A NaN or an infinity is ErrNotFinite, an arm of
+// another length than ArmDim ErrDimension, an invalid statistic ErrInvalid; the device then reports the null record
+// instead. It never stays silent.
+func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	r, err := s.clip(r)
+	if err != nil {
+		return nil, err
+	}
+	dst = dst[:0]
+	if r.Null {
+		for range s.Dim() {
+			dst = append(dst, 0)
+		}
+		return dst, nil
+	}
+	switch s.Kind {
+	case Gradient:
+		residual := family.Residual(s.Family, s.Family.Mean(convex.Dot(r.Arm, s.Theta)), r.Reward)
+		for _, v := range r.Arm {
+			dst = append(dst, residual*v)
+		}
+		return dst, nil
+	case Hessian:
+		return symmetric.AppendOuter(dst, s.Family.Variance(convex.Dot(r.Arm, s.Theta)), r.Arm, math.Sqrt2), nil
+	case Rewards:
+		return appendRewards(dst, s.Family, r), nil
+	case Row:
+		explored := 0.0
+		if r.Explored {
+			explored = 1
+		}
+		return append(append(dst, r.Arm...), r.Reward, explored), nil
+	default:
+		return symmetric.AppendOuter(dst, r.Weight, r.Arm, math.Sqrt2), nil
+	}
+}
+
+// clip returns the record with the arm scaled down to norm 1, and with the reward clipped to the family's range or
+// the weight to [0, WeightBound], whichever the statistic uses. The arm's memory is shared unless it is scaled.
+func (s Statistic) clip(r Record) (Record, error) {
+	if r.Null {
+		return Record{Null: true}, nil
+	}
+	if len(r.Arm) != s.ArmDim {
+		return Record{}, fmt.Errorf("%w: the arm has %d coordinates, the statistic takes %d",
+			ErrDimension, len(r.Arm), s.ArmDim)
+	}
+	if i := convex.FirstNotFinite(r.Arm); i >= 0 {
+		return Record{}, fmt.Errorf("%w: coordinate %d of the arm", ErrNotFinite, i)
+	}
+	if !convex.IsFinite(r.Reward) {
+		return Record{}, fmt.Errorf("%w: the reward", ErrNotFinite)
+	}
+	if !convex.IsFinite(r.Weight) {
+		return Record{}, fmt.Errorf("%w: the weight", ErrNotFinite)
+	}
+	r.Arm, _ = convex.ToUnitBall(r.Arm)
+	if s.Kind == Covariance {
+		r.Weight = math.Max(0, math.Min(r.Weight, s.WeightBound))
+	} else { // Row, too
+		r.Reward = math.Max(s.Family.MinReward(), math.Min(r.Reward, s.Family.MaxReward()))
+	}
+	return r, nil
+}
+
+// Report writes what one device reports of all that a person did in an epoch into dst[:0] and returns it: the sum of
+// the vectors of the records, of which there are at most so many, divided by most. It is a convex combination of
+// vectors of single records, the null record among them (each with weight 1/most), and so it lies in Bounds, and two
+// of them are no farther apart than two records' vectors can be: every bound that is the largest value of a convex
+// function of two records' vectors holds, JointSpread among them, if the statistics of a release round are given the
+// same records.
+//
+// A record that Vector refuses counts as null. The division is by most, not by the number of records: the sum over a
+// cohort then stays unbiased where how often people decide depends on rewards. Errors: those of Validate; ErrDimension
+// where there are more records than most.
+func (s Statistic) Report(dst []float64, records []Record, most int) ([]float64, error) {
+	if len(records) > most {
+		return nil, fmt.Errorf("%w: %d records of an epoch, at most %d", ErrDimension, len(records), most)
+	}
+	dst, err := s.Vector(dst, Record{Null: true})
+	if err != nil {
+		return nil, err
+	}
+	vector := make([]float64, 0, len(dst))
+	for _, r := range records {
+		if vector, err = s.Vector(vector, r); err != nil {
+			vector = vector[:0]
+			continue
+		}
+		for j, v := range vector {
+			dst[j] += v
+		}
+	}
+	clear(vector[:cap(vector)])
+	for j := range dst {
+		dst[j] /= float64(most)
+	}
+	if i := convex.FirstNotFinite(dst); i >= 0 { // not reached: every vector lies in Bounds
+		return nil, fmt.Errorf("%w: coordinate %d of a report", ErrNotFinite, i)
+	}
+	return dst, nil
+}
+
+// Bounds computes the bounds from the statistic alone, in well under a millisecond. Every number is an upper bound in
+// the mathematical sense, error margins included, and is then widened by a relative 1e-9 for rounding.
+func (s Statistic) Bounds() (Bounds, error) {
+	if err := s.Validate(); err != nil {
+		return Bounds{}, err
+	}
+	var b Bounds
+	switch s.Kind {
+	case Gradient:
+		b = gradientBounds(s.Family, s.Theta)
+	case Hessian:
+		b = hessianBounds(s.Family, s.Theta)
+	case Rewards:
+		b = rewardsBounds(s.Family)
+	case Row:
+		b = rowBounds(s.Family, s.ArmDim)
+	default:
+		b = outerBounds(s.ArmDim, s.WeightBound)
+	}
+	b.Diameter *= 1 + boundsSlack
+	for j := range b.Lower {
+		slack := boundsSlack * math.Max(b.Upper[j]-b.Lower[j], b.Diameter*1e-3)
+		b.Lower[j] -= slack
+		b.Upper[j] += slack
+	}
+	return b, nil
+}
