@@ -48,7 +48,7 @@ func (s *announcements) verify(stored bus.Announcement) (*opening, error) {
 		return &opening{a, digest, channel.Layout{}}, nil
 	}
 	mixing := s.channels[a.Plan.Channel]
-	if mixing == nil || s.c.Channels != nil && !slices.Contains(s.c.Channels, a.Plan.Channel) {
+	if mixing == nil || !slices.Contains(s.c.Channels, a.Plan.Channel) {
 		return nil, cohort.Refuse(wire.RefusalWeakPlan, "this shuffler does not take part in the channel %s: see its setting "+
 			"channels", a.Plan.Channel)
 	}

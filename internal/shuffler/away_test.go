@@ -123,7 +123,7 @@ func TestALostConnectionIsNoticed(t *testing.T) {
 	s := newScene(t)
 	var link *testbed.Link
 	s.broker, link = s.ConnectOver(bus.Shuffler)
-	sh, err := New(s.configured())
+	sh, err := s.configured().open()
 	s.must(err)
 	defer sh.Close()
 	_, err = sh.times.backlog(s.Context())

@@ -17,7 +17,7 @@ func (s *scene) idle() *Shuffler {
 	s.config.Reports = testbed.Account(s.t, "report", func() int64 { return sh.Held() }, Reasons())
 	s.config.Messages = testbed.Account(s.t, "bit_message", func() int64 { return sh.HeldMessages() }, Reasons())
 	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
-	sh, err := New(s.configured())
+	sh, err := s.configured().open()
 	s.must(err)
 	s.t.Cleanup(func() { _ = sh.Close() })
 	sh.c.Reports.Resumed(int(sh.Held()))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/shuffler/work"
@@ -21,7 +20,7 @@ import (
 // before anyone hears of it, and who is told. A part embeds it. It asks another part only where one of its fields is that
 // part, and the fields make no circle.
 type core struct {
-	c         Config
+	c         setup
 	envelopes *work.Envelopes
 	channels  map[plan.Channel]channel.Mixing
 	journal   Journal
@@ -92,11 +91,7 @@ func about(epoch uint64, round uint32) func(*zerolog.Event) {
 }
 
 // notice tells readiness of a condition.
-func (s *core) notice(condition string, err error) {
-	if s.c.Notice != nil {
-		s.c.Notice(condition, err)
-	}
-}
+func (s *core) notice(condition string, err error) { s.c.notice(condition, err) }
 
 // keepEvent appends an event that became part of the state to the journal. Where it opens an epoch and there are events
 // enough before it, a snapshot takes their place. The lock is held.
@@ -156,15 +151,3 @@ func (s *core) stored(
 
 // errEnough ends a scan.
 var errEnough = errors.New("enough")
-
-// reread reads the report of a release's member again: it is the channel's channel.Reports.
-func (s *core) reread(ctx context.Context, r *channel.Release, m channel.Member) (*wire.Report, error) {
-	envelope, err := s.c.Bus.GetReport(ctx, m.Sequence)
-	if errors.Is(err, bus.ErrGone) {
-		return nil, work.Missing(m)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.envelopes.Again(envelope, r, m)
-}

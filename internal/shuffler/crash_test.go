@@ -236,7 +236,7 @@ func TestMembershipIsDurableBeforeAnythingLeaves(t *testing.T) {
 	if n := len(s.left(1, 0)); n != 0 {
 		t.Fatalf("%d chunks left before the release was spooled", n)
 	}
-	again, err := New(s.configured())
+	again, err := s.configured().open()
 	s.must(err)
 	defer again.Close()
 	r, ok := again.state.Unfinished()

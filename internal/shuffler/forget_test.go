@@ -199,7 +199,7 @@ func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
 	for range 3 {
 		s.sendTo(1, 0, []byte("a member"))
 	}
-	sh, err := New(s.configured())
+	sh, err := s.configured().open()
 	s.must(err)
 	defer sh.Close()
 	sh.forgetting.forgetEvery, sh.recalled, s.shuffler = never, true, sh

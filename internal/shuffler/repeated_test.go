@@ -140,7 +140,7 @@ func TestACommittedRepetitionDoesNotLeave(t *testing.T) {
 	}
 	s.admitted(11)
 	s.must(s.stop())
-	sh, err := New(s.configured())
+	sh, err := s.configured().open()
 	s.must(err)
 	s.must(sh.decide(func(*cohort.State) (*cohort.Event, error) {
 		return &cohort.Event{Committed: &cohort.Committed{Outcome: wire.Released}}, nil

@@ -2,11 +2,13 @@ package shuffler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
@@ -188,22 +190,20 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			return err
 		}
 		defer conn.Close()
-		c := Config{
+		of := Party{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar,
 			Hosts: keys.Bundle.RegistrarParty().Hosts, Identity: keys.Identity, Keys: keys.HPKE,
-			MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
-			Devices: s.Admission.Devices, Channels: s.served(), Retain: s.Audit.Retain, Auditor: keys.Bundle.Auditor,
-			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: Over(conn.Streams),
-			Log:     env.Log,
+		}
+		told := Accounts{
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
 			Announcements: accounts["announcement"], Steps: steps,
 			Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 		}
-		lead, err := s.lead(env, conn.Streams, keys, &c)
+		lead, err := s.lead(env, conn.Streams, keys)
 		if err != nil {
 			return err
 		}
-		sh, err := New(c)
+		sh, err := s.open(env, of, told, keys.Bundle.Auditor, Over(conn.Streams), lead)
 		if err != nil {
 			return err
 		}
@@ -212,8 +212,35 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	}, nil
 }
 
-// lead makes the configuration that of a shuffler with workers, if the settings ask for some. Without, it is nil.
-func (s Settings) lead(env *role.Env, streams bus.Streams, keys *keyring.ServerKeys, c *Config) (*worker.Lead, error) {
+// open makes the shuffler of these settings.
+func (s Settings) open(
+	env *role.Env, of Party, told Accounts, auditor []byte, broker Broker, lead *worker.Lead,
+) (*Shuffler, error) {
+	retention, err := Retention(s.Audit.Retain, auditor, s.served(), of, broker)
+	if err != nil {
+		return nil, err
+	}
+	files, err := OpenFiles(s.State, s.Memory, of, broker, env.Log)
+	if err != nil {
+		return nil, err
+	}
+	mixing := Mixing{Disk: channel.Folder(s.State), Source: entropy.New(), Retention: retention}
+	if lead != nil {
+		mixing.Workers = lead
+	}
+	channels, err := NewChannels(of, files, mixing, broker, told, env.Log)
+	if err != nil {
+		return nil, errors.Join(err, files.Close())
+	}
+	policy := Policy{
+		MinCohort: s.MinCohort, HostShare: s.Admission.HostShare, Devices: s.Admission.Devices, Channels: s.served(),
+		Compact: cohort.CompactAfter,
+	}
+	return New(of, policy, files, channels, broker, told, env.Clock, mixing.Source, env.Log)
+}
+
+// lead leads workers, if the settings ask for some. Without, it is nil.
+func (s Settings) lead(env *role.Env, streams bus.Streams, keys *keyring.ServerKeys) (*worker.Lead, error) {
 	if !s.Workers.Enabled {
 		return nil, nil
 	}
@@ -221,10 +248,5 @@ func (s Settings) lead(env *role.Env, streams bus.Streams, keys *keyring.ServerK
 	if err != nil {
 		return nil, err
 	}
-	lead, err := s.Workers.Lead(env, streams, keyring.Secrets(keys.HPKE), w.Handlers())
-	if err != nil {
-		return nil, err
-	}
-	c.Workers = lead
-	return lead, nil
+	return s.Workers.Lead(env, streams, keyring.Secrets(keys.HPKE), w.Handlers())
 }

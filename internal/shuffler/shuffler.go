@@ -10,69 +10,25 @@
 package shuffler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
-	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/internal/role"
-	"github.com/riffle-dp/riffle/internal/role/journal"
-	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/shuffler/work"
-	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
-
-// Config is what a shuffler needs.
-type Config struct {
-	Deployment string
-	Analyzer   []byte           // Ed25519 public key that announcements must be signed with
-	Registrar  []byte           // Ed25519 public key that credentials must be signed with
-	Hosts      *wire.Hosts      // whose keys were replaced or withdrawn; nil: none
-	Identity   *seal.Identity   // signs manifests and replies
-	Keys       []*seal.HPKEKey  // that reports may be sealed to, newest first
-	MinCohort  int              // fewest reports of a release, whatever is announced
-	HostShare  float64          // largest share of a cohort's slots that one host may hold; 0: 1, all of them
-	Devices    int              // the most devices that are remembered; 0: DefaultDevices
-	Channels   []plan.Channel   // whose cohorts are served; nil: every one
-	StateDir   string           // folder of journal, log and disk where these are nil; it belongs to one process
-	Journal    Journal          // nil: the file "journal" in StateDir
-	Compact    int              // bytes of its events that a snapshot replaces; 0: compactAfter
-	LogJournal translog.Journal // of the log; nil: the file "log" in StateDir
-	Disk       channel.Disk     // for the channel; nil: StateDir
-	Source     protocol.Source  // for the channel: a CSPRNG
-	Memory     int              // MiB that mixing may take of the process's memory; 0: DefaultMemory
-	Retain     time.Duration    // how long what is forwarded is retained for the auditor; 0: not at all
-	Auditor    []byte           // HPKE public key that it is sealed to; empty: none, and Retain must be 0
-	Clock      role.Clock       // nil: the system's
-	Bus        Broker
-	Log        zerolog.Logger
-	Reports    *outcome.Outcomes // account of reports; made with Reasons
-	Enrolments *outcome.Outcomes // account of enrolment requests; made with Reasons
-	// Workers do parts of the mixing; nil: this process mixes alone. See Answers.
-	Workers worker.Pool
-	// Further accounts, made with Reasons, and times, made with Steps. All may be nil.
-	Messages      *outcome.Outcomes // the channel's messages in admitted reports
-	Announcements *outcome.Outcomes
-	Steps         *role.Steps
-	// Notice hears of a condition of readiness, by name, that is met (nil) or not. May be nil.
-	Notice func(condition string, err error)
-}
 
 const (
 	// tick is how often the open round's deadline is looked at.
@@ -87,7 +43,8 @@ const (
 // Shuffler is the running role.
 type Shuffler struct {
 	*core
-	store *spill.Store // of admitted reports, and of messages that are mixed
+	files    Files
+	retained *shuffle.Retention // nil: nothing
 
 	guarantees    *guarantees
 	reports       *admission
@@ -101,74 +58,24 @@ type Shuffler struct {
 	keys          *keySet
 }
 
-// New opens the shuffler's state and replays its journal. Run closes it when it returns; call Close if Run is
-// never called.
-func New(c Config) (*Shuffler, error) {
-	retention, err := c.retention()
+// New makes a shuffler, and replays its journal. Run closes its files when it returns; call Close if Run is never called.
+// After an error they are closed.
+func New(
+	of Party, by Policy, files Files, channels *Channels, broker Broker, accounts Accounts, clock role.Clock,
+	source protocol.Source, log zerolog.Logger,
+) (*Shuffler, error) {
+	requests, err := seal.NewRequestOpener(of.Deployment, of.Keys...)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, files.Close())
 	}
-	opener, err := seal.NewReportOpener(c.Keys...)
-	if err != nil {
-		return nil, err
-	}
-	requests, err := seal.NewRequestOpener(c.Deployment, c.Keys...)
-	if err != nil {
-		return nil, err
-	}
-	if c.Journal == nil {
-		if c.Journal, err = journal.Open(filepath.Join(c.StateDir, "journal")); err != nil {
-			return nil, err
-		}
-	}
-	if c.Disk == nil {
-		c.Disk = channel.Folder(c.StateDir)
-	}
-	if c.Clock == nil {
-		c.Clock = role.SystemClock()
-	}
-	s := &Shuffler{core: &core{
-		c: c, journal: c.Journal, begun: make(chan struct{}), compacting: cohort.Compaction{After: c.Compact},
+	s := &Shuffler{files: files, retained: channels.retention, core: &core{
+		c:         setup{of, by, accounts, broker, clock, source, log},
+		envelopes: channels.envelopes, channels: channels.of, journal: files.Journal, log: files.Log,
+		begun: make(chan struct{}), compacting: cohort.Compaction{After: by.Compact},
 		state: cohort.NewState(cohort.Admission{
-			Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare, Devices: c.Devices,
+			Minimum: uint32(max(1, by.MinCohort)), HostShare: by.HostShare, Devices: by.Devices,
 		}),
 	}}
-	s.log, err = translog.New(translog.Config{
-		Deployment: c.Deployment, Role: bus.Shuffler, Identity: c.Identity, Broker: c.Bus,
-		Path: filepath.Join(c.StateDir, "log"), Journal: c.LogJournal, Log: c.Log,
-	})
-	if err != nil {
-		return nil, errors.Join(err, s.journal.Close())
-	}
-	// Half of the memory is live at most, because the heap grows to twice of that before it is collected: a quarter for
-	// the store, and as much for what is loaded of it.
-	s.store, err = spill.New(c.StateDir, int64(cmp.Or(c.Memory, DefaultMemory))<<20/4)
-	if err != nil {
-		return nil, errors.Join(err, s.journal.Close(), s.log.Close())
-	}
-	var private [][]byte
-	for _, k := range c.Keys {
-		private = append(private, k.Bytes())
-	}
-	s.channels = map[plan.Channel]channel.Mixing{}
-	for _, mixed := range []plan.Channel{plan.Shuffle, plan.Local, plan.Central} {
-		mixing := &shuffle.Mixing{
-			Channel: mixed, Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Store: s.store, Source: c.Source,
-		}
-		if shuffle.Retainable(mixed) {
-			mixing.Retain = retention
-		}
-		if c.Workers != nil {
-			mixing.Exchange = &shuffle.Exchange{Pool: c.Workers, Segments: c.Bus, Chunks: c.Bus, Keys: private}
-		}
-		s.channels[mixed] = mixing
-	}
-	s.channels[plan.Shares] = &shares.Mixing{
-		Deployment: c.Deployment, Reports: s.reread, Broker: logged{c.Bus, s.log}, Disk: c.Disk, Source: c.Source,
-		Identity: c.Identity, Analyzer: c.Analyzer, Log: c.Log, Pool: c.Workers,
-		Silent: func(err error) { s.notice(analyzerCondition, err) },
-	}
-	s.envelopes = work.NewEnvelopes(c.Deployment, opener, s.channels)
 	err = s.journal.Replay(func(entry []byte) error {
 		ev, err := cohort.DecodeEvent(entry)
 		if err != nil {
@@ -180,7 +87,7 @@ func New(c Config) (*Shuffler, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("shuffler: replaying the journal: %w", err), s.Close())
 	}
-	s.clock = newClock(readings(c.Clock), s.state.Clock())
+	s.clock = newClock(readings(clock), s.state.Clock())
 	s.parts(requests)
 	return s, nil
 }
@@ -215,9 +122,7 @@ func (s *Shuffler) parts(requests *seal.RequestOpener) {
 func (s *Shuffler) Answers() worker.Handlers { return worker.Handlers{work.Question: s.reports.claims} }
 
 // Close lets go of the journal, of the log and of what is kept in memory and beyond it for mixing.
-func (s *Shuffler) Close() error {
-	return errors.Join(s.journal.Close(), s.log.Close(), s.store.Close())
-}
+func (s *Shuffler) Close() error { return s.files.Close() }
 
 // Held counts the reports that are admitted and neither released nor destroyed.
 func (s *Shuffler) Held() int64 {
@@ -330,13 +235,13 @@ func (s *Shuffler) Run(ctx context.Context) error {
 
 // canRetain makes sure before the first release that the broker takes what is retained, and drops it in time.
 func (s *Shuffler) canRetain(ctx context.Context) error {
-	if s.c.Retain == 0 {
+	if s.retained == nil {
 		return nil
 	}
 	if err := s.c.Bus.CanRetain(ctx); err != nil {
 		return fmt.Errorf("audit.retain: %w", err)
 	}
-	s.c.Log.Info().Stringer("window", s.c.Retain).
+	s.c.Log.Info().Stringer("window", s.retained.Window).
 		Msg("what is forwarded is retained, sealed to the auditor, until its window is over")
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -327,7 +326,7 @@ func TestAStateFolderBelongsToOneProcess(t *testing.T) {
 	}
 	s := newScene(t)
 	s.start()
-	if _, err := New(s.configured()); err == nil || !strings.Contains(err.Error(), "another process has it open") {
+	if _, err := s.configured().open(); err == nil || !strings.Contains(err.Error(), "another process has it open") {
 		t.Errorf("%v", err)
 	}
 }
@@ -335,7 +334,7 @@ func TestAStateFolderBelongsToOneProcess(t *testing.T) {
 // A shuffler without keys to open reports with does not start.
 func TestWithoutKeysNothingStarts(t *testing.T) {
 	t.Parallel()
-	if _, err := New(Config{Keys: nil, StateDir: filepath.Join(t.TempDir(), "none")}); err == nil {
+	if _, err := newConfig(Party{Identity: testbed.NewIdentity(t)}, t.TempDir()).open(); err == nil {
 		t.Error("no keys: accepted")
 	}
 }

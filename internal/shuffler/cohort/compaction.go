@@ -2,7 +2,7 @@ package cohort
 
 // Compaction decides when the journal's events are replaced by a snapshot.
 type Compaction struct {
-	After    int // bytes of events that are worth a snapshot; 0: compactAfter
+	After    int // bytes of events that are worth a snapshot; 0: CompactAfter
 	snapshot int // bytes of the last one
 	events   int // bytes of events behind it
 }
@@ -20,7 +20,7 @@ func (c *Compaction) Read(ev *Event, size int) {
 func (c *Compaction) Due() bool {
 	after := c.After
 	if after == 0 {
-		after = compactAfter
+		after = CompactAfter
 	}
 	return c.events >= max(after, c.snapshot)
 }

@@ -22,11 +22,11 @@ import (
 const (
 	// snapshotVersion is the form of a snapshot's base.
 	snapshotVersion = 1
-	// compactAfter is how many bytes of events are worth a snapshot: some 5000 devices of a cohort. A snapshot is
+	// CompactAfter is how many bytes of events are worth a snapshot: some 5000 devices of a cohort. A snapshot is
 	// written when the events behind the last one are more than that, and more than the snapshot: so all snapshots
 	// together cost no more writing than the events, and the journal holds at most twice its state, this much, and one
 	// epoch.
-	compactAfter = 1 << 20
+	CompactAfter = 1 << 20
 )
 
 // Snapshot is what the events before an epoch came to. It is the journal's first entry, or there is none.
