@@ -79,3 +79,7 @@ func (c *Channels) reread(ctx context.Context, r *channel.Release, m channel.Mem
 	}
 	return c.envelopes.Again(envelope, r, m)
 }
+
+// analyzerCondition is the readiness condition that the analyzer answers, in a round whose release needs it, within
+// shares.Patience.
+const analyzerCondition = "analyzer"

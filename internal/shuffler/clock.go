@@ -104,3 +104,14 @@ func (w *wait) tooLong(now time.Time) error {
 	return fmt.Errorf("all %d workers are busy and have decided on no report for %v; "+
 		"restart the shuffler if the broker and the disk are well", workers, stuckAfter)
 }
+
+const (
+	// workers is how many enrolments are answered, and how many reports opened, at the same time. Most of a worker's
+	// time is waiting for the disk, and many share one write.
+	workers = 64
+	// stuckAfter is how long a report may wait for a worker. A worker takes milliseconds, or as long as one write to
+	// the disk.
+	stuckAfter = 30 * time.Second
+	// workersCondition is the readiness condition that a report finds a worker.
+	workersCondition = "workers"
+)

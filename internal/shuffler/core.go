@@ -3,8 +3,8 @@ package shuffler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -14,6 +14,13 @@ import (
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+const (
+	// tick is how often the open round's deadline is looked at.
+	tick = 100 * time.Millisecond
+	// retryPause is the wait before a release that failed for outside reasons is tried again.
+	retryPause = time.Second
 )
 
 // core is what every part of the shuffler works with: the state under its one lock, the journal that has what is decided
@@ -79,11 +86,6 @@ func (s *core) begin(f func(*cohort.State) (*cohort.Event, error)) (made bool, d
 func (s *core) record(ev *cohort.Event) error {
 	return s.decide(func(*cohort.State) (*cohort.Event, error) { return ev, nil })
 }
-
-// errFatal marks an error after which the shuffler must stop: its memory may be ahead of its journal.
-var errFatal = errors.New("shuffler: cannot go on")
-
-func fatal(err error) error { return fmt.Errorf("%w: %w", errFatal, err) }
 
 // about names a round in a log line.
 func about(epoch uint64, round uint32) func(*zerolog.Event) {

@@ -23,21 +23,10 @@ import (
 // that does not fit.
 const recallEvery = 5 * time.Second
 
-// errBroker says that the broker shows less than this shuffler has seen, or something else.
-var errBroker = errors.New("the broker's data was set back, or is another deployment's; " +
-	"restore the newer data, or start a new deployment")
-
-// errState says that the state folder is older than what the broker shows.
-var errState = errors.New("the state folder is older than what this shuffler has signed: restored from a backup?")
-
-// historyCondition is the readiness condition that recall keeps.
-const historyCondition = "history"
-
 // history holds what the journal knows against what the broker shows.
 type history struct {
 	*core
-	guarantees    *guarantees
-	reports       *admission
+	restoring     *restoring
 	announcements *announcements
 	panels        *panels
 	newest        *opening     // the latest announcement when the journal was held against the broker; guarded by mu
@@ -151,13 +140,13 @@ func (s *history) recall(ctx context.Context) (trouble, err error) {
 			return fmt.Errorf("%w: the manifest of round %d of epoch %d is about another announcement than the one "+
 				"shown", errBroker, o.Round, o.Epoch), nil
 		}
-		if err := s.opened(o); err != nil {
+		if err := s.restoring.opened(o); err != nil {
 			return nil, err
 		}
 		if trouble, err := s.panels.recallPanel(ctx, o); trouble != nil || err != nil {
 			return trouble, err
 		}
-		line, err := s.adopt(m)
+		line, err := s.restoring.adopt(m)
 		if err != nil {
 			return nil, err
 		}
@@ -166,7 +155,7 @@ func (s *history) recall(ctx context.Context) (trouble, err error) {
 		}
 	}
 	if len(adopted) > 0 {
-		s.stale(adopted)
+		s.restoring.stale(adopted)
 	}
 	s.mu.Lock()
 	panel := s.state.Panel()
@@ -193,7 +182,7 @@ func (s *history) unpublished(ctx context.Context, o *opening) (m *wire.Manifest
 	if m == nil || err != nil {
 		return nil, err
 	}
-	if err := s.opened(o); err != nil {
+	if err := s.restoring.opened(o); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -300,7 +289,7 @@ func (s *history) consistent(ctx context.Context, last *look) (clear bool, err e
 	looked, lost := s.looked, s.lost
 	s.mu.Unlock()
 	if open && round != looked && (lost || !last.begun) {
-		if err := s.takeAgain(ctx); err != nil {
+		if err := s.restoring.takeAgain(ctx); err != nil {
 			return false, err
 		}
 	}

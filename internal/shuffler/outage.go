@@ -217,11 +217,3 @@ func (s *times) watchBroker(ctx context.Context) error {
 		}
 	}
 }
-
-const (
-	// stuckAfter is how long a report may wait for a worker. A worker takes milliseconds, or as long as one write to
-	// the disk.
-	stuckAfter = 30 * time.Second
-	// workersCondition is the readiness condition that a report finds a worker.
-	workersCondition = "workers"
-)

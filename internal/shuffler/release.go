@@ -18,10 +18,6 @@ import (
 // releaseCondition is the readiness condition that what is due leaves.
 const releaseCondition = "release"
 
-// analyzerCondition is the readiness condition that the analyzer answers, in a round whose release needs it, within
-// shares.Patience.
-const analyzerCondition = "analyzer"
-
 // releases commits rounds and carries out what is committed.
 type releases struct {
 	*core
@@ -29,6 +25,7 @@ type releases struct {
 	times         *times
 	announcements *announcements
 	history       *history
+	restoring     *restoring
 	forgetting    *forgetting
 }
 
@@ -181,10 +178,10 @@ func (s *releases) carryOut(ctx context.Context, r *cohort.Release) error {
 			return err
 		}
 	default:
-		if line, err := s.history.adopt(m); err != nil {
+		if line, err := s.restoring.adopt(m); err != nil {
 			return err
 		} else if line != "" {
-			s.history.stale([]string{line})
+			s.restoring.stale([]string{line})
 			return nil
 		}
 	}

@@ -12,8 +12,15 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
+// restoring takes in again what a journal lacks that was restored from an older copy.
+type restoring struct {
+	*core
+	guarantees *guarantees
+	reports    *admission
+}
+
 // opened makes sure that the journal has the round of an announcement whose manifest is out.
-func (s *history) opened(o *opening) error {
+func (s *restoring) opened(o *opening) error {
 	err := s.decide(func(state *cohort.State) (*cohort.Event, error) {
 		if state.Knows(o.Epoch, o.Round) {
 			return nil, nil
@@ -29,7 +36,7 @@ func (s *history) opened(o *opening) error {
 
 // adopt takes a manifest's word for a round that the journal ends otherwise or not at all. Its reports are forgotten
 // from time to time, as refused ones are. line describes the round, and is empty where there was nothing to adopt.
-func (s *history) adopt(m *wire.Manifest) (line string, err error) {
+func (s *restoring) adopt(m *wire.Manifest) (line string, err error) {
 	held, layout := 0, channel.Layout{}
 	err = s.decide(func(state *cohort.State) (*cohort.Event, error) {
 		ev := state.Adopt(m)
@@ -50,7 +57,7 @@ func (s *history) adopt(m *wire.Manifest) (line string, err error) {
 }
 
 // stale says that rounds were taken from this shuffler's own manifests, and what follows.
-func (s *history) stale(adopted []string) {
+func (s *restoring) stale(adopted []string) {
 	s.c.Log.Error().Err(errState).Strs("adopted", adopted).
 		Msg("the outcomes of rounds that the journal lacks are taken from this shuffler's own manifests")
 	s.c.Log.Error().Err(errState).Msg("who took part in these rounds is no longer known here: " +
@@ -68,7 +75,7 @@ func (s *history) stale(adopted []string) {
 // and refuses the report of a device that it does not know, as ever. Above the floor the broker does not tell what was
 // acknowledged from what was only handed out, as to a process that was killed: both are taken in, and only what is
 // below shows that the folder is old.
-func (s *history) takeAgain(ctx context.Context) error {
+func (s *restoring) takeAgain(ctx context.Context) error {
 	s.mu.Lock()
 	last, ok := s.state.Last()
 	admitted := s.state.Admitted()
@@ -130,3 +137,6 @@ func (s *history) takeAgain(ctx context.Context) error {
 	}
 	return err
 }
+
+// historyCondition is the readiness condition that recall keeps.
+const historyCondition = "history"

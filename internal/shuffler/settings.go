@@ -22,9 +22,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// DefaultMinCohort is the shuffler's own minimum cohort unless it is configured: far below useful cohorts.
-const DefaultMinCohort = 50
-
 // DefaultMemory is how many MiB of memory mixing takes unless it is configured, and leastMemory the fewest.
 const (
 	DefaultMemory = 256

@@ -67,3 +67,6 @@ type setup struct {
 	Source protocol.Source // for its contribution to the draw of a panel: a CSPRNG
 	Log    zerolog.Logger
 }
+
+// DefaultMinCohort is the shuffler's own minimum cohort unless it is configured: far below useful cohorts.
+const DefaultMinCohort = 50

@@ -30,16 +30,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-const (
-	// tick is how often the open round's deadline is looked at.
-	tick = 100 * time.Millisecond
-	// workers is how many enrolments are answered, and how many reports opened, at the same time. Most of a worker's
-	// time is waiting for the disk, and many share one write.
-	workers = 64
-	// retryPause is the wait before a release that failed for outside reasons is tried again.
-	retryPause = time.Second
-)
-
 // Shuffler is the running role.
 type Shuffler struct {
 	*core
@@ -52,6 +42,7 @@ type Shuffler struct {
 	announcements *announcements
 	enrolments    *enrolments
 	panels        *panels
+	restoring     *restoring
 	history       *history
 	forgetting    *forgetting
 	releases      *releases
@@ -107,13 +98,12 @@ func (s *Shuffler) parts(requests *seal.RequestOpener) {
 		core: s.core, requests: requests, admitted: wire.NewCredentials(registrar), covered: cohort.CoveredBy(s.state),
 	}
 	s.panels = &panels{core: s.core, drawEvery: drawEvery}
-	s.history = &history{
-		core: s.core, guarantees: s.guarantees, reports: s.reports, announcements: s.announcements, panels: s.panels,
-	}
+	s.restoring = &restoring{core: s.core, guarantees: s.guarantees, reports: s.reports}
+	s.history = &history{core: s.core, restoring: s.restoring, announcements: s.announcements, panels: s.panels}
 	s.forgetting = &forgetting{core: s.core, reports: s.reports, history: s.history, forgetEvery: forgetEvery}
 	s.releases = &releases{
 		core: s.core, reports: s.reports, times: s.times, announcements: s.announcements, history: s.history,
-		forgetting: s.forgetting,
+		restoring: s.restoring, forgetting: s.forgetting,
 	}
 	s.keys = &keySet{s.core}
 }

@@ -11,24 +11,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Steps whose time is measured. Enrolment and admission include the wait for the disk.
-const (
-	stepEnrolment = "enrolment" // request to reply
-	stepAdmission = "admission" // report to decision
-	stepRelease   = "release"   // commitment to manifest
-)
-
-// Steps lists the steps whose time is measured.
-func Steps() []string { return []string{stepEnrolment, stepAdmission, stepRelease} }
-
-// shown is an outcome as people read it.
-func shown(o wire.Outcome) string {
-	if o == wire.Released {
-		return status.Released
-	}
-	return status.Destroyed
-}
-
 // panel describes the drawing of the latest epoch's panel; nil where there are no panels. The lock is held.
 func (s *Shuffler) panel() *status.Panel {
 	of := s.state.Panel()

@@ -35,7 +35,7 @@ func (s *State) Filling() (f Filling, ok bool) {
 }
 
 // Held counts the admitted reports of rounds whose manifest is not out, and the messages that they hold.
-func (s *State) Held() (reports, messages int) {
+func (s *latest) Held() (reports, messages int) {
 	if s.epoch == nil {
 		return 0, 0
 	}

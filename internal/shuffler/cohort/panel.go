@@ -143,7 +143,7 @@ func (s *State) registrations() int {
 }
 
 // enlist enters a device among those that panels are drawn from.
-func (s *State) enlist(id DeviceID) {
+func (s *registry) enlist(id DeviceID) {
 	s.registered.add(id)
 	s.count++
 	s.of[id.Host]++
@@ -236,7 +236,7 @@ func (s *State) Panel() *Panel {
 }
 
 // statements are the signed pool and draw of the open epoch's panel; nil until it is drawn.
-func (s *State) statements() (pool, draw []byte) {
+func (s *latest) statements() (pool, draw []byte) {
 	if e := s.epoch; e != nil && e.drawing != nil && e.drawing.draw != nil {
 		return e.drawing.pool.Statement, e.drawing.draw
 	}

@@ -25,7 +25,7 @@ func (s *State) applyPooled(p *Pooled) error {
 	}
 	fixed := p.ready
 	if fixed == nil {
-		all := s.drawable(int(p.Quota))
+		all := s.drawable(e.number, int(p.Quota))
 		if len(all) != int(p.Registered) {
 			return fmt.Errorf("pool event: %d devices can be drawn in epoch %d, the event says %d",
 				len(all), e.number, p.Registered)

@@ -63,8 +63,8 @@ func (s *State) Pooling() *Pooling {
 	p := &Pooling{
 		Epoch: e.number, Announcement: e.rounds[0].digest, Needed: s.terms.needed(e.size), Registered: s.count,
 	}
-	p.all = s.drawable(0)
-	if p.Quota = s.poolQuota(p.all); p.Quota > 0 {
+	p.all = s.drawable(e.number, 0)
+	if p.Quota = poolQuota(p.all, s.share); p.Quota > 0 {
 		p.all = within(p.all, p.Quota)
 	}
 	if p.Devices = len(p.all); p.Devices < p.Needed {
@@ -115,11 +115,11 @@ func poolOf(all []panel.Device, quota int) *pool {
 	return out
 }
 
-// drawable are the devices that a panel of the open epoch can be drawn from, with at most quota of one host; 0: all.
-func (s *State) drawable(quota int) []panel.Device {
+// drawable are the devices that a panel of an epoch can be drawn from, with at most quota of one host; 0: all.
+func (s *registry) drawable(epoch uint64, quota int) []panel.Device {
 	all := make([]panel.Device, 0, s.count)
 	s.registered.each(func(id DeviceID) {
-		if !s.history.served(id, s.epoch.number, s.terms) {
+		if !s.history.served(id, epoch, s.terms) {
 			all = append(all, panel.Device(id))
 		}
 	})
@@ -147,8 +147,8 @@ func within(all []panel.Device, quota int) []panel.Device {
 
 // poolQuota is the largest number of devices of one host that is within the host's share of a pool of these devices in
 // which no host has more; 0 where there is no limit.
-func (s *State) poolQuota(all []panel.Device) int {
-	if s.share >= 1 {
+func poolQuota(all []panel.Device, share float64) int {
+	if share >= 1 {
 		return 0
 	}
 	var held []int // by host; those of a host stand together
@@ -159,7 +159,7 @@ func (s *State) poolQuota(all []panel.Device) int {
 		held[len(held)-1]++
 	}
 	for quota, n := len(all), len(all); ; {
-		next := channel.HostQuota(s.share, uint32(n))
+		next := channel.HostQuota(share, uint32(n))
 		if next >= quota {
 			return quota
 		}

@@ -24,10 +24,10 @@ type Room struct {
 }
 
 // Stores notes what the broker says of its room. It counts from the next decision on.
-func (s *State) Stores(r Room) { s.stores = r }
+func (s *space) Stores(r Room) { s.stores = r }
 
 // PerHost is how many reports of one host the broker keeps.
-func (s *State) PerHost() int {
+func (s *space) PerHost() int {
 	if n := s.stores.PerHost; n > 0 && n < math.MaxInt {
 		return int(n)
 	}

@@ -31,20 +31,33 @@ type DeviceID struct {
 // methods that decide (Open, Enrol, Admit, Due, Commit, Adopt) change nothing; they return the event that records the
 // decision, which the caller applies and makes durable before anyone hears of it. Not safe for concurrent use.
 type State struct {
-	minimum  uint32    // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
-	share    float64   // the largest share of a cohort's slots that one host may hold
-	capacity int       // the most devices that are remembered
-	stores   Room      // the broker, as it said last; zero: not known
-	epoch    *epoch    // the latest one; earlier ones are over
-	hosts    hosts     // whose devices were in a cohort
-	devices  enrolled  // that were enrolled as they arrived, in the epochs before the latest one
-	arrived  int       // of them
-	keys     Keys      // the last set that was published
-	over     []Ended   // rounds whose manifest is out, oldest first
-	clock    time.Time // at which the latest event that tells a time was decided
-	wishes   wishes    // of slots and registrations
+	minimum  uint32   // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
+	share    float64  // the largest share of a cohort's slots that one host may hold
+	capacity int      // the most devices that are remembered
+	hosts    hosts    // whose devices were in a cohort
+	devices  enrolled // that were enrolled as they arrived, in the epochs before the latest one
+	arrived  int      // of them
+	keys     Keys     // the last set that was published
+	over     []Ended  // rounds whose manifest is out, oldest first
+	wishes   wishes   // of slots and registrations
 
-	// Of panels.
+	latest
+	told
+	space
+	registry
+}
+
+// latest is the latest epoch; earlier ones are over.
+type latest struct{ epoch *epoch }
+
+// told is the time at which the latest event that tells one was decided.
+type told struct{ clock time.Time }
+
+// space is what the broker said last of its room; zero: not known.
+type space struct{ stores Room }
+
+// registry is what is remembered of panels.
+type registry struct {
 	begun      bool        // an epoch was opened, which says whether the deployment has panels
 	terms      *PanelTerms // nil where it has none
 	registered devices
@@ -71,7 +84,7 @@ func NewState(a Admission) *State {
 	}
 	return &State{
 		minimum: a.Minimum, share: a.HostShare, capacity: cmp.Or(a.Devices, DefaultDevices),
-		registered: devices{}, of: map[[32]byte]int{}, devices: enrolled{},
+		registry: registry{registered: devices{}, of: map[[32]byte]int{}}, devices: enrolled{},
 		hosts: hosts{place: map[[8]byte]uint32{}, rest: map[[32]byte]uint32{}},
 	}
 }
@@ -288,7 +301,7 @@ func (s *State) slotOf(id DeviceID) (slot uint32, ok bool) {
 }
 
 // tells notes a time at which an event was decided.
-func (s *State) tells(at time.Time) {
+func (s *told) tells(at time.Time) {
 	if at.After(s.clock) {
 		s.clock = at
 	}

@@ -9,7 +9,7 @@ import (
 
 // First is the smallest sequence of a report that a round still needs; ok is false where none does. A round needs its
 // reports until its manifest is out: over is one whose manifest is out already, or nil.
-func (s *State) First(over *Release) (first uint64, ok bool) {
+func (s *latest) First(over *Release) (first uint64, ok bool) {
 	if s.epoch == nil {
 		return 0, false
 	}
@@ -35,7 +35,7 @@ type Round struct {
 }
 
 // Last is the latest round that was opened; ok is false before the first.
-func (s *State) Last() (r Round, ok bool) {
+func (s *latest) Last() (r Round, ok bool) {
 	e := s.epoch
 	if e == nil {
 		return Round{}, false
@@ -45,17 +45,17 @@ func (s *State) Last() (r Round, ok bool) {
 }
 
 // Knows reports whether a round was opened here, or lies behind one that was.
-func (s *State) Knows(epoch uint64, round uint32) bool {
+func (s *latest) Knows(epoch uint64, round uint32) bool {
 	return s.epoch != nil && (epoch < s.epoch.number || epoch == s.epoch.number && int(round) < len(s.epoch.rounds))
 }
 
 // Finished reports whether a round is over.
-func (s *State) Finished(epoch uint64, round uint32) bool {
+func (s *latest) Finished(epoch uint64, round uint32) bool {
 	return s.Knows(epoch, round) && (epoch < s.epoch.number || s.epoch.rounds[round].done)
 }
 
 // Admitted are the places in the stream of the open round's reports; nil where no round is open.
-func (s *State) Admitted() map[uint64]bool {
+func (s *latest) Admitted() map[uint64]bool {
 	e := s.epoch
 	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {
 		return nil
@@ -68,7 +68,7 @@ func (s *State) Admitted() map[uint64]bool {
 }
 
 // Undecided reports whether a round is open and its membership is not fixed.
-func (s *State) Undecided(epoch uint64, round uint32) bool {
+func (s *latest) Undecided(epoch uint64, round uint32) bool {
 	e := s.epoch
 	return e != nil && !e.final && e.number == epoch && int(round) < len(e.rounds) &&
 		e.rounds[round].outcome == wire.Undecided
@@ -77,7 +77,7 @@ func (s *State) Undecided(epoch uint64, round uint32) bool {
 // Expects tells the layout of the round's reports; the zero layout if the round is not open. ahead means that the round
 // is the one that comes next, that it may be announced by now, and that it was not announced here yet: its report must
 // wait.
-func (s *State) Expects(number uint64, roundNumber uint32) (l channel.Layout, ahead bool) {
+func (s *latest) Expects(number uint64, roundNumber uint32) (l channel.Layout, ahead bool) {
 	e := s.epoch
 	switch {
 	case e == nil || e.number != number:
@@ -101,10 +101,10 @@ func (s *State) enrolling() bool {
 func (s *State) Timed() bool { return s.enrolling() && !s.epoch.awaiting() }
 
 // Clock is the latest time that the shuffler's events tell; zero before the first.
-func (s *State) Clock() time.Time { return s.clock }
+func (s *told) Clock() time.Time { return s.clock }
 
 // Past tells whether an epoch is behind the latest one.
-func (s *State) Past(number uint64) bool { return s.epoch != nil && number < s.epoch.number }
+func (s *latest) Past(number uint64) bool { return s.epoch != nil && number < s.epoch.number }
 
 // Known says what a round's reports look like.
 type Known struct {
@@ -114,7 +114,7 @@ type Known struct {
 }
 
 // Rounds are those of the latest epoch.
-func (s *State) Rounds() (all []Known) {
+func (s *latest) Rounds() (all []Known) {
 	if s.epoch == nil {
 		return nil
 	}
@@ -136,10 +136,10 @@ func (s *State) Keys() Keys { return s.keys }
 func (s *State) Capacity() int { return s.capacity }
 
 // Grace is that of the latest epoch, which there must be.
-func (s *State) Grace() time.Duration { return s.epoch.timing.Grace }
+func (s *latest) Grace() time.Duration { return s.epoch.timing.Grace }
 
 // Hosts counts the hosts that hold these slots of the latest epoch.
-func (s *State) Hosts(slots []uint32) int {
+func (s *latest) Hosts(slots []uint32) int {
 	all := map[uint32]bool{}
 	for _, slot := range slots {
 		all[s.epoch.slots.at(int(slot)).device.host] = true
@@ -148,28 +148,30 @@ func (s *State) Hosts(slots []uint32) int {
 }
 
 // Begins is the first round of the latest epoch, which there must be.
-func (s *State) Begins() Round {
+func (s *latest) Begins() Round {
 	r := s.epoch.rounds[0]
 	return Round{s.epoch.number, 0, r.digest, r.layout}
 }
 
 // Registered is how many devices are registered.
-func (s *State) Registered() int { return s.count }
+func (s *registry) Registered() int { return s.count }
 
 // Holds reports whether a device is registered.
-func (s *State) Holds(id DeviceID) bool { return s.registered.has(id) }
+func (s *registry) Holds(id DeviceID) bool { return s.registered.has(id) }
 
 // Has is how many reports of a round of the latest epoch are admitted, and their layout.
-func (s *State) Has(round uint32) (reports int, l channel.Layout) {
+func (s *latest) Has(round uint32) (reports int, l channel.Layout) {
 	r := s.epoch.rounds[round]
 	return r.reports.count, r.layout
 }
 
 // Refused are the refusals of a round of the latest epoch, as its manifest has them.
-func (s *State) Refused(round uint32) []wire.Refused { return s.epoch.rounds[round].refusals() }
+func (s *latest) Refused(round uint32) []wire.Refused { return s.epoch.rounds[round].refusals() }
 
 // Reported reports whether the first report of a slot of the latest epoch, which there must be, is admitted.
-func (s *State) Reported(slot uint32) bool { return s.epoch.reported(slot) }
+func (s *latest) Reported(slot uint32) bool { return s.epoch.reported(slot) }
 
 // Served reports whether a registered device was in as many panels as it may be before an epoch.
-func (s *State) Served(id DeviceID, epoch uint64) bool { return s.history.served(id, epoch, s.terms) }
+func (s *registry) Served(id DeviceID, epoch uint64) bool {
+	return s.history.served(id, epoch, s.terms)
+}

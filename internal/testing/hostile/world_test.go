@@ -141,21 +141,6 @@ func newWorld(t *testing.T, c plan.Channel, panels bool) *world {
 	return d
 }
 
-// startServers starts shuffler and analyzer, or starts them again with the state that they left.
-func (d *world) startServers() {
-	d.t.Helper()
-	var sh *shuffler.Shuffler
-	d.mixes.Reports = testbed.Account(d.t, "report", func() int64 { return sh.Held() }, shuffler.Reasons())
-	d.accounts["received"] = d.mixes.Reports
-	sh, err := d.mixes.open()
-	d.must(err)
-	d.analyzer, err = analyzer.New(d.counts)
-	d.must(err)
-	ctx, cancel := context.WithCancel(d.ctx)
-	mixed, counted := d.run(bus.Shuffler, ctx, sh.Run), d.run(bus.Analyzer, ctx, d.analyzer.Run)
-	d.stopServers = func() { cancel(); <-mixed; <-counted }
-}
-
 // newParty is a host that was not started yet.
 func (d *world) newParty(l *layer) *party {
 	p := &party{l: l, hostDir: d.t.TempDir(), accounts: map[string]*outcome.Outcomes{}}
