@@ -25,7 +25,7 @@ func (s *scene) idle() *Shuffler {
 	return sh
 }
 
-// deciding tells whether the shuffler would take reports.
+// deciding reports whether the shuffler would take reports.
 func deciding(s *Shuffler) bool {
 	select {
 	case <-s.begun:

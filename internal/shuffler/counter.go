@@ -28,7 +28,7 @@ func newCounter() *counter {
 	return &counter{failed: make(chan error, 1), answered: map[work.BatchID]*answered{}}
 }
 
-// begin tells whether a batch is new, and else returns what was answered, or is being answered now.
+// begin reports whether a batch is new, and else returns what was answered, or is being answered now.
 func (k *counter) begin(id work.BatchID) (a *answered, fresh bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

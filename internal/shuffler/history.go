@@ -229,16 +229,16 @@ func (s *history) seen(ctx context.Context, last cohort.Round, there map[roundID
 	return err
 }
 
-// complete tells whether the journal is known to lack no report that was acknowledged: it was held against the broker,
-// every round that was announced by then is known or will never open, and the stream of reports was looked through for
-// the latest one. The lock is held.
+// complete reports whether the journal is known to lack no report that was acknowledged: it was held against the
+// broker, every round that was announced by then is known or will never open, and the stream of reports was looked
+// through for the latest one. The lock is held.
 func (s *history) complete() bool {
 	last, open := s.state.Last()
 	return s.recalled && s.trouble == nil && !s.doubt && (s.newest == nil || s.settled(s.newest)) &&
 		(!open || last == s.looked)
 }
 
-// settled tells whether an announcement was opened, or is refused for good. The lock is held.
+// settled reports whether an announcement was opened, or is refused for good. The lock is held.
 func (s *history) settled(o *opening) bool {
 	never, refused := s.announcements.never[roundID{o.Epoch, int(o.Round)}]
 	return s.state.Knows(o.Epoch, o.Round) || refused && never == o.digest
@@ -252,8 +252,8 @@ type look struct {
 }
 
 // consistent holds the broker against the journal whenever something gives reason to, looks again at announcements that
-// did not fit, and takes in again what was acknowledged and forgotten. It tells whether decisions may be made. After an
-// error, fatal or not, they may not.
+// did not fit, and takes in again what was acknowledged and forgotten. It reports whether decisions may be made. After
+// an error, fatal or not, they may not.
 func (s *history) consistent(ctx context.Context, last *look) (clear bool, err error) {
 	reconnects := s.c.Bus.Traffic().Reconnects
 	now, _ := s.clock.now()
@@ -304,7 +304,7 @@ func (s *history) consistent(ctx context.Context, last *look) (clear bool, err e
 	return true, nil
 }
 
-// judged tells whether the latest announcement that the broker had is opened, refused for good, or waits for a round
+// judged reports whether the latest announcement that the broker had is opened, refused for good, or waits for a round
 // ahead of it. The lock is held.
 func (s *history) judged() bool {
 	if s.newest == nil || s.settled(s.newest) {

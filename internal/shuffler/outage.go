@@ -80,7 +80,7 @@ type mark struct {
 	sequence uint64
 }
 
-// reached tells whether every report up to the mark is decided on. newest is the last report that the stream holds.
+// reached reports whether every report up to the mark is decided on. newest is the last report that the stream holds.
 // That none waits says it only of what the consumer has been told of: the stream stores a report, and answers its
 // device, a moment before. A stream that was emptied, or is a backup, ends before the mark.
 func (m mark) reached(b bus.Backlog, newest uint64) bool {
@@ -117,7 +117,7 @@ func (s *times) backlog(ctx context.Context) (bus.Backlog, error) {
 	return b, err
 }
 
-// takenIn tells whether all reports are decided on that the broker had stored when the open round's deadline had
+// takenIn reports whether all reports are decided on that the broker had stored when the open round's deadline had
 // passed: a shuffler that was frozen, or slow, or busy with strangers' reports, must not shut out devices that reported
 // in time. What comes later does not put off the round. While the broker does not answer, nothing is known to be taken
 // in.

@@ -124,7 +124,7 @@ func (s *releases) commit(ctx context.Context) error {
 }
 
 // sift makes sure that no member of the release that is due repeats what another one, or its own report, holds, before
-// the membership is committed. It tells whether the release can be committed as it is. If not, it is due again in a
+// the membership is committed. It reports whether the release can be committed as it is. If not, it is due again in a
 // moment, with the members that are left. Its error is fatal.
 //
 // Which members are refused here depends on what no honest device sends, never on a record.

@@ -12,7 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// warned tells whether people are told of something.
+// warned reports whether people are told of something.
 func (s *scene) warned(of string) bool {
 	return slices.ContainsFunc(s.shuffler.Snapshot().Warnings, func(w string) bool { return strings.Contains(w, of) })
 }

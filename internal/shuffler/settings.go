@@ -229,11 +229,10 @@ func (s Settings) open(
 	if err != nil {
 		return nil, errors.Join(err, files.Close())
 	}
-	policy := Policy{
-		MinCohort: s.MinCohort, HostShare: s.Admission.HostShare, Devices: s.Admission.Devices, Channels: s.served(),
-		Compact: cohort.CompactAfter,
-	}
-	return New(of, policy, files, channels, broker, told, env.Clock, mixing.Source, env.Log)
+	by := DefaultPolicy()
+	by.MinCohort, by.HostShare, by.Devices = s.MinCohort, s.Admission.HostShare, s.Admission.Devices
+	by.Channels = s.served()
+	return New(of, by, files, channels, broker, told, env.Clock, mixing.Source, env.Log)
 }
 
 // lead leads workers, if the settings ask for some. Without, it is nil.

@@ -4,9 +4,11 @@
 // commits the membership of a release durably before anything leaves, has the channel send it, and signs a manifest. It
 // never releases a round below the minimum cohort, however it is asked, and a retry after a crash sends the same bytes.
 //
-// Its decisions are a function of its journal (State, Event). The channel (package channel) determines what a report
-// carries and what leaves the shuffler. This package does not protect anyone from a malicious shuffler,
-// which knows who reported and could release what it likes.
+// Its decisions are a function of its journal (package cohort); this package carries them out. It subscribes, verifies,
+// journals, applies and publishes, in parts that share one core: the state under its lock. testdata/walk.txt is the way
+// of a report through its files. The channel (package channel) determines what a report carries and what leaves the
+// shuffler. This package does not protect anyone from a malicious shuffler, which knows who reported and could release
+// what it likes.
 package shuffler
 
 import (

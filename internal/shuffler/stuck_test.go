@@ -85,7 +85,7 @@ func TestABrokerThatIsNotReadShowsInReadiness(t *testing.T) {
 	s.eventually("told", func() bool { return strings.Contains(s.why(historyCondition), "may not use") })
 }
 
-// unmetKnown tells whether a condition was told of.
+// unmetKnown reports whether a condition was told of.
 func (s *scene) unmetKnown(condition string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -139,7 +139,7 @@ func (s *State) finish(n uint32) {
 	s.over = append(s.over, over)
 }
 
-// decided tells whether it is how a round can end.
+// decided reports whether it is how a round can end.
 func decided(o wire.Outcome) bool { return o == wire.Released || o == wire.Destroyed }
 
 func (s *State) applyOpened(o *Opened) error {

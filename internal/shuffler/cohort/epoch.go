@@ -43,19 +43,19 @@ type round struct {
 	adopted  *Adopted
 }
 
-// over tells whether nothing more can happen in the epoch.
+// over reports whether nothing more can happen in the epoch.
 func (e *epoch) over() bool {
 	last := e.rounds[len(e.rounds)-1]
 	return e.final || last.done && (e.destroyed || len(e.rounds) == e.planned)
 }
 
-// closing tells whether only the manifest of the epoch's last round is missing.
+// closing reports whether only the manifest of the epoch's last round is missing.
 func (e *epoch) closing() bool {
 	last := e.rounds[len(e.rounds)-1]
 	return !e.final && !last.done && last.outcome != wire.Undecided && (e.destroyed || len(e.rounds) == e.planned)
 }
 
-// closed tells whether enrolment is over at the given time: of a panel, whether it is drawn.
+// closed reports whether enrolment is over at the given time: of a panel, whether it is drawn.
 func (e *epoch) closed(now time.Time) bool {
 	if e.drawing != nil {
 		return !e.awaiting()
@@ -96,15 +96,15 @@ func (e *epoch) jitter(slot uint32) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(h[:8])%(spread+1)) * time.Millisecond
 }
 
-// reported tells whether the report of a slot is admitted.
+// reported reports whether the report of a slot is admitted.
 func (e *epoch) reported(slot uint32) bool {
 	return e.rounds[0].reports.get(slot) != nil
 }
 
-// awaiting tells whether the epoch's panel is still to be drawn.
+// awaiting reports whether the epoch's panel is still to be drawn.
 func (e *epoch) awaiting() bool { return e.drawing != nil && e.drawing.draw == nil }
 
-// has tells whether these are the round's members.
+// has reports whether these are the round's members.
 func (r *round) has(members []channel.Member) bool {
 	for _, m := range members {
 		if a := r.reports.get(m.Slot); a == nil || a.sequence() != m.Sequence || a.digest != m.Digest {

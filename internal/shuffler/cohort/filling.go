@@ -13,7 +13,7 @@ type Filling struct {
 	Final, Destroyed bool
 }
 
-// Dominated tells whether one host holds more than half of the cohort's slots, so that it knows most of the devices
+// Dominated reports whether one host holds more than half of the cohort's slots, so that it knows most of the devices
 // among which the others are hidden. Of a cohort that closed before it was full, the slots that were given count.
 func (f Filling) Dominated() bool { return 2*f.Largest > f.Slots }
 

@@ -72,7 +72,7 @@ type panelOf struct {
 	devices devices
 }
 
-// served tells whether a device was in as many panels as it may be before an epoch.
+// served reports whether a device was in as many panels as it may be before an epoch.
 func (h *history) served(id DeviceID, epoch uint64, t *PanelTerms) bool {
 	if t.Period == 0 {
 		return len(h.times) >= int(t.Records) && h.times[t.Records-1].has(id)

@@ -63,7 +63,7 @@ func (s *State) fits(a *plan.Announcement, l channel.Layout) error {
 	return nil
 }
 
-// crowded tells whether a host's devices are as many as the broker keeps reports of one host, so that no further one
+// crowded reports whether a host's devices are as many as the broker keeps reports of one host, so that no further one
 // may be in the latest epoch's cohort. held are those that are.
 func (s *State) crowded(held int) bool {
 	return held >= s.PerHost() && int64(s.epoch.size) > s.stores.PerHost

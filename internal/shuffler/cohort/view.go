@@ -91,7 +91,7 @@ func (s *latest) Expects(number uint64, roundNumber uint32) (l channel.Layout, a
 	return l, last && int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
 }
 
-// enrolling tells whether the latest epoch's cohort may still grow.
+// enrolling reports whether the latest epoch's cohort may still grow.
 func (s *State) enrolling() bool {
 	return s.epoch != nil && !s.epoch.closed(s.clock)
 }
@@ -103,7 +103,7 @@ func (s *State) Timed() bool { return s.enrolling() && !s.epoch.awaiting() }
 // Clock is the latest time that the shuffler's events tell; zero before the first.
 func (s *told) Clock() time.Time { return s.clock }
 
-// Past tells whether an epoch is behind the latest one.
+// Past reports whether an epoch is behind the latest one.
 func (s *latest) Past(number uint64) bool { return s.epoch != nil && number < s.epoch.number }
 
 // Known says what a round's reports look like.
