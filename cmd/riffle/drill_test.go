@@ -17,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/client"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -155,17 +156,29 @@ func (d *drill) ask(h *keyring.HostKeys, device uint32) *wire.EnrolReply {
 	}
 	defer conn.Close()
 	signed, _, err := wire.Sign(&wire.EnrolRequest{Deployment: h.Bundle.Deployment, Device: device, Epoch: d.epoch + 1,
-		Announcement: make([]byte, 32), Credential: h.Credential}, h.Identity)
+		Announcement: make([]byte, 32), Credential: h.Credential, Nonces: []uint32{seal.Nonce()}}, h.Identity)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(d.t.Context(), testbed.Patience)
 	defer cancel()
-	b, err := conn.Enrolment.Enrol(ctx, signed)
+	published, err := conn.Keys.ReadKeys(ctx, bus.Shuffler)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	reply, err := wire.OpenEnrolReply(b, h.Bundle.Shuffler, wire.RequestDigest(signed))
+	set, _, err := wire.Open[wire.KeySet](published, h.Bundle.ShufflerParty())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	sealed, err := wire.SealRequest(signed, set.Keys[0], h.Bundle.Deployment)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	b, err := conn.Enrolment.Enrol(ctx, sealed.Sealed)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	reply, err := sealed.Answer(b, h.Bundle.Shuffler)
 	if err != nil {
 		d.t.Fatal(err)
 	}

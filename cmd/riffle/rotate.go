@@ -65,9 +65,8 @@ new key, and still opens what was sealed to the old ones. Delete an old key's fi
 it can still arrive.
 
 The auditor's key is what the shuffler seals to where it retains what it forwards (audit.retain). Its public half
-stands in bundle.json, which the command writes anew: give it to the shuffler and restart it. In this way, a folder
-that was made before auditors had a key gets its first one. The old key's file opens what was retained before: delete
-it once that window is over.`[1:],
+is in bundle.json, which the command writes anew: give it to the shuffler and restart it. The old key's file opens
+what was retained before: delete it once that window is over.`[1:],
 		Example: `  riffle keygen rotate shuffler --keys keys`,
 	}, func(keys, role string) (changed, error) {
 		path, err := keyring.RotateHPKE(keys, role)

@@ -59,10 +59,17 @@ shuffler's refused writes come at the report.
 
 const outcomesHead = "| outcome | cells | |\n"
 
-// outcomesOf is the last table of the file.
+// outcomesOf counts, for the page, the outcomes of the last table of the file.
 func outcomesOf(table string) string {
+	var b strings.Builder
 	_, rows, _ := strings.Cut(table, outcomesHead)
-	return outcomesHead + rows
+	for row := range strings.Lines(rows) {
+		if c := strings.SplitN(row, "|", 4); len(c) == 4 && !strings.HasPrefix(row, "|--") {
+			outcome, _, _ := strings.Cut(strings.Trim(c[3], " |\n"), ": Get ")
+			fmt.Fprintf(&b, "- %s: %s\n", strings.TrimSpace(c[2]), outcome)
+		}
+	}
+	return b.String()
 }
 
 // The page counts the outcomes that the table has.
@@ -75,7 +82,7 @@ func TestThePageHasTheOutcomesOfTheFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := outcomesOf(string(table)); outcomes != want || strings.Count(want, "\n") < 3 {
+	if want := outcomesOf(string(table)); outcomes != want || strings.Count(want, "\n") < 2 {
 		t.Errorf("docs/operations.md counts the outcomes\n%s\nand %s\n%s", outcomes, faultsFile, want)
 	}
 }

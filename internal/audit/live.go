@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
@@ -37,8 +36,6 @@ type Live struct {
 	bundle  keyring.Bundle
 	last    uint64 // sequence of the last statement that the moment shows
 	logs    map[bus.Role]*moment
-
-	probed, none bool // whether the broker has no stream of retained chunks
 }
 
 // moment is one log at the moment.
@@ -126,29 +123,9 @@ func (l *Live) Checkpoint(_ context.Context, role bus.Role) ([]byte, error) {
 	return nil, nil
 }
 
-// probe bounds the wait for a broker that says that it has no stream of retained chunks. Asking it is repeated, because
-// a broker says so for a moment when it starts.
-const probe = 5 * time.Second
-
-// Retained implements Source. Nothing is retained where the broker has no stream for it.
+// Retained implements Source.
 func (l *Live) Retained(
 	ctx context.Context, epoch uint64, round uint32, f func(index uint32, sealed []byte) error,
 ) error {
-	if !l.probed {
-		short, cancel := context.WithTimeout(ctx, probe)
-		defer cancel()
-		err := l.streams.ReadRetained(short, epoch, round, func(bus.Retained) error { return errEnough })
-		if errors.Is(err, bus.ErrForbidden) {
-			return fmt.Errorf("audit: this broker was set up for a version in which nothing is retained for an auditor: have "+
-				"its operator write its configuration again (riffle broker config) and load it: %w", err)
-		}
-		if err != nil && !errors.Is(err, errEnough) && !errors.Is(err, bus.ErrUnprovisioned) {
-			return err
-		}
-		l.probed, l.none = true, errors.Is(err, bus.ErrUnprovisioned)
-	}
-	if l.none {
-		return nil
-	}
 	return l.streams.ReadRetained(ctx, epoch, round, func(r bus.Retained) error { return f(r.Index, r.Sealed) })
 }

@@ -147,14 +147,10 @@ type ReportRoom struct {
 
 // ReportRoom asks the broker for the limits of the stream of reports. It answers for the shuffler.
 //
-// Errors: ErrUnprovisioned where there is no such stream; ErrForbidden where the broker's configuration gives the
-// shuffler no right to ask; ErrUnknown where the context ended first. Each says what to do.
+// Errors: ErrUnprovisioned where there is no such stream; ErrForbidden for another role; ErrUnknown where the context
+// ended first.
 func (s *ReportStream) ReportRoom(ctx context.Context) (ReportRoom, error) {
 	is, err := s.t.Stream(ctx, s.name, true)
-	if errors.Is(err, ErrForbidden) {
-		err = fmt.Errorf("the broker's configuration is of an earlier version: write it again (riffle broker config), and "+
-			"have the broker read it: %w", err)
-	}
 	if err != nil {
 		return ReportRoom{}, fmt.Errorf("bus: limits of %s: %w", StreamReports, err)
 	}

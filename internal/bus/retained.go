@@ -78,17 +78,13 @@ func (s *RetainedStream) ReadRetained(ctx context.Context, epoch uint64, round u
 // CanRetain says whether the broker keeps retained chunks and drops them when their window is over. It answers for the
 // shuffler, and before the shuffler retains anything.
 //
-// Errors: ErrUnprovisioned where there is no stream for them, or one that drops nothing; ErrForbidden where the
-// broker's configuration gives the shuffler no right to ask; ErrUnknown where the context ended first. Each says what
-// to do.
+// Errors: ErrUnprovisioned where there is no stream for them, or one that drops nothing; ErrForbidden for another
+// role; ErrUnknown where the context ended first.
 func (s *RetainedStream) CanRetain(ctx context.Context) error {
 	const again = "run riffle broker provision again"
 	// Elsewhere a missing stream is waited for. Here a role is starting that was told to use it.
 	is, err := s.t.Stream(ctx, s.name, false)
 	switch {
-	case errors.Is(err, ErrForbidden):
-		return fmt.Errorf("bus: the broker's configuration is older than the stream %s: write it again (riffle broker "+
-			"config), have the broker read it, and %s: %w", StreamRetained, again, err)
 	case err != nil:
 		return fmt.Errorf("bus: look into %s: %w", StreamRetained, err)
 	case is == nil:

@@ -34,7 +34,7 @@ func (s *TaskStream) PublishTask(ctx context.Context, payload []byte) error {
 
 // PurgeTasks drops every task that waits for workers, begun or not: a new lead knows none of them.
 //
-// Errors: ErrForbidden, ErrUnprovisioned: the broker is from before there were workers; ErrUnknown: repeat.
+// Errors: ErrForbidden, ErrUnprovisioned; ErrUnknown: repeat.
 func (s *TaskStream) PurgeTasks(ctx context.Context) error {
 	return s.t.Purge(ctx, s.name, "", 0)
 }

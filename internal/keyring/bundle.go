@@ -54,9 +54,8 @@ type Bundle struct {
 	Analyzer   Key    `json:"analyzer"`  // signs announcements, counts and its key set
 	Shuffler   Key    `json:"shuffler"`  // signs manifests, enrolment replies and its key set
 	Registrar  Key    `json:"registrar"` // signs credentials
-	// Auditor is the HPKE public key that what is retained is sealed to. Bundles from before there was one, and those of
-	// deployments without an auditor, have none: then nothing can be retained.
-	Auditor Key `json:"auditor,omitempty"`
+	// Auditor is the HPKE public key that what is retained is sealed to.
+	Auditor Key `json:"auditor"`
 	// Until is the last epoch for which a role's signing key is good, by role (analyzer or shuffler); a role that is not in
 	// it has a key without an end. Only audits look at it: whoever had a key taken from them says so here (EndKey).
 	Until map[string]uint64 `json:"until,omitempty"`
@@ -128,10 +127,8 @@ func (b Bundle) Validate() error {
 			}
 		}
 	}
-	if len(b.Auditor) > 0 {
-		if err := seal.CheckHPKEPublic(b.Auditor); err != nil {
-			return fmt.Errorf("%w: the auditor's key: %w", ErrBundle, err)
-		}
+	if err := seal.CheckHPKEPublic(b.Auditor); err != nil {
+		return fmt.Errorf("%w: the auditor's key: %w", ErrBundle, err)
 	}
 	if _, err := b.hosts(); err != nil {
 		return err

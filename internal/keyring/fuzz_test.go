@@ -11,8 +11,9 @@ import (
 // FuzzBundle loads any bytes as a bundle and as the users of the broker. A bundle that loads is written so that it loads
 // as the same, names three different keys, and is said in one way: its keys stand there as Encode writes them.
 func FuzzBundle(f *testing.F) {
-	b := Bundle{Deployment: "demo", Analyzer: make(Key, 32), Shuffler: make(Key, 32), Registrar: make(Key, 32)}
-	b.Shuffler[0], b.Registrar[0] = 1, 2
+	b := Bundle{Deployment: "demo", Analyzer: make(Key, 32), Shuffler: make(Key, 32), Registrar: make(Key, 32),
+		Auditor: make(Key, 32)}
+	b.Shuffler[0], b.Registrar[0], b.Auditor[0] = 1, 2, 9
 	for _, until := range []map[string]uint64{nil, {Analyzer: 7}} {
 		b.Until = until
 		text, err := b.Encode()

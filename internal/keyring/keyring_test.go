@@ -386,7 +386,8 @@ const goldenBundle = `{
   "deployment": "demo",
   "analyzer": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",
   "shuffler": "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI",
-  "registrar": "AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM"
+  "registrar": "AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM",
+  "auditor": "BAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ"
 }
 `
 
@@ -403,14 +404,13 @@ func TestBundleFile(t *testing.T) {
 		t.Fatal(b, err)
 	}
 	for name, change := range map[string][2]string{
-		"format":        {"bundle-1", "bundle-2"},
-		"unknown field": {`"format"`, `"x": 1, "format"`},
-		"name":          {`"demo"`, `"Demo"`},
-		"short key":     {"AQEBAQ", "AQEB"},
-		"no key":        {`"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"`, `""`},
-		"absent key":    {`"analyzer": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",`, ""},
-		"one key twice": {"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",
-			"AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"},
+		"format":         {"bundle-1", "bundle-2"},
+		"unknown field":  {`"format"`, `"x": 1, "format"`},
+		"name":           {`"demo"`, `"Demo"`},
+		"short key":      {"AQEBAQ", "AQEB"},
+		"no key":         {`"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"`, `""`},
+		"absent key":     {`"analyzer": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",`, ""},
+		"one key twice":  {strings.Repeat("AQEB", 10) + "AQE", strings.Repeat("AgIC", 10) + "AgI"},
 		"not an object":  {"{", "["},
 		"more than that": {"}\n", "}\n{}"},
 	} {

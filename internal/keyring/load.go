@@ -79,8 +79,7 @@ func loadServer(root, role string) (*ServerKeys, error) {
 	return k, nil
 }
 
-// LoadAuditor reads the auditor's keys. A keyring from before auditors had an encryption key, whose bundle names none,
-// has none. It checks that the key of the bundle is among them.
+// LoadAuditor reads the auditor's keys. It checks that the key of the bundle is among them.
 func LoadAuditor(root string) (*AuditorKeys, error) {
 	bundle, err := LoadBundle(root)
 	if err != nil {
@@ -95,7 +94,7 @@ func LoadAuditor(root string) (*AuditorKeys, error) {
 		return nil, err
 	}
 	named := func(key *seal.HPKEKey) bool { return bytes.Equal(key.Public(), bundle.Auditor) }
-	if len(bundle.Auditor) > 0 && !slices.ContainsFunc(k.HPKE, named) {
+	if !slices.ContainsFunc(k.HPKE, named) {
 		return nil, fmt.Errorf("%s: %w: the bundle names another encryption key of the auditor", folder, ErrMismatch)
 	}
 	return k, nil

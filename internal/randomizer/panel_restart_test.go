@@ -59,7 +59,7 @@ func TestADeviceNamedBeforeARestartIsRegistered(t *testing.T) {
 	p.knows("x", "registered", true)
 }
 
-// A device whose registration was refused, as by a shuffler of a version without panels, asks again in the same epoch:
+// A device whose registration was refused asks again in the same epoch:
 // the epoch waits for registrations, so that none may come after it.
 func TestARefusedRegistrationIsTriedAgain(t *testing.T) {
 	t.Parallel()

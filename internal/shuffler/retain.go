@@ -28,10 +28,6 @@ func (s AuditSettings) Validate() (faults []error) {
 	return faults
 }
 
-// noAuditor says what is missing where a bundle has no key of an auditor.
-const noAuditor = "it needs the auditor's encryption key, and bundle.json names none: run riffle keygen rotate " +
-	"auditor, and give the new bundle.json to the shuffler"
-
 // retainable refuses the channels of which nothing may be retained.
 func retainable(served []plan.Channel) error {
 	for _, c := range served {
@@ -53,11 +49,8 @@ func Retention(
 		return nil, nil
 	}
 	err := errors.Join(append(AuditSettings{Retain: window}.Validate(), retainable(served))...)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("shuffler: %w", err)
-	case len(auditor) == 0:
-		return nil, errors.New("shuffler: nothing can be retained: " + noAuditor)
 	}
 	if err := seal.CheckHPKEPublic(auditor); err != nil {
 		return nil, fmt.Errorf("shuffler: the auditor's key: %w", err)

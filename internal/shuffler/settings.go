@@ -128,9 +128,6 @@ func loadKeys(s Settings) (*keyring.ServerKeys, error) {
 	if err != nil {
 		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err)
 	}
-	if s.Audit.Retain != 0 && len(keys.Bundle.Auditor) == 0 {
-		return nil, role.Wrong("audit.retain", s.Audit.Retain, "cannot be used").Because(noAuditor)
-	}
 	return keys, nil
 }
 

@@ -388,23 +388,6 @@ func TestForeignWordsAreSkipped(t *testing.T) {
 	})
 }
 
-// A deployment from before there were checkpoints: its statements stand as they stood, and one checkpoint covers them.
-func TestStatementsFromBeforeAreTakenInAsTheyStand(t *testing.T) {
-	each(t, func(t *testing.T, w writer) {
-		s := &stream{t: t}
-		for epoch := uint64(1); epoch <= 5; epoch++ {
-			s.put(bus.Shuffler, wire.KindManifest, manifest(t, epoch, w.id))
-		}
-		l := w.open(s)
-		w.check(s, 1, 2, 3, 4, 5)
-		if len(s.entries) != 6 {
-			t.Errorf("%d entries", len(s.entries))
-		}
-		w.appends(l, 3, 6)
-		w.check(s, 1, 2, 3, 4, 5, 6)
-	})
-}
-
 // Of two processes with one key and copies of one state folder the second one stops, and whoever reads the stream sees
 // one log, with no checkpoint against another.
 func TestTwoProcessesMakeNoFork(t *testing.T) {

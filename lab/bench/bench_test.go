@@ -56,7 +56,8 @@ func TestASmallRunIsWhole(t *testing.T) {
 		if err := row.Check(); err != nil {
 			t.Error(err)
 		}
-		if row.Users != users || row.PerSecond == 0 || row.RatioToBound == 0 {
+		// The broker's bound is of so few messages here that they may take less than a tick of the processor's time.
+		if row.Users != users || row.PerSecond == 0 || row.RatioToBound == 0 && row.Role != bench.RoleBroker {
 			t.Errorf("%+v", row)
 		}
 		alone := row.Role == bench.RoleBroker || row.Role == bench.RoleShuffler || row.Role == bench.RoleAnalyzer

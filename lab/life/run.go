@@ -1,3 +1,7 @@
+// Package life simulates the life of a deployment in one process: the people of a world decide day after day. It compares
+// ways to form cohorts at the same guarantee for a person: one record a person as people arrive, and panels with several
+// decisions in a report and several reports a person. Policies, learner, statistics, plans, encodings, noise and the draw
+// of panels are those of a deployment; there is no transport. Noise is drawn from seeds: it protects no one.
 package life
 
 import (

@@ -27,22 +27,6 @@ var tests = [...]string{
 	TestOrders, TestPlaces, TestNeighbours, TestShifts, TestRanks, TestDraws, TestReports, TestRepeats, TestCells, TestAlone,
 }
 
-// Explained says in words what a test looks at; empty: there is no such test.
-func Explained(test string) string {
-	return map[string]string{
-		TestOrders:     "every order of up to 6 items",
-		TestPlaces:     "which items come to which places, in 2, 8 and 48 groups of both",
-		TestNeighbours: "the distance at arrival of items that leave one after the other",
-		TestShifts:     "the distance between an item's place before and after, fixed points included",
-		TestRanks:      "the rank of an item among those left, and of its place; whether it is above the one before it",
-		TestDraws:      "the draws of a Fisher-Yates shuffle that would give the order, in four variants",
-		TestReports:    "items of one report next to each other, in one chunk, and by their place in the report",
-		TestRepeats:    "an order that follows the one before",
-		TestCells:      "one item at one place, behind another one, before another one, or early",
-		TestAlone:      "each release in itself",
-	}[test]
-}
-
 // halfGroups, coarseGroups and fineGroups are how many groups the test of places cuts a release into.
 const (
 	halfGroups   = 2

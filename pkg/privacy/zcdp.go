@@ -71,19 +71,3 @@ func RhoFor(epsilon, delta float64) (float64, error) {
 	}
 	return lo, nil
 }
-
-// RhoSimple is the rho that the simpler conversion gives, rounded down: the exact inverse of
-//
-//	epsilon = rho + 2 sqrt(rho ln(1/delta))
-//
-// (Bun and Steinke, "Concentrated Differential Privacy", 2016, Proposition 1.3). It is never above RhoFor. It is for
-// comparison with papers that calibrate with it. It refuses what RhoFor refuses.
-func RhoSimple(epsilon, delta float64) (float64, error) {
-	if _, err := RhoFor(epsilon, delta); err != nil {
-		return 0, err
-	}
-	tail := -math.Log(delta)
-	// (sqrt(tail+epsilon) - sqrt(tail)) without cancellation
-	root := epsilon / (math.Sqrt(tail+epsilon) + math.Sqrt(tail))
-	return root * root * (1 - 4e-15), nil
-}

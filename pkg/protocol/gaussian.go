@@ -1,7 +1,5 @@
 package protocol
 
-import "fmt"
-
 // MaxGaussian bounds the deviation of a DiscreteGaussian.
 const MaxGaussian = 1 << 30
 
@@ -10,16 +8,7 @@ const MaxGaussian = 1 << 30
 // (Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", 2020, Theorem 14).
 type DiscreteGaussian struct{ Sigma uint64 } // 1 to MaxGaussian
 
-// Validate refuses (ErrEncoding) a deviation out of range.
-func (g DiscreteGaussian) Validate() error {
-	if g.Sigma < 1 || g.Sigma > MaxGaussian {
-		return fmt.Errorf("%w: a discrete Gaussian law of deviation %d, want 1 to %d", ErrEncoding, g.Sigma,
-			uint64(MaxGaussian))
-	}
-	return nil
-}
-
-// Sample draws exactly from the law: integers and random words only. The caller has validated the deviation.
+// Sample draws exactly from the law: integers and random words only. The deviation must be in range.
 //
 // It is Algorithm 3 of the same paper with t = Sigma: a discrete Laplace draw y of scale Sigma is kept with probability
 // e^(-(|y|-Sigma)^2 / (2 Sigma^2)), and e^(-|y|/Sigma) times that is proportional to e^(-y^2 / (2 Sigma^2)). With

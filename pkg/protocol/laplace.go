@@ -1,10 +1,5 @@
 package protocol
 
-import (
-	"fmt"
-	"math"
-)
-
 // MaxLaplace bounds numerator and denominator of a DiscreteLaplace.
 const MaxLaplace = 1 << 31
 
@@ -15,25 +10,7 @@ type DiscreteLaplace struct {
 	Numerator, Denominator uint64 // each from 1 to MaxLaplace
 }
 
-// Validate refuses (ErrEncoding) a scale out of range.
-func (l DiscreteLaplace) Validate() error {
-	if l.Numerator < 1 || l.Numerator > MaxLaplace || l.Denominator < 1 || l.Denominator > MaxLaplace {
-		return fmt.Errorf("%w: a discrete Laplace law of scale %d/%d, want both from 1 to %d", ErrEncoding, l.Numerator,
-			l.Denominator, uint64(MaxLaplace))
-	}
-	return nil
-}
-
-// Epsilon is what the noise gives, with a delta of 0, to an integer that one record moves by at most the given
-// distance, rounded up.
-func (l DiscreteLaplace) Epsilon(distance uint64) float64 {
-	if l.Validate() != nil {
-		return math.Inf(1)
-	}
-	return float64(distance) * float64(l.Denominator) / float64(l.Numerator) * (1 + 0x1p-50)
-}
-
-// Sample draws exactly from the law: integers and random words only. The caller has validated the scale.
+// Sample draws exactly from the law: integers and random words only. The scale must be in range.
 //
 // It is Algorithm 2 of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020). Proof that
 // it is exact: with t = Numerator, u uniform on {0, ..., t-1} is kept with probability e^(-u/t), and v counts successes

@@ -50,27 +50,6 @@ func TestDiscreteLaplaceHasItsLaw(t *testing.T) {
 	}
 }
 
-// The likelihood ratio of neighbouring values is e^(s/t): the epsilon that is claimed, and no less noise than that.
-func TestDiscreteLaplaceEpsilon(t *testing.T) {
-	l := protocol.DiscreteLaplace{Numerator: 7, Denominator: 3}
-	pmf := laplacePMF(l, 50)
-	for shift := 1; shift < 5; shift++ {
-		worst := 0.0
-		for k := range 100 - shift {
-			worst = max(worst, math.Abs(math.Log(pmf[k]/pmf[k+shift])))
-		}
-		if e := l.Epsilon(uint64(shift)); !(worst <= e+1e-12) || e > worst*(1+1e-9) {
-			t.Errorf("shift %d: epsilon %v, exactly %v", shift, e, worst)
-		}
-	}
-	for _, bad := range []protocol.DiscreteLaplace{{}, {0, 1}, {1, 0}, {protocol.MaxLaplace + 1, 1},
-		{1, protocol.MaxLaplace + 1}} {
-		if err := bad.Validate(); !errors.Is(err, protocol.ErrEncoding) || !math.IsInf(bad.Epsilon(1), 1) {
-			t.Errorf("%+v: %v, epsilon %v", bad, err, bad.Epsilon(1))
-		}
-	}
-}
-
 // What servers add has the law of their bits, is decoded away, and is in the variance.
 func TestServerNoiseIsDecoded(t *testing.T) {
 	e := protocol.Encoding{Scale: 1, NoiseBits: 2, Bias: protocol.BiasQuarter,

@@ -56,7 +56,7 @@ func certify(t testing.TB, l *ledger.Ledger, epoch uint64) (b []byte, why error)
 	return b, why
 }
 
-// The format does not change unseen, and the certificate of an earlier version still holds.
+// The format does not change unseen, and a stored certificate still holds.
 func TestGoldenCertificate(t *testing.T) {
 	l := deployment(t)
 	b, why := certify(t, l, 2)

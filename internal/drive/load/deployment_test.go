@@ -72,6 +72,7 @@ func TestAgainstADeployment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a deployment")
 	}
+	t.Parallel()
 	c := start(t)
 	people, err := population.Synthetic(population.SyntheticOptions{Users: learners, Seed: 7})
 	if err != nil {

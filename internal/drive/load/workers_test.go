@@ -25,6 +25,7 @@ func TestWorkersAreKilledAndNothingIsLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a deployment")
 	}
+	t.Parallel()
 	channels := []string{"shuffle"}
 	if os.Getenv("RIFFLE_LONG") != "" {
 		channels = append(channels, "shares", "local", "central")

@@ -142,7 +142,7 @@ func (l *Lead) Ask(ctx context.Context, kind string, body []byte) ([]byte, error
 // Run takes results and answers workers until the context ends, with its cause. Tasks that an earlier lead left at the
 // broker are dropped first.
 //
-// Errors: bus.ErrForbidden where the broker's configuration is from before there were workers; bus.ErrClosed.
+// Errors: bus.ErrForbidden; bus.ErrClosed.
 func (l *Lead) Run(ctx context.Context) error {
 	if err := l.counts.register(l.c.Metrics); err != nil {
 		return err

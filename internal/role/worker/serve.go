@@ -47,7 +47,7 @@ func NewWorker(c Config) *Worker {
 
 // Serve does tasks until the context ends, with its cause. A task that has begun then is given back.
 //
-// Errors: bus.ErrForbidden, where the broker's configuration is from before there were workers; bus.ErrClosed.
+// Errors: bus.ErrForbidden; bus.ErrClosed.
 func (w *Worker) Serve(ctx context.Context, h Handlers) error {
 	if err := w.counts.register(w.c.Metrics); err != nil {
 		return err

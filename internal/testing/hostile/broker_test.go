@@ -101,6 +101,7 @@ func TestAMaliciousBroker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one epoch after the other: what runs at the same time runs so in internal/testing/contract, too")
 	}
+	t.Parallel()
 	all, long := slices.Concat(tricks(), sharesReplays(), keyReplays(), logReplays(), forks(), panelTricks(), panelReplays()), os.Getenv("RIFFLE_LONG") != ""
 	found := make([]hostile.Table, len(all))
 	for _, c := range plan.Channels() {

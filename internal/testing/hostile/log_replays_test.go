@@ -41,7 +41,7 @@ var servers = []bus.Role{bus.Shuffler, bus.Analyzer}
 func bundleOf(b *testbed.Bed) keyring.Bundle {
 	return keyring.Bundle{
 		Deployment: testbed.Deployment, Analyzer: b.Analyzer.Public(), Shuffler: b.Shuffler.Public(),
-		Registrar: b.Registrar.Public(),
+		Registrar: b.Registrar.Public(), Auditor: b.AuditorKey.Public(),
 	}
 }
 

@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/testing/hostile"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 var update = flag.Bool("update", false, "write the files of docs/attacks")
+
+func TestMain(m *testing.M) { os.Exit(testbed.RoleTests(m)) }
 
 const folder = "../../../docs/attacks/"
 

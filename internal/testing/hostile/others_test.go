@@ -181,6 +181,7 @@ func TestAMaliciousShufflerInOtherDeployments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one epoch after the other: nothing in it runs at the same time as anything else")
 	}
+	t.Parallel()
 	long := os.Getenv("RIFFLE_LONG") != ""
 	var found hostile.Table
 	for _, group := range []struct {

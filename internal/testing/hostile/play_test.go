@@ -94,6 +94,7 @@ func TestAMaliciousShuffler(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one epoch after the other: nothing in it runs at the same time as anything else")
 	}
+	t.Parallel()
 	all, long := attacks(), os.Getenv("RIFFLE_LONG") != ""
 	found := play(t, all, long, "TestAMaliciousShuffler")
 	if !t.Failed() {

@@ -25,6 +25,7 @@ const (
 type Package struct {
 	ImportPath string
 	Dir        string
+	Doc        string // the first sentence of the package's comment
 	GoFiles    []string
 	CgoFiles   []string
 	Imports    []string // by files that are no tests
@@ -37,7 +38,7 @@ type Package struct {
 func (p Package) path() string { return strings.TrimPrefix(p.ImportPath, module) }
 
 var packages = sync.OnceValues(func() ([]Package, error) {
-	list := exec.Command("go", "list", "-deps=false", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,Deps,TestImports,XTestImports", "./...")
+	list := exec.Command("go", "list", "-deps=false", "-json=ImportPath,Dir,Doc,GoFiles,CgoFiles,Imports,Deps,TestImports,XTestImports", "./...")
 	list.Dir, list.Env = root, append(os.Environ(), "CGO_ENABLED=1") // the C library too, however this test is compiled
 	out, err := list.Output()
 	if err != nil {
@@ -158,56 +159,76 @@ func TestRolesLinkOnlyWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// The map names every package once, and nothing else.
-func TestTheMapNamesEveryPackage(t *testing.T) {
+// roomOf is the room that a package lies in: a folder directly below cmd, internal, pkg or lab, or a folder at the top.
+func roomOf(path string) string {
+	top, rest, below := strings.Cut(path, "/")
+	if !below || !slices.Contains([]string{"cmd", "internal", "pkg", "lab"}, top) {
+		return top
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return top + "/" + name
+}
+
+// The map names every room once and nothing else, and every file that it names is there. Every package says what it is.
+func TestTheMapNamesEveryRoom(t *testing.T) {
 	text, err := os.ReadFile(mapPage)
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, table, _ := strings.Cut(string(text), "\n| room | what it holds |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
 	var named []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(string(text), -1) {
-		named = append(named, m[1])
-	}
-	var there []string
-	every(t, func(p Package) { there = append(there, p.path()) })
-	for _, path := range there {
-		if n := count(named, path); n != 1 {
-			t.Errorf("%s stands %d times in docs/architecture.md", path, n)
+	for line := range strings.Lines(table) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(first, -1) {
+			named = append(named, m[1])
 		}
 	}
-	for _, path := range named {
-		if !slices.Contains(there, path) {
-			t.Errorf("docs/architecture.md names %s, which is no package", path)
+	there := map[string]bool{}
+	every(t, func(p Package) {
+		if p.Doc == "" && !below(p.path(), "messages") {
+			t.Errorf("%s has no package comment", p.path())
+		}
+		there[roomOf(p.path())] = true
+	})
+	delete(there, "deploy") // its programs test the deployment
+	for room := range there {
+		if n := count(named, room); n != 1 {
+			t.Errorf("docs/architecture.md names the room %s %d times", room, n)
 		}
 	}
-	for _, file := range regexp.MustCompile("`((?:pkg|internal|cmd|lab|messages)/[\\w/.-]+\\.\\w+)`").FindAllStringSubmatch(string(text), -1) {
+	for _, room := range named {
+		if _, err := os.Stat(filepath.Join(root, room)); err != nil {
+			t.Errorf("docs/architecture.md names %s, which is no room", room)
+		}
+	}
+	pattern := regexp.MustCompile("`((?:pkg|internal|cmd|lab|messages)/[\\w/.-]+)`")
+	for _, file := range pattern.FindAllStringSubmatch(string(text), -1) {
 		if _, err := os.Stat(filepath.Join(root, file[1])); err != nil {
 			t.Errorf("docs/architecture.md names a file that is not there: %v", err)
 		}
 	}
 }
 
-// The map's glossary has each word once, and the words of learners, experiments and commands.
+// The map's glossary has at most 40 lines, and each word once.
 func TestTheMapSaysWhatWordsMean(t *testing.T) {
 	text, err := os.ReadFile(mapPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, glossary, _ := strings.Cut(string(text), "\n## The words\n")
-	glossary, _, _ = strings.Cut(glossary, "second meaning that the context")
+	_, glossary, found := strings.Cut(string(text), "\n| word | meaning |\n|---|---|\n")
+	lines := strings.Split(strings.TrimSpace(glossary), "\n")
+	if !found || len(lines) < 20 || len(lines) > 40 {
+		t.Errorf("the glossary has %d lines, want 20 to 40", len(lines))
+	}
 	var words []string
-	for _, m := range regexp.MustCompile(`(?m)^\| ([^|]+) \|`).FindAllStringSubmatch(glossary, -1) {
-		words = append(words, strings.Split(m[1], ", ")...)
-	}
-	for i, w := range words {
-		if slices.Contains(words[:i], w) {
-			t.Errorf("docs/architecture.md says twice what %q means", w)
-		}
-	}
-	for _, w := range []string{"record", "learner", "question", "answer", "program", "estimator", "play", "variant", "kind",
-		"arena", "curator", "row", "profile"} {
-		if !slices.Contains(words, w) {
-			t.Errorf("docs/architecture.md does not say what %q means", w)
+	for _, line := range lines {
+		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		for _, w := range strings.Split(first, ", ") {
+			if slices.Contains(words, w) {
+				t.Errorf("docs/architecture.md says twice what %q means", w)
+			}
+			words = append(words, w)
 		}
 	}
 }

@@ -22,40 +22,31 @@ const (
 
 // excess is what is larger, and how large. A number here may become smaller, or go; none may come.
 var excess = map[string]int{
-	"wide lines of production": 1004,
-	"wide lines of tests":      1103,
+	"wide lines of production": 737,
+	"wide lines of tests":      755,
 
 	"files of cmd/riffle":          27,
 	"files of internal/randomizer": 26,
 
-	"methods of internal/audit.checker":   57,
+	"methods of internal/audit.checker":   53,
 	"methods of internal/randomizer.Host": 100,
 
-	"lines of internal/analyzer/analyzer.go":                 416,
+	"lines of internal/analyzer/analyzer.go":                 413,
 	"lines of internal/audit/fraud_table_test.go":            546,
 	"lines of internal/bus/pulse_test.go":                    410,
-	"lines of internal/channel/box/count_test.go":            483,
-	"lines of internal/channel/shuffle/count_test.go":        443,
+	"lines of internal/channel/box/count_test.go":            480,
+	"lines of internal/channel/shuffle/count_test.go":        419,
 	"lines of internal/channel/shuffle/mix_exchange_test.go": 470,
 	"lines of internal/channel/shuffle/mix_order_test.go":    436,
 	"lines of internal/keyring/keyring_test.go":              455,
 	"lines of internal/planner/planner_test.go":              475,
 	"lines of internal/randomizer/arms_test.go":              441,
-	"lines of internal/randomizer/host.go":                   427,
-	"lines of internal/randomizer/panel.go":                  402,
+	"lines of internal/randomizer/host.go":                   426,
 	"lines of internal/role/config_test.go":                  517,
 	"lines of internal/testing/hostile/attacks_test.go":      438,
-	"lines of internal/testing/hostile/flood_test.go":        407,
 	"lines of internal/testing/hostile/tricks_test.go":       428,
-	"lines of internal/translog/translog_test.go":            525,
-	"lines of lab/marked/marked.go":                          437,
-	"lines of pkg/channel/box/box_test.go":                   410,
-	"lines of pkg/channel/shares/attack_test.go":             441,
-	"lines of pkg/device/channels_test.go":                   433,
-	"lines of pkg/learn/estimate/intervals.go":               421,
-	"lines of pkg/protocol/encode_test.go":                   453,
-	"lines of pkg/wire/convert.go":                           439,
-	"lines of pkg/wire/golden_test.go":                       411,
+	"lines of internal/translog/translog_test.go":            508,
+	"lines of lab/marked/marked.go":                          436,
 }
 
 // A reader sees a file on a few screens, and a package and a type at a glance.

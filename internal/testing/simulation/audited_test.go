@@ -55,7 +55,7 @@ func (w *World) audit() {
 func (w *World) audited(ctx context.Context, streams audit.Streams) (*audit.Report, error) {
 	trust := keyring.Bundle{
 		Deployment: testbed.Deployment, Analyzer: w.keys.analyzer.Public(), Shuffler: w.keys.shuffler.Public(),
-		Registrar: w.keys.registrar.Public(),
+		Registrar: w.keys.registrar.Public(), Auditor: w.keys.auditor.Public(),
 	}
 	live, err := audit.NewLive(ctx, streams, trust)
 	if err != nil {

@@ -96,6 +96,7 @@ type rule struct {
 type keys struct {
 	analyzer, shuffler, registrar *seal.Identity
 	reports, messages             []*seal.HPKEKey // newest first
+	auditor                       *seal.HPKEKey
 	hosts                         map[string]hostKeys
 }
 
@@ -162,7 +163,7 @@ func newKeys(t *testing.T) keys {
 	k := keys{
 		analyzer: testbed.NewIdentity(t), shuffler: testbed.NewIdentity(t), registrar: testbed.NewIdentity(t),
 		reports: []*seal.HPKEKey{testbed.NewKey(t)}, messages: []*seal.HPKEKey{testbed.NewKey(t)},
-		hosts: map[string]hostKeys{},
+		auditor: testbed.NewKey(t), hosts: map[string]hostKeys{},
 	}
 	for n := range hosts {
 		id := testbed.NewIdentity(t)

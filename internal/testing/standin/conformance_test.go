@@ -63,6 +63,7 @@ type rig struct {
 // conforms runs the same test on the real server and on the stand-in, in a bubble of virtual time.
 func conforms(t *testing.T, f func(*rig), change ...func(*bus.ProvisionOptions)) {
 	t.Helper()
+	t.Parallel() // with the other tests: a parallel part of one that is not has nothing beside it
 	// by default nothing comes again only because a machine is slow
 	limits := bus.ProvisionOptions{Workers: true, AckWait: 10 * time.Minute, TaskWait: 10 * time.Minute}
 	for _, c := range change {

@@ -302,6 +302,7 @@ func (p *player) contents() string {
 // TestRandomOperations plays random lists of operations on both brokers. After each operation both must have given the
 // same, and must come to the same state of the consumer.
 func TestRandomOperations(t *testing.T) {
+	t.Parallel()
 	limits := bus.ProvisionOptions{Workers: true, AckWait: 10 * time.Minute, HostReports: 6, ReportSize: 1000,
 		MaxReportBytes: 24_000}
 	ran := 0

@@ -52,6 +52,7 @@ type Bed struct {
 
 	Analyzer, Shuffler, Registrar *seal.Identity
 	AnalyzerKey, ShufflerKey      *seal.HPKEKey
+	AuditorKey                    *seal.HPKEKey
 }
 
 // New starts a broker that ends with the test. The changes are made to its options, and to those of its streams, before
@@ -71,7 +72,7 @@ func New(tb testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) 
 	for _, id := range []**seal.Identity{&b.Analyzer, &b.Shuffler, &b.Registrar} {
 		*id = NewIdentity(tb)
 	}
-	b.AnalyzerKey, b.ShufflerKey = NewKey(tb), NewKey(tb)
+	b.AnalyzerKey, b.ShufflerKey, b.AuditorKey = NewKey(tb), NewKey(tb), NewKey(tb)
 	provisioned := bus.ProvisionOptions{Workers: true, AckWait: ackWait}
 	for _, f := range change {
 		f(&b.options, &provisioned)

@@ -24,8 +24,7 @@ import (
 //
 // has at most the chi-square distribution with d degrees of freedom; its upper tail at q is the p-value.
 //
-// A configuration without anything of deployments that last is not tested: what is learned from it is, to the byte,
-// what it was before there was a test, so that older logs go on.
+// A configuration without anything of deployments that last is not tested.
 //
 // Where a report holds several decisions, those of one person are alike for reasons that the model does not know, and
 // sums vary more. How much more, earlier tests show: the mean of their q, taken without B so as not to be too small,
