@@ -49,8 +49,8 @@ func (s *announcements) verify(stored bus.Announcement) (*opening, error) {
 	}
 	mixing := s.channels[a.Plan.Channel]
 	if mixing == nil || !slices.Contains(s.c.Channels, a.Plan.Channel) {
-		return nil, cohort.Refuse(wire.RefusalWeakPlan, "this shuffler does not take part in the channel %s: see its setting "+
-			"channels", a.Plan.Channel)
+		return nil, cohort.Refuse(wire.RefusalWeakPlan, "this shuffler does not take part in the channel %s: see its "+
+			"setting channels", a.Plan.Channel)
 	}
 	layout, err := mixing.Layout(a)
 	if err != nil {

@@ -23,9 +23,9 @@ const (
 	retryPause = time.Second
 )
 
-// core is what every part of the shuffler works with: the state under its one lock, the journal that has what is decided
-// before anyone hears of it, and who is told. A part embeds it. It asks another part only where one of its fields is that
-// part, and the fields make no circle.
+// core is what every part of the shuffler works with: the state under its one lock, the journal that has what is
+// decided before anyone hears of it, and who is told. A part embeds it. It asks another part only where one of its
+// fields is that part, and the fields make no circle.
 type core struct {
 	c         setup
 	envelopes *work.Envelopes

@@ -191,8 +191,8 @@ func TestAdmittedReportsOutliveACrash(t *testing.T) {
 	s.account(12, 0, nil)
 }
 
-// A committed report that is gone from the stream destroys the release of a process that did not admit it: a smaller set
-// than was committed never leaves, and nothing had left.
+// A committed report that is gone from the stream destroys the release of a process that did not admit it: a smaller
+// set than was committed never leaves, and nothing had left.
 func TestALostReportDestroysItsRelease(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -312,8 +312,8 @@ func TestARestoredStateFolderSignsNoSecondManifest(t *testing.T) {
 	}
 }
 
-// Where the journal comes to the manifest that is in the audit log, the release is repeated as a whole before it is out:
-// what a broker lost that went down at the same time leaves again.
+// Where the journal comes to the manifest that is in the audit log, the release is repeated as a whole before it is
+// out: what a broker lost that went down at the same time leaves again.
 func TestAReleaseIsRepeatedBeforeItsLoggedManifestIsOut(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

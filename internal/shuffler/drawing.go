@@ -302,9 +302,9 @@ func (s *panels) drawn(ctx context.Context, epoch uint64) (drawn bool, err error
 	var refused outcome.Reason
 	switch {
 	case errors.As(err, &refused):
-		err := fmt.Errorf("the panel of epoch %d is not drawn: the analyzer's contribution is refused (%s); the analyzer "+
-			"broke the protocol, or somebody else has its key: keep the audit log, and start a new deployment with another "+
-			"analyzer", epoch, refused)
+		err := fmt.Errorf("the panel of epoch %d is not drawn: the analyzer's contribution is refused (%s); the "+
+			"analyzer broke the protocol, or somebody else has its key: keep the audit log, and start a new "+
+			"deployment with another analyzer", epoch, refused)
 		if s.drawing.refused != refused {
 			s.drawing.refused = refused
 			s.c.Log.Error().Err(err).Str(outcome.Field, string(refused)).Uint64("epoch", epoch).Msg("nothing is drawn")

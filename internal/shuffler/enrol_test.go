@@ -114,8 +114,8 @@ func TestNoDeviceIsInTwoCohorts(t *testing.T) {
 	}
 }
 
-// Devices are enrolled under the longest times that an announcement can have: a report may be due after more than one of
-// them allows.
+// Devices are enrolled under the longest times that an announcement can have: a report may be due after more than one
+// of them allows.
 func TestEnrolmentUnderTheLongestTimes(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -179,8 +179,8 @@ func TestPanelsAnswerDevicesSingly(t *testing.T) {
 	}
 }
 
-// Nobody registers between the description of a pool and its being fixed: whoever asks is told to ask again, and whoever
-// is registered is told so.
+// Nobody registers between the description of a pool and its being fixed: whoever asks is told to ask again, and
+// whoever is registered is told so.
 func TestNobodyRegistersWhileAPoolIsFixed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -30,8 +30,9 @@ func (s *scene) rearranged(device uint32) []byte {
 	})
 }
 
-// A device that puts all bits of its report on one coordinate is refused, as is one whose messages stand in another order
-// than the plan's, in the lead and in a worker. The others are released, and what left has each coordinate's share.
+// A device that puts all bits of its report on one coordinate is refused, as is one whose messages stand in another
+// order than the plan's, in the lead and in a worker. The others are released, and what left has each coordinate's
+// share.
 func TestADeviceThatPutsAllOnOneCoordinateIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, worked := range []bool{false, true} {

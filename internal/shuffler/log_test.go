@@ -14,8 +14,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// transparent reads the shuffler's log as an outsider does: every checkpoint is of exactly the statements before it, the
-// newest one covers all, and the statements are those that are given.
+// transparent reads the shuffler's log as an outsider does: every checkpoint is of exactly the statements before it,
+// the newest one covers all, and the statements are those that are given.
 func (s *scene) transparent(statements ...[]byte) {
 	s.t.Helper()
 	by, origin := s.ShufflerParty(), transparency.Origin(testbed.Deployment, string(bus.Shuffler))

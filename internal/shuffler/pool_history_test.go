@@ -28,8 +28,8 @@ func registered(t *testing.T) *scene {
 	return s
 }
 
-// lost waits until the shuffler says that its devices are not those of a pool, and checks that it draws nothing and takes
-// no registration.
+// lost waits until the shuffler says that its devices are not those of a pool, and checks that it draws nothing and
+// takes no registration.
 func (s *scene) lost() {
 	s.t.Helper()
 	s.eventually("noticed", func() bool {
@@ -129,8 +129,8 @@ func (b hidingBroker) SaidSince(
 	})
 }
 
-// A broker that shows later entries of the analyzer's, and hides the draw before them for a while, delays the draw, and no
-// more: the shuffler reads the log again.
+// A broker that shows later entries of the analyzer's, and hides the draw before them for a while, delays the draw, and
+// no more: the shuffler reads the log again.
 func TestADrawThatWasHiddenIsFoundLater(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -149,8 +149,8 @@ func TestADrawThatWasHiddenIsFoundLater(t *testing.T) {
 	s.slots(20)
 }
 
-// A state folder from between pool and draw, and the draw does not show at once: the reports that were acknowledged since
-// are kept at the broker until it does, and are taken in then.
+// A state folder from between pool and draw, and the draw does not show at once: the reports that were acknowledged
+// since are kept at the broker until it does, and are taken in then.
 func TestReportsWaitForADrawThatTheJournalLacks(t *testing.T) {
 	t.Parallel()
 	s := registered(t)
@@ -172,8 +172,8 @@ func TestReportsWaitForADrawThatTheJournalLacks(t *testing.T) {
 	s.admitted(10)
 }
 
-// The same, where the epoch is over meanwhile: its panel is known again from the pool and the draw, so that it counts in
-// later epochs.
+// The same, where the epoch is over meanwhile: its panel is known again from the pool and the draw, so that it counts
+// in later epochs.
 func TestAnOlderStateFolderLearnsThePanelsThatAreOver(t *testing.T) {
 	t.Parallel()
 	s := registered(t)
@@ -288,8 +288,8 @@ func TestAnOlderBrokerGetsTheSamePool(t *testing.T) {
 	}
 }
 
-// Another pool of this shuffler's stands in the audit log before its own, as of a second process with a copy of the state
-// folder: nothing is drawn from either.
+// Another pool of this shuffler's stands in the audit log before its own, as of a second process with a copy of the
+// state folder: nothing is drawn from either.
 func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
 	t.Parallel()
 	other := func(s *scene, a *plan.Announcement) {

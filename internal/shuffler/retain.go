@@ -39,9 +39,9 @@ func retainable(served []plan.Channel) error {
 	return nil
 }
 
-// Retention retains what is forwarded for a time, sealed to the auditor; nil where the time is 0. It is refused where one
-// of the served channels has nothing that may be retained: a deployment that believes it can be recounted must not run a
-// round that cannot.
+// Retention retains what is forwarded for a time, sealed to the auditor; nil where the time is 0. It is refused where
+// one of the served channels has nothing that may be retained: a deployment that believes it can be recounted must not
+// run a round that cannot.
 func Retention(
 	window time.Duration, auditor []byte, served []plan.Channel, of Party, store shuffle.RetainedStore,
 ) (*shuffle.Retention, error) {

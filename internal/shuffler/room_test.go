@@ -19,8 +19,8 @@ func (s *scene) warned(of string) bool {
 
 // A broker that keeps 20 reports of one host, and a cohort of 40: before this was looked at, 40 people of one host were
 // enrolled, the broker took 20 reports, and the cohort was destroyed with the others' only record. The host gets 20
-// slots, and the shuffler says why, from the beginning. Once the broker keeps more the cohort fills, and every report of
-// it is there.
+// slots, and the shuffler says why, from the beginning. Once the broker keeps more the cohort fills, and every report
+// of it is there.
 func TestNobodyIsEnrolledWhoseReportTheBrokerCannotKeep(t *testing.T) {
 	t.Parallel()
 	const kept, people = 20, 40
@@ -75,8 +75,8 @@ func TestNobodyIsEnrolledWhoseReportTheBrokerCannotKeep(t *testing.T) {
 	}
 }
 
-// An epoch is not opened, and nobody is enrolled, where the broker takes no report of its size, or has no room for all of
-// them; the shuffler says what to raise.
+// An epoch is not opened, and nobody is enrolled, where the broker takes no report of its size, or has no room for all
+// of them; the shuffler says what to raise.
 func TestAnEpochThatTheBrokerHasNoRoomForIsNotOpened(t *testing.T) {
 	t.Parallel()
 	size := int64(0)

@@ -74,8 +74,8 @@ func TestARegistrationThatComesTwiceIsNotHeld(t *testing.T) {
 	}
 }
 
-// Whatever a sealed request is for and whatever the answer is, the broker sees one size of each. What is sealed to a key
-// that is kept is opened. What is sealed to no key of this shuffler is refused in the clear, and gives nothing.
+// Whatever a sealed request is for and whatever the answer is, the broker sees one size of each. What is sealed to a
+// key that is kept is opened. What is sealed to no key of this shuffler is refused in the clear, and gives nothing.
 func TestSealedRequestsAreAnsweredAtOneSize(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

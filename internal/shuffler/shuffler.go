@@ -51,8 +51,8 @@ type Shuffler struct {
 	keys          *keySet
 }
 
-// New makes a shuffler, and replays its journal. Run closes its files when it returns; call Close if Run is never called.
-// After an error they are closed.
+// New makes a shuffler, and replays its journal. Run closes its files when it returns; call Close if Run is never
+// called. After an error they are closed.
 func New(
 	of Party, by Policy, files Files, channels *Channels, broker Broker, accounts Accounts, clock role.Clock,
 	source protocol.Source, log zerolog.Logger,

@@ -41,8 +41,8 @@ func TestReportsOfStrangersShowInReadiness(t *testing.T) {
 	}
 }
 
-// Reports of strangers, and of devices for a slot that is not theirs, are kept until the membership of their round is fixed,
-// and no longer.
+// Reports of strangers, and of devices for a slot that is not theirs, are kept until the membership of their round is
+// fixed, and no longer.
 func TestReportsOfStrangersAreForgottenWithTheirRound(t *testing.T) {
 	t.Parallel()
 	for name, foreign := range map[string]func(s *scene) []byte{

@@ -22,8 +22,8 @@ type step struct {
 	calls          []*step
 }
 
-// The way of a report is the one of testdata/walk.txt: each function there calls those that stand below it. It crosses few
-// files, and comes back to one seldom.
+// The way of a report is the one of testdata/walk.txt: each function there calls those that stand below it. It crosses
+// few files, and comes back to one seldom.
 func TestTheWayOfAReport(t *testing.T) {
 	text, err := os.ReadFile("testdata/walk.txt")
 	if err != nil {

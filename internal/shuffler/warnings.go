@@ -15,8 +15,8 @@ func (s *core) noticeCapacity() {
 	first := !s.filled
 	s.filled = true
 	if first {
-		s.warnings = append(s.warnings, fmt.Sprintf("As many devices are known as may be, %d: further ones are refused, and "+
-			"those that are known go on. admission.devices sets how many.", s.state.Capacity()))
+		s.warnings = append(s.warnings, fmt.Sprintf("As many devices are known as may be, %d: further ones are "+
+			"refused, and those that are known go on. admission.devices sets how many.", s.state.Capacity()))
 	}
 	s.mu.Unlock()
 	if first {
@@ -60,7 +60,7 @@ func (s *core) narrowWarning(f cohort.Filling) string {
 	if int64(f.Size) <= int64(most) {
 		return ""
 	}
-	return fmt.Sprintf("The cohort of epoch %d has %d places, and the broker keeps %d reports of one host: a host gets no "+
-		"more slots than that, and the cohort fills only if there are hosts enough. Raise --max-host-reports of riffle "+
-		"broker provision; the shuffler looks once a minute.", f.Epoch, f.Size, most)
+	return fmt.Sprintf("The cohort of epoch %d has %d places, and the broker keeps %d reports of one host: a host "+
+		"gets no more slots than that, and the cohort fills only if there are hosts enough. Raise --max-host-reports "+
+		"of riffle broker provision; the shuffler looks once a minute.", f.Epoch, f.Size, most)
 }

@@ -95,8 +95,8 @@ func TestNoVerdictBeforeItIsDurable(t *testing.T) {
 	s.must(<-heard)
 }
 
-// BenchmarkClaims is how many decisions the lead makes in a second: batches of claims of enrolled devices, each of which
-// is decided on and made durable in the journal.
+// BenchmarkClaims is how many decisions the lead makes in a second: batches of claims of enrolled devices, each of
+// which is decided on and made durable in the journal.
 func BenchmarkClaims(b *testing.B) {
 	s := newScene(b)
 	s.start()

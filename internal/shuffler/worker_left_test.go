@@ -40,9 +40,9 @@ func (b *dropping) PublishChunk(ctx context.Context, e uint64, r, index uint32, 
 	return err
 }
 
-// A cohort that is destroyed after a part of it left, because the broker dropped the rest, is not said to have left nothing:
-// the manifest says how many messages can have left at most, and what the plan reveals is spent. So says the next process,
-// whose journal is all that it has.
+// A cohort that is destroyed after a part of it left, because the broker dropped the rest, is not said to have left
+// nothing: the manifest says how many messages can have left at most, and what the plan reveals is spent. So says the
+// next process, whose journal is all that it has.
 func TestWhatLeftBeforeACohortWasDestroyedIsSaid(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t)

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// What is known of a host's devices proves what its credential covered: of the cohort that is open, of earlier ones and of
-// those that registered.
+// What is known of a host's devices proves what its credential covered: of the cohort that is open, of earlier ones and
+// of those that registered.
 func TestDevicesProveWhatACredentialCovered(t *testing.T) {
 	s := newScript(t, 1)
 	s.must(s.open(announcement(1, 0, 2, 1, 1), digest(1)))

@@ -85,9 +85,9 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// FuzzJournal replays any lines as a journal. What no decision can have made is refused without a panic, and whatever is
-// replayed keeps what a release rests on: every report is of a slot that is somebody's, no slot that was taken out has
-// one, and no device has two slots.
+// FuzzJournal replays any lines as a journal. What no decision can have made is refused without a panic, and whatever
+// is replayed keeps what a release rests on: every report is of a slot that is somebody's, no slot that was taken out
+// has one, and no device has two slots.
 func FuzzJournal(f *testing.F) {
 	for _, lines := range [][][]byte{journaled(), drawn()} {
 		f.Add(bytes.Join(lines, []byte("\n")))

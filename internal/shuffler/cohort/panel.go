@@ -130,8 +130,8 @@ func (s *State) Register(id DeviceID) (held bool, ev *Event, err error) {
 		return false, nil, Refuse(wire.RefusalHostShare, "the host has %d registered devices, as many as one host may",
 			s.of[id.Host])
 	case s.epoch != nil && !s.epoch.final && s.crowded(s.of[id.Host]):
-		return false, nil, Refuse(wire.RefusalHostShare, "the host has %d registered devices, and the broker keeps no more "+
-			"reports of one host", s.of[id.Host])
+		return false, nil, Refuse(wire.RefusalHostShare, "the host has %d registered devices, and the broker keeps no "+
+			"more reports of one host", s.of[id.Host])
 	}
 	return false, &Event{Registered: &Registered{Host: id.Host[:], Device: id.Number}}, nil
 }

@@ -15,10 +15,10 @@ func (p *pool) panel(contribution []byte, size int) []panel.Device {
 	return panel.NewSeed(Digest(p.Digest), contribution).Panel(all, size)
 }
 
-// Waits says what a pool of too few devices Waits for.
+// Waits says what a pool of too few devices waits for.
 func (p *Pooling) Waits() string {
-	return fmt.Sprintf("Epoch %d Waits for registrations: its panel is drawn from at least %d devices, and %d can be drawn "+
-		"now.", p.Epoch, p.Needed, p.Devices)
+	return fmt.Sprintf("Epoch %d waits for registrations: its panel is drawn from at least %d devices, and %d can be "+
+		"drawn now.", p.Epoch, p.Needed, p.Devices)
 }
 
 // pool is whom a panel is drawn from.

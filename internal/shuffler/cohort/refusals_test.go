@@ -51,8 +51,8 @@ func TestARefusalCountsOnceAndInItsRound(t *testing.T) {
 	}
 }
 
-// What a manifest says of refusals is a function of the journal, whatever a process counted later: also where the release
-// turned out to be impossible, and where the channel rejected reports.
+// What a manifest says of refusals is a function of the journal, whatever a process counted later: also where the
+// release turned out to be impossible, and where the channel rejected reports.
 func TestRefusalsStandInTheJournal(t *testing.T) {
 	t.Parallel()
 	s := newScript(t, 1)

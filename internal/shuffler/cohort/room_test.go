@@ -8,8 +8,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Whoever registers may be drawn: no more devices of a host register than the broker keeps reports of one host, where the
-// panel could hold more of them. An epoch whose panel could is not opened.
+// Whoever registers may be drawn: no more devices of a host register than the broker keeps reports of one host, where
+// the panel could hold more of them. An epoch whose panel could is not opened.
 func TestPanelsFitIntoTheBroker(t *testing.T) {
 	s := newScript(t, 1)
 	s.state.stores = Room{PerHost: 5}

@@ -139,8 +139,8 @@ func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.
 				a.Epoch, a.Cohort.Minimum, max(0, room))
 		}
 		if terms := termsOf(a.Plan); s.begun && !s.terms.same(terms) {
-			return no(wire.RefusalWeakPlan, "epoch %d is announced with %v; the epochs before had %v: whether there are "+
-				"panels, from how many devices they are drawn and how often a device may be in one cannot change",
+			return no(wire.RefusalWeakPlan, "epoch %d is announced with %v; the epochs before had %v: whether there "+
+				"are panels, from how many devices they are drawn and how often a device may be in one cannot change",
 				a.Epoch, terms, s.terms)
 		}
 		if m := a.Cohort.Minimum; m < s.minimum {
