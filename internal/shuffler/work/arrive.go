@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -209,28 +208,4 @@ func (w *Worker) acknowledged(err error) {
 	if err != nil {
 		w.c.Log.Debug().Err(err).Msg("acknowledgement lost")
 	}
-}
-
-// rounds are those that a worker knows.
-type rounds struct {
-	mu    sync.Mutex
-	known []cohort.Known
-}
-
-func (r *rounds) learn(known []cohort.Known) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.known = known
-}
-
-// layout is that of a round's reports; the zero layout if the round is not known.
-func (r *rounds) layout(epoch uint64, round uint32) channel.Layout {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, k := range r.known {
-		if k.Epoch == epoch && k.Round == round {
-			return k.Layout
-		}
-	}
-	return channel.Layout{}
 }

@@ -5,6 +5,7 @@ package work
 
 import (
 	"context"
+	"sync"
 
 	"github.com/rs/zerolog"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -78,4 +80,28 @@ func (w *Worker) Handlers() worker.Handlers {
 	all := w.mixer.Handlers()
 	all[shares.TaskPrepare] = shares.PrepareHandler()
 	return all
+}
+
+// rounds are those that a worker knows.
+type rounds struct {
+	mu    sync.Mutex
+	known []cohort.Known
+}
+
+func (r *rounds) learn(known []cohort.Known) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known = known
+}
+
+// layout is that of a round's reports; the zero layout if the round is not known.
+func (r *rounds) layout(epoch uint64, round uint32) channel.Layout {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range r.known {
+		if k.Epoch == epoch && k.Round == round {
+			return k.Layout
+		}
+	}
+	return channel.Layout{}
 }
