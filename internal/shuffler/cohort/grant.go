@@ -40,7 +40,7 @@ func (s *State) Grant(w Wish, now time.Time) (g Given, ev *Event, err error) {
 	}
 	g.Held = ev == nil && !s.wishes.granted(w.Device, w.Nonce)
 	if g.Pool, g.Draw = s.statements(); g.Pool != nil {
-		g.Held = err == nil && s.epoch.reported(g.Slot)
+		g.Held = err == nil && s.Reported(g.Slot)
 	}
 	return g, ev, err
 }

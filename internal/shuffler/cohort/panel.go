@@ -200,7 +200,7 @@ func (s *State) member(id DeviceID) (slot uint32, reportAt time.Time, err error)
 	case p.devices.has(id):
 		return no(wire.RefusalNotDrawn, "the device is not in the panel of epoch %d", e.number)
 	case !s.registered.has(id):
-	case s.history.served(id, e.number, s.terms):
+	case s.Served(id, e.number):
 		return no(wire.RefusalAlreadyEnrolled, "the device was in as many panels as it may be, %d", s.terms.Records)
 	case p.held != nil && p.held[id.Host] >= int(p.Quota):
 		return no(wire.RefusalHostShare, "the host has %d devices in the pool of epoch %d, as many as one host may",

@@ -119,7 +119,7 @@ func poolOf(all []panel.Device, quota int) *pool {
 func (s *registry) drawable(epoch uint64, quota int) []panel.Device {
 	all := make([]panel.Device, 0, s.count)
 	s.registered.each(func(id DeviceID) {
-		if !s.history.served(id, epoch, s.terms) {
+		if !s.Served(id, epoch) {
 			all = append(all, panel.Device(id))
 		}
 	})
