@@ -84,11 +84,3 @@ func (l logged) AppendAudit(ctx context.Context, kind string, signed []byte) err
 	}
 	return err
 }
-
-// Journal keeps the shuffler's events in order. *journal.Journal is one, and documents each method.
-type Journal interface {
-	Replay(f func(entry []byte) error) error
-	Append(entry []byte) (durable func() error)
-	Replace(entries ...[]byte) (durable func() error)
-	Close() error
-}
