@@ -253,8 +253,7 @@ func TestAShufflerGoesOnFromASnapshot(t *testing.T) {
 	s.must(s.stop())
 }
 
-// What an epoch of 1000 devices leaves in the journal: as events, and once a snapshot stands for them. The figures of
-// docs/operations.md are from here.
+// What an epoch of 1000 devices leaves in the journal: as events, and once a snapshot stands for them.
 func TestWhatAnEpochLeaves(t *testing.T) {
 	for name, alone := range map[string]bool{"of one host": false, "of as many hosts": true} {
 		s := newScript(t, 2)
