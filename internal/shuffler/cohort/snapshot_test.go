@@ -165,8 +165,7 @@ func TestBeyondTheCapacityNobodyIsLetIn(t *testing.T) {
 	}
 }
 
-// What an epoch of 1000 devices leaves in the journal: as events, and once a snapshot stands for them. The figures of
-// docs/operations.md are from here.
+// What an epoch of 1000 devices leaves in the journal: as events, and once a snapshot replaces them.
 func TestWhatAnEpochLeaves(t *testing.T) {
 	for name, alone := range map[string]bool{"of one host": false, "of as many hosts": true} {
 		s := newScript(t, 2)
