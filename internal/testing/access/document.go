@@ -13,7 +13,7 @@ const preamble = `# Who can do what at the broker
 
 Every right was tried against a running broker with the credentials of every role, over TLS: with every ` + "`go test`" + ` on a
 broker inside the test, and with ` + "`deploy/test`" + ` on the broker of the compose deployment. Of %d attempts the broker refused %d
-and permitted %d. [attempts.md](../internal/testing/access/testdata/attempts.md) lists each with its subject. The test
+and permitted %d. [attempts.txt](../internal/testing/access/testdata/attempts.txt) lists each with its subject. The test
 fails where an outcome is not the intended one, and where either page differs from what it finds.
 
 The columns are the users of the broker. Each role has an account of its own, and so has each host of devices: the broker
