@@ -101,7 +101,7 @@ func (a AdmissionSettings) Validate() (faults []error) {
 	return faults
 }
 
-// draws says whether cohorts are panels. Where the numbers of the mode panel are wrong, which Validate says, they are
+// draws reports whether cohorts are panels. Where the numbers of the mode panel are wrong, which Validate says, they are
 // not.
 func (a AdmissionSettings) draws() bool {
 	return a.Mode == panels && a.Panel > 0 && a.Registered >= a.Panel

@@ -124,7 +124,7 @@ func (c *checker) differs(s *statement, own, a *plan.Announcement) bool {
 	return shaped(own, a)
 }
 
-// shaped says whether an announcement asks for the same numbers as another one, so that the learner can take them.
+// shaped reports whether an announcement asks for the same numbers as another one, so that the learner can take them.
 func shaped(own, a *plan.Announcement) bool {
 	return own.Policy.Dimension == a.Policy.Dimension && (own.Plan.Curator == nil) == (a.Plan.Curator == nil) &&
 		slices.EqualFunc(own.Plan.Rounds, a.Plan.Rounds, func(x, y plan.Round) bool {

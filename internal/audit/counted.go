@@ -170,7 +170,7 @@ func (c *checker) fits(s *statement, v *wire.Counts, x *mixture) {
 	}
 }
 
-// possible says whether counts have the planned shape and can come of so many reports.
+// possible reports whether counts have the planned shape and can come of so many reports.
 func (c *checker) possible(s *statement, v *wire.Counts, a *plan.Announcement) bool {
 	if v.Destroyed {
 		return true

@@ -64,7 +64,7 @@ func (c *checker) doubled(s *statement) {
 		"round: a cohort is released once, in its turn", round, epoch)
 }
 
-// leaves says whether by a statement of the shuffler something left, or may have.
+// leaves reports whether by a statement of the shuffler something left, or may have.
 func leaves(s *statement) bool {
 	switch v := s.value.(type) {
 	case *wire.Manifest:

@@ -22,7 +22,7 @@ type drawing struct {
 	first  string                                  // the manifest of the first of these
 }
 
-// new says whether a commitment or contribution stands in no earlier statement, and keeps it.
+// new reports whether a commitment or contribution stands in no earlier statement, and keeps it.
 func (d *drawing) new(b []byte, s *statement) (before string, ok bool) {
 	key := [panel.ContributionSize]byte(b) // pkg/wire checks the length
 	if before, known := d.seen[key]; known {

@@ -110,7 +110,7 @@ func panelOf(p plan.Plan) *Panel {
 		Period: p.Period}
 }
 
-// Known says whether the reports say anything at all of the lift. If it cannot be ruled out that no reward came, every
+// Known reports whether the reports say anything at all of the lift. If it cannot be ruled out that no reward came, every
 // lift is possible, and the numbers are the middle of their ranges (learner.NewLift).
 func (l Lift) Known() bool { return !(l.Lift == 0 && l.Treated == l.Control && l.Low == -l.High) }
 

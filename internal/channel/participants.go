@@ -97,7 +97,7 @@ func (p *Participants) Allow(records, period int) {
 	p.records, p.period = max(1, records), uint64(max(0, period))
 }
 
-// Check tells whether a device may be counted in an epoch: ErrEarlier, ErrNewcomer, or nil.
+// Check reports whether a device may be counted in an epoch: ErrEarlier, ErrNewcomer, or nil.
 func (p *Participants) Check(epoch uint64, who channel.Participant) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

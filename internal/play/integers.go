@@ -12,7 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
-// inIntegers tells whether a question is answered as the channels shuffle and shares answer: devices send integers with
+// inIntegers reports whether a question is answered as the channels shuffle and shares answer: devices send integers with
 // binomial noise of their own, and only the sum is seen. It is not where there is no privacy to give, or where a
 // paper's literal calibration replaces the channel's noise; then the sum is noised as at one curator.
 func (c *Channel) inIntegers(q learn.Question) (bool, error) {

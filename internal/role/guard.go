@@ -93,7 +93,7 @@ func (c Callers) remedy() string {
 	return "see " + c.Key + ".origins"
 }
 
-// named tells whether a request calls this process by a name of it. The address that it came to is one, since no name
+// named reports whether a request calls this process by a name of it. The address that it came to is one, since no name
 // server can make a page's name of it.
 func (c Callers) named(r *http.Request) bool {
 	host := hostOf(r.Host)

@@ -293,7 +293,7 @@ func (k *kept) compare(counts *wire.Counts) error {
 	return nil
 }
 
-// same tells whether the payloads that were kept fit the announcement of this run.
+// same reports whether the payloads that were kept fit the announcement of this run.
 func (k *kept) same(digest [32]byte, commitment []byte) error {
 	if k.digest != digest || !bytes.Equal(k.commitment, commitment) {
 		return fmt.Errorf("bench: the deployment announced %s, and reports were made for %s",

@@ -225,7 +225,7 @@ func inHalfTheTime(within float64, run func(within float64) error) error {
 // errLate says that a process was to be killed when everything was counted already.
 var errLate = errors.New("nothing is shown")
 
-// inTime tells whether a process was killed before everything was counted; otherwise the error is errLate.
+// inTime reports whether a process was killed before everything was counted; otherwise the error is errLate.
 func (w *Working) inTime(taken float64) error {
 	if w.Killed != "" && w.KilledAfter >= taken {
 		return fmt.Errorf("bench: %s was to be killed after %.2f s, and all was counted after %.2f s: %w",

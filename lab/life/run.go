@@ -208,7 +208,7 @@ func (p *player) decide(o world.Occasion) (arm int, err error) {
 	return d.Arm, p.lift.add(p.policy, o, d, p.devices)
 }
 
-// over says whether the epoch that began on a day is over at the end of another.
+// over reports whether the epoch that began on a day is over at the end of another.
 func (p *player) over(began, day int) bool {
 	if p.learner == nil || p.step.Done {
 		return false

@@ -112,7 +112,7 @@ func Verdict(ctx context.Context, samples []*Sample, rules []Finding, o PowerOpt
 	return r, nil
 }
 
-// like tells whether simulations of two samples would be of the same.
+// like reports whether simulations of two samples would be of the same.
 func (s *Sample) like(other *Sample) bool {
 	return s.judge.Releases() == other.judge.Releases() && slices.Equal(s.shapes, other.shapes)
 }

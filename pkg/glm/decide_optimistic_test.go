@@ -7,8 +7,11 @@ import (
 	"reflect"
 	"testing"
 
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed" // the cases of rapid
+
 	"pgregory.net/rapid"
 
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"

@@ -50,7 +50,7 @@ func (x *examined) promised() error {
 	return nil
 }
 
-// kept says whether a plan draws its cohort, and bounds a person's part in the deployment, as the terms do.
+// kept reports whether a plan draws its cohort, and bounds a person's part in the deployment, as the terms do.
 func kept(p plan.Plan, t plan.Terms) bool {
 	if p.Panel == nil {
 		return t.Registered == 0

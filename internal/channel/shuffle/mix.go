@@ -158,7 +158,7 @@ func (m *Mixing) release(ctx context.Context, r *channel.Release, manifest *wire
 	return m.send(ctx, r, spool, manifest)
 }
 
-// left tells whether something of the release may have left: what is durable before the first message leaves is there,
+// left reports whether something of the release may have left: what is durable before the first message leaves is there,
 // or it cannot be known.
 func (m *Mixing) left(r *channel.Release) bool {
 	mixed, err := m.spool(r).exists()

@@ -99,7 +99,7 @@ type mixed struct {
 var errWorkers = errors.New("shuffle: this release was begun with workers, and part of it may have left: start this " +
 	"shuffler with its setting workers as it was until the release's manifest is out")
 
-// begun tells whether a release is behind its barrier.
+// begun reports whether a release is behind its barrier.
 func (m *Mixing) begun(r *channel.Release) (*barrier, error) {
 	file, err := channel.ReadFile(m.Disk, barrierName(r.Epoch, r.Round))
 	if file == nil || err != nil {

@@ -56,7 +56,7 @@ type part struct {
 	prints  *spill.Pile // digests of the messages of members, in their order; nil of noise
 }
 
-// of tells whether these are parts of that release.
+// of reports whether these are parts of that release.
 func (p *parts) of(r *channel.Release) bool {
 	return p != nil && p.release.Epoch == r.Epoch && p.release.Round == r.Round &&
 		p.release.Announcement == r.Announcement

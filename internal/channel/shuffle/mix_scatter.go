@@ -29,7 +29,7 @@ type scattered struct {
 	buckets *spill.Buckets
 }
 
-// of tells whether these are the messages of that release.
+// of reports whether these are the messages of that release.
 func (s *scattered) of(r *channel.Release) bool { return s != nil && s.release == releaseDigest(r) }
 
 // releaseDigest is SHA-256 over what tells a release from another one with other members.

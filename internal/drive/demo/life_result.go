@@ -24,7 +24,7 @@ type LifeResult struct {
 	// that were played, in the policy and in the control group.
 	Rows   []LifeRow    `json:"rows"`
 	Epochs []*LifeEpoch `json:"epochs"`
-	// Verdict says whether the policy helps, as the deployment's own log shows.
+	// Verdict reports whether the policy helps, as the deployment's own log shows.
 	Verdict string `json:"verdict"`
 	Change  int    `json:"change_day,omitempty"` // from 0, on which the world has changed
 	// Late counts rewards that came after their window, and Reported the decisions that a report had room for.

@@ -207,7 +207,7 @@ func (h *Hosts) Status(context.Context) ([]client.Status, error) {
 	}}, nil
 }
 
-// Register names a person's device to its host, so that panels can be drawn of it. registered tells whether the shuffler
+// Register names a person's device to its host, so that panels can be drawn of it. registered reports whether the shuffler
 // has confirmed that already.
 func (h *Hosts) Register(person int, name string) (registered bool, err error) {
 	host, err := h.at(person)

@@ -47,7 +47,7 @@ type Release struct {
 	TooSmall    float64 `json:"p_too_small,omitempty"` // and at most as large
 }
 
-// Sound tells whether the error is what noise and rounding explain.
+// Sound reports whether the error is what noise and rounding explain.
 func (r Release) Sound() bool { return !r.Compared || min(r.TooLarge, r.TooSmall) >= FalseAlarm }
 
 // deviation is the error of one released sum, coordinate by coordinate.

@@ -181,7 +181,7 @@ func quiet(ctx context.Context, err error) error {
 	return err
 }
 
-// fits tells whether the population has the family, dimension and rewards that the deployment learns.
+// fits reports whether the population has the family, dimension and rewards that the deployment learns.
 func fits(ctx context.Context, r *reader, o Options) error {
 	l, err := r.read(ctx)
 	if err != nil || len(l.order) == 0 {

@@ -107,7 +107,7 @@ func (r *Result) lost() float64 {
 	return n
 }
 
-// Sound tells whether everything that was checked is as it should be, goals aside.
+// Sound reports whether everything that was checked is as it should be, goals aside.
 func (r *Result) Sound() bool {
 	for _, rel := range r.Releases {
 		if !rel.Sound() {

@@ -20,7 +20,7 @@ type Attempt struct {
 	Allowed  []bus.Role // who may; every other role must be refused
 }
 
-// Allows says whether the role may do this.
+// Allows reports whether the role may do this.
 func (a Attempt) Allows(r bus.Role) bool { return slices.Contains(a.Allowed, r) }
 
 // ownKey stands in an attempt's subject for the public key of the user who makes it.

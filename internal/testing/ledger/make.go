@@ -164,7 +164,7 @@ func (m *maker) round(a *plan.Announcement, digest [32]byte) error {
 	return err
 }
 
-// learnable says whether counts are such that something can be learned from them.
+// learnable reports whether counts are such that something can be learned from them.
 func (m *maker) learnable(a *plan.Announcement, counts *wire.Counts) bool {
 	if counts.Destroyed || m.curator != nil {
 		return true

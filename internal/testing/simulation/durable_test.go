@@ -84,7 +84,7 @@ func (o *oracle) event(entry []byte) *cohort.Event {
 	return ev
 }
 
-// committed tells whether the membership of a round that is released is durable.
+// committed reports whether the membership of a round that is released is durable.
 func (i *incarnation) committed(epoch uint64, number uint32) (committed bool) {
 	open := uint64(0)
 	for _, ev := range i.events() {

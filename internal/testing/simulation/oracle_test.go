@@ -100,7 +100,7 @@ func (o *oracle) progress() int {
 	return o.released
 }
 
-// final tells whether learning is over.
+// final reports whether learning is over.
 func (o *oracle) final() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -349,7 +349,7 @@ func payloadOf(length int) int {
 	return 0
 }
 
-// anyBack tells whether a state was set back in this run.
+// anyBack reports whether a state was set back in this run.
 func (w *World) anyBack() bool {
 	for _, p := range w.parties {
 		if p.back {

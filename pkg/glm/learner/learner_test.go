@@ -9,9 +9,12 @@ import (
 	"slices"
 	"testing"
 
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed" // the cases of rapid
+
 	"gonum.org/v1/gonum/floats/scalar"
 	"pgregory.net/rapid"
 
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"

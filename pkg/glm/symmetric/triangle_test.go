@@ -5,10 +5,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed" // the cases of rapid
+
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
 
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )

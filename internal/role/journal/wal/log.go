@@ -165,7 +165,7 @@ func damaged(path string, at int, what string) error {
 	return fmt.Errorf("%s: %w at byte %d: %s", path, ErrDamaged, at, what)
 }
 
-// headAt tells whether a frame's header stands there, of which frame, and the length of its payload.
+// headAt reports whether a frame's header stands there, of which frame, and the length of its payload.
 func headAt(b []byte, at int, n name) (place, length uint32, ok bool) {
 	if at+header > len(b) || binary.LittleEndian.Uint32(b[at+12:]) != headSum(n, b[at:at+header]) {
 		return 0, 0, false

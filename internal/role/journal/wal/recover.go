@@ -135,7 +135,7 @@ func (d *DB) left(applied uint64, before []byte) (left []*closed, err error) {
 	return left, nil
 }
 
-// unused tells whether a log holds no frame and the file does not count on it.
+// unused reports whether a log holds no frame and the file does not count on it.
 func unused(path string, n name, counts bool) (bool, error) {
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) > fileHeader {

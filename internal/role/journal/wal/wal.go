@@ -46,7 +46,7 @@ type Change struct {
 	Below              bool
 }
 
-// forgets tells whether the change forgets the key of another one that was made before it.
+// forgets reports whether the change forgets the key of another one that was made before it.
 func (c *Change) forgets(bucket, key []byte) bool {
 	return c.Below && bytes.Equal(c.Bucket, bucket) && bytes.Compare(key, c.Key) < 0
 }
