@@ -73,8 +73,8 @@ func (s *announcements) announced(ctx context.Context, stored bus.Announcement) 
 	case errors.Is(err, wire.ErrForeign): // any holder of the analyzer's broker credential can put it there
 		why := s.c.Announcements.Refused(no, 1)
 		s.c.Log.Warn().Err(no).Str(outcome.Field, string(why)).Func(about(stored.Epoch, stored.Round)).
-			Msg("an announcement that is not the analyzer's is skipped: " +
-				"another client writes with the analyzer's broker credential")
+			Msg("an announcement that is not the analyzer's is skipped: another client writes with the analyzer's " +
+				"broker credential")
 		return nil
 	case errors.As(err, new(*cohort.Refused)): // of this shuffler itself
 		return refused(err)
@@ -218,6 +218,7 @@ func (s *announcements) narrow(a *plan.Announcement) {
 	}
 	s.c.Log.Warn().Uint64("epoch", a.Epoch).Uint32("size", a.Cohort.Size).Int("host_reports", most).
 		Str(outcome.Field, string(cohort.Reason(wire.RefusalHostShare))).
-		Msg("the broker keeps fewer reports of one host than the cohort has places: a host gets no more slots than that, and " +
-			"the cohort fills only if there are hosts enough; raise --max-host-reports of riffle broker provision")
+		Msg("the broker keeps fewer reports of one host than the cohort has places: a host gets no more slots than " +
+			"that, and the cohort fills only if there are hosts enough; raise --max-host-reports of riffle broker " +
+			"provision")
 }

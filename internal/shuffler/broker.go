@@ -50,7 +50,8 @@ type Broker interface {
 
 // Over are the handles of a connection that the shuffler works with.
 func Over(s bus.Streams) Broker {
-	return streams{s.Announcements, s.Keys, s.Enrolment, s.Reports, s.Mixed, s.Prepared, s.Retained, s.Segments, s.Audit,
+	return streams{s.Announcements, s.Keys, s.Enrolment, s.Reports, s.Mixed, s.Prepared, s.Retained, s.Segments,
+		s.Audit,
 		s.Traffic}
 }
 

@@ -36,9 +36,9 @@ const (
 )
 
 // errPool says that the audit log has a pool of this shuffler's that the state folder cannot have made.
-var errPool = errors.New("the devices that this state folder knows are not those that this shuffler drew a panel from: " +
-	"the folder was lost, or restored from a backup, or two processes run with copies of it; restore the newest folder, " +
-	"or start a new deployment: who registered, and who was in how many panels, is known nowhere else")
+var errPool = errors.New("the devices that this state folder knows are not those that this shuffler drew a panel " +
+	"from: the folder was lost, or restored from a backup, or two processes run with copies of it; restore the " +
+	"newest folder, or start a new deployment: who registered, and who was in how many panels, is known nowhere else")
 
 // drawer is what the releasing goroutine knows of the panel that is to be drawn.
 type drawer struct {
@@ -353,5 +353,6 @@ func (s *panels) recallPanel(ctx context.Context, o *opening) (trouble, err erro
 			return nil, err
 		}
 	}
-	return fmt.Errorf("the manifest of epoch %d is there, and the draw of its panel is not: %w", o.Epoch, errBroker), nil
+	return fmt.Errorf("the manifest of epoch %d is there, and the draw of its panel is not: %w", o.Epoch, errBroker),
+		nil
 }

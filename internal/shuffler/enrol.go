@@ -147,9 +147,11 @@ func (s *enrolments) admitDevice(id cohort.DeviceID, r *wire.EnrolRequest, nonce
 	_, g.durable, g.err = s.begin(func(state *cohort.State) (*cohort.Event, error) {
 		now, _ := s.clock.now()
 		given, ev, err := state.Grant(cohort.Wish{
-			Device: id, Epoch: r.Epoch, Announcement: cohort.Digest(r.Announcement), Nonce: nonce, Together: len(r.Further) + 1,
+			Device: id, Epoch: r.Epoch, Announcement: cohort.Digest(r.Announcement), Nonce: nonce,
+			Together: len(r.Further) + 1,
 		}, now)
-		g.slot, g.after, g.held, g.pool, g.draw = given.Slot, given.ReportAt.Sub(now), given.Held, given.Pool, given.Draw
+		g.slot, g.after, g.held, g.pool, g.draw = given.Slot, given.ReportAt.Sub(now), given.Held, given.Pool,
+			given.Draw
 		if err == nil {
 			first := state.Begins()
 			g.commitment = s.mixing(first.Layout).Commitment(first.Digest)

@@ -174,7 +174,8 @@ func (s *history) unpublished(ctx context.Context, o *opening) (m *wire.Manifest
 	var signed []byte
 	err = s.c.Bus.Said(ctx, bus.Shuffler, wire.KindManifest, func(b []byte) error {
 		one, _, err := wire.Open[wire.Manifest](b, s.own())
-		if err == nil && m == nil && one.Epoch == o.Epoch && one.Round == o.Round && cohort.Digest(one.Announcement) == o.digest {
+		if err == nil && m == nil && one.Epoch == o.Epoch && one.Round == o.Round &&
+			cohort.Digest(one.Announcement) == o.digest {
 			m, signed = one, bytes.Clone(b)
 		}
 		return nil
@@ -223,8 +224,8 @@ func (s *history) seen(ctx context.Context, last cohort.Round, there map[roundID
 	over := rounds[len(rounds)-1]
 	m, err := s.manifest(ctx, over.Epoch, over.Round)
 	if err == nil && m == nil {
-		err = fmt.Errorf("the broker shows less than this shuffler has seen: "+
-			"the manifest of round %d of epoch %d is gone: %w", over.Round, over.Epoch, errBroker)
+		err = fmt.Errorf("the broker shows less than this shuffler has seen: the manifest of round %d of epoch %d is "+
+			"gone: %w", over.Round, over.Epoch, errBroker)
 	}
 	return err
 }

@@ -250,9 +250,9 @@ func (s *releases) leave(ctx context.Context, r *cohort.Release) (left bool, err
 		if _, _, foreign := wire.Open[wire.Manifest](taken.Stored, s.own()); foreign == nil {
 			return true, err
 		}
-		s.c.Log.Error().Err(err).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("what lies at the manifest's place is " +
-			"not this shuffler's: another writes with its broker credential, rotate it. The analyzer finds the manifest in " +
-			"the audit log")
+		s.c.Log.Error().Err(err).Uint64("epoch", r.Epoch).Uint32("round",
+			r.Round).Msg("what lies at the manifest's place is not this shuffler's: another writes with its broker " +
+			"credential, rotate it. The analyzer finds the manifest in the audit log")
 		return true, nil
 	}
 	return true, err

@@ -57,8 +57,8 @@ func Retention(
 	}
 	for _, own := range of.Keys {
 		if bytes.Equal(own.Public(), auditor) {
-			return nil, errors.New("shuffler: the auditor's key is one of the shuffler's own, which would open all that " +
-				"is retained: run riffle keygen rotate auditor, and give the new bundle.json to the shuffler")
+			return nil, errors.New("shuffler: the auditor's key is one of the shuffler's own, which would open all " +
+				"that is retained: run riffle keygen rotate auditor, and give the new bundle.json to the shuffler")
 		}
 	}
 	return &shuffle.Retention{

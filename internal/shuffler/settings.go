@@ -158,7 +158,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		}
 		env.Account(accounts[a.item])
 	}
-	if err := env.ShowProcess(); err != nil { // all that a device sends is sealed to the analyzer too, or is a share of it
+	// all that a device sends is sealed to the analyzer too, or is a share of it
+	if err := env.ShowProcess(); err != nil {
 		return nil, err
 	}
 	steps, err := role.NewSteps(env, Steps()...)

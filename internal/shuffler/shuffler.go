@@ -89,7 +89,8 @@ func New(
 func (s *Shuffler) parts(requests *seal.RequestOpener) {
 	registrar := wire.Party{Deployment: s.c.Deployment, Key: s.c.Registrar, Hosts: s.c.Hosts}
 	s.guarantees = &guarantees{
-		core: s.core, planned: map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, promises: map[uint64]promise{},
+		core: s.core, planned: map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{},
+		promises: map[uint64]promise{},
 	}
 	s.reports = &admission{core: s.core, counter: newCounter(), wake: make(chan struct{}, 1)}
 	s.times = &times{core: s.core}
@@ -170,7 +171,8 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	}
 	deliveries := make(chan *bus.Delivery)
 	g.Go(func() error {
-		return s.c.Bus.WatchAnnouncements(ctx, func(a bus.Announcement) error { return s.announcements.announced(ctx, a) })
+		return s.c.Bus.WatchAnnouncements(ctx,
+			func(a bus.Announcement) error { return s.announcements.announced(ctx, a) })
 	})
 	g.Go(func() error {
 		ctx, stop := context.WithCancelCause(ctx)

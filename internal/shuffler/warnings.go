@@ -20,7 +20,8 @@ func (s *core) noticeCapacity() {
 	}
 	s.mu.Unlock()
 	if first {
-		s.c.Log.Warn().Int("devices", s.state.Capacity()).Str(outcome.Field, string(cohort.Reason(wire.RefusalCapacity))).
+		s.c.Log.Warn().Int("devices", s.state.Capacity()).Str(outcome.Field,
+			string(cohort.Reason(wire.RefusalCapacity))).
 			Msg("as many devices are known as may be: further ones are refused; admission.devices sets how many")
 	}
 }

@@ -178,7 +178,8 @@ func (s *stand) announce(ctx context.Context) error {
 		return err
 	}
 	a.Deployment, a.Epoch, a.AnalyzerKey = standName, 1, s.server.HPKE[0].Public()
-	a.Timing = plan.Timing{RewardWindow: time.Second, Jitter: time.Second, Grace: 12 * time.Hour, RoundWindow: time.Hour}
+	a.Timing = plan.Timing{RewardWindow: time.Second, Jitter: time.Second, Grace: 12 * time.Hour,
+		RoundWindow: time.Hour}
 	signed, digest, err := wire.Sign(a, s.server.Identity)
 	if err != nil {
 		return err

@@ -24,7 +24,8 @@ const (
 
 // tests are the names in the order of results.
 var tests = [...]string{
-	TestOrders, TestPlaces, TestNeighbours, TestShifts, TestRanks, TestDraws, TestReports, TestRepeats, TestCells, TestAlone,
+	TestOrders, TestPlaces, TestNeighbours, TestShifts, TestRanks, TestDraws, TestReports, TestRepeats, TestCells,
+	TestAlone,
 }
 
 // halfGroups, coarseGroups and fineGroups are how many groups the test of places cuts a release into.

@@ -201,7 +201,8 @@ func (r *Result) WriteTable(w io.Writer) error {
 		fmt.Fprintf(&b, "\nNothing was found. Uniformly random orders are rejected with probability %.0e at most.\n",
 			r.FalseAlarm)
 	} else {
-		fmt.Fprintf(&b, "\nTHESE ORDERS ARE NOT UNIFORMLY RANDOM, but for a false alarm, with probability %.0e at most.\n",
+		fmt.Fprintf(&b, "\nTHESE ORDERS ARE NOT UNIFORMLY RANDOM, but for a false alarm, with probability %.0e at "+
+			"most.\n",
 			r.FalseAlarm)
 	}
 	_, err := io.WriteString(w, b.String())

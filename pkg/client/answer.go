@@ -170,7 +170,8 @@ const (
 )
 
 // Reason is why a device is not sampled or why a request was refused, as the API spells it. A Reason is an error, so
-// errors.Is(err, client.ExpiredToken) reports whether a call was refused for that reason. Later versions may add reasons.
+// errors.Is(err, client.ExpiredToken) reports whether a call was refused for that reason. Later versions may add
+// reasons.
 type Reason string
 
 // Error returns the reason as the API spells it.

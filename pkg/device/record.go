@@ -60,9 +60,9 @@ func (s State) Begin(a *Announced) Record {
 	return Record{func() *held { return h }}
 }
 
-// Remember keeps what was decided, if there is room for it; kept reports whether it did, and n counts the decisions that
-// were kept before it: Reward names it so. A record that is full, one from which a report was made, and one that is
-// wiped keep nothing more. arm is the one that was played.
+// Remember keeps what was decided, if there is room for it; kept reports whether it did, and n counts the decisions
+// that were kept before it: Reward names it so. A record that is full, one from which a report was made, and one that
+// is wiped keep nothing more. arm is the one that was played.
 func (r Record) Remember(arm []float64, made glm.Decision) (n int, kept bool) {
 	h := r.open()
 	n = len(h.records)

@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"testing"
 
-	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed" // the cases of rapid
-
 	"pgregory.net/rapid"
 
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"

@@ -25,8 +25,8 @@ func (r *counting) answered() bool {
 	return r.header != nil && len(r.digests) == int(r.header.chunks)+1
 }
 
-// settle signs the set that is accepted, when all rows are answered: none where the round is refused. done tells that it
-// is out. Whoever is in it was remembered before.
+// settle signs the set that is accepted, when all rows are answered: none where the round is refused. done tells that
+// it is out. Whoever is in it was remembered before.
 func (r *counting) settle() (done bool, refused, err error) {
 	r.working.Lock()
 	defer r.working.Unlock()

@@ -60,7 +60,8 @@ type deviation struct {
 // compare decodes one release's counts, with the noise bits that servers added to each, and subtracts the sum over the
 // known records; the other reports are null records.
 func compare(
-	s statistic.Statistic, e protocol.Encoding, ones []uint64, reports int, serverBits uint64, records iter.Seq[statistic.Record],
+	s statistic.Statistic, e protocol.Encoding, ones []uint64, reports int, serverBits uint64,
+	records iter.Seq[statistic.Record],
 ) (*deviation, error) {
 	sums, err := e.Decode(ones, uint64(reports), serverBits)
 	if err != nil {

@@ -58,8 +58,9 @@ type ledger struct {
 
 // read reads the whole public record.
 func (r *reader) read(ctx context.Context) (*ledger, error) {
-	l := &ledger{announced: map[roundID]*plan.Announcement{}, digests: map[roundID][32]byte{}, manifests: map[roundID]*wire.Manifest{},
-		manifest: map[roundID][32]byte{}, counts: map[roundID]*wire.Counts{}}
+	l := &ledger{announced: map[roundID]*plan.Announcement{}, digests: map[roundID][32]byte{},
+		manifests: map[roundID]*wire.Manifest{},
+		manifest:  map[roundID][32]byte{}, counts: map[roundID]*wire.Counts{}}
 	all, err := r.conn.Announcements.ReadAnnouncements(ctx)
 	if err != nil {
 		return nil, err

@@ -168,8 +168,10 @@ func (s *State) applyOpened(o *Opened) error {
 	}
 	s.wishes.turn()
 	s.epoch = &epoch{
-		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened, last: r.opened,
-		planned: o.Rounds, room: s.capacity - s.arrived, slotOf: map[deviceKey]uint32{}, rounds: []*round{r}, final: o.Final,
+		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened,
+		last:    r.opened,
+		planned: o.Rounds, room: s.capacity - s.arrived, slotOf: map[deviceKey]uint32{}, rounds: []*round{r},
+		final: o.Final,
 	}
 	if o.Final {
 		return nil

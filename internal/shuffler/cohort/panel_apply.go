@@ -21,7 +21,8 @@ func (s *State) applyRegistered(r *Registered) error {
 func (s *State) applyPooled(p *Pooled) error {
 	e := s.epoch
 	if e.drawing == nil || e.drawing.pool != nil || len(p.Digest) != len(Digest{}) {
-		return fmt.Errorf("pool event: epoch %d has no pool to fix, or its digest has %d bytes", e.number, len(p.Digest))
+		return fmt.Errorf("pool event: epoch %d has no pool to fix, or its digest has %d bytes", e.number,
+			len(p.Digest))
 	}
 	fixed := p.ready
 	if fixed == nil {

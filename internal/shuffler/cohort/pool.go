@@ -83,7 +83,8 @@ func (p *Pooling) root() {
 // Still reports whether nothing that the pool rests on has changed since it was described.
 func (p *Pooling) Still(s *State) bool {
 	e := s.epoch
-	return e != nil && !e.final && e.number == p.Epoch && e.drawing != nil && e.drawing.pool == nil && s.count == p.Registered
+	return e != nil && !e.final && e.number == p.Epoch && e.drawing != nil && e.drawing.pool == nil &&
+		s.count == p.Registered
 }
 
 // Prepare computes the root and what the event of the pool brings about, which takes long and needs no state.
@@ -95,8 +96,9 @@ func (p *Pooling) Prepare() {
 // Fix is the event that fixes the pool now; signed is its statement, with its digest.
 func (p *Pooling) Fix(now time.Time, signed []byte, digest Digest) *Event {
 	return &Event{Pooled: &Pooled{
-		At: now.UnixMilli(), Registered: uint32(p.Devices), Quota: uint32(p.Quota), Statement: signed, Digest: digest[:],
-		ready: p.ready,
+		At: now.UnixMilli(), Registered: uint32(p.Devices), Quota: uint32(p.Quota), Statement: signed,
+		Digest: digest[:],
+		ready:  p.ready,
 	}}
 }
 

@@ -46,8 +46,9 @@ type base struct {
 	Registered []byte      `json:"registered,omitempty"`
 	Times      [][]byte    `json:"times,omitempty"`
 	Recent     []served    `json:"recent,omitempty"`
-	Wishes     []byte      `json:"wishes,omitempty"` // of the epoch before, in ascending order, eight bytes each, big-endian
-	Rounds     []Ended     `json:"rounds,omitempty"` // for people, and to hold against the broker
+	// of the epoch before, in ascending order, eight bytes each, big-endian
+	Wishes []byte  `json:"wishes,omitempty"`
+	Rounds []Ended `json:"rounds,omitempty"` // for people, and to hold against the broker
 }
 
 // served are the devices of one panel.
@@ -103,7 +104,8 @@ func (s *State) applySnapshot(n *Snapshot) error {
 		return fail(errors.New("it is damaged: its checksum is another. Restore the newest copy of the state folder"))
 	}
 	if n.Version != snapshotVersion {
-		return fail(fmt.Errorf("version %d, and this program reads version %d: %s", n.Version, snapshotVersion, newerVersion))
+		return fail(fmt.Errorf("version %d, and this program reads version %d: %s", n.Version, snapshotVersion,
+			newerVersion))
 	}
 	if s.epoch != nil || s.begun || s.count > 0 || !s.clock.IsZero() || s.keys.Number > 0 || s.hosts.keys.len() > 0 {
 		return fail(errors.New("events stand before it"))

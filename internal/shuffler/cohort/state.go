@@ -135,7 +135,8 @@ func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.
 	if !a.Final {
 		// Nobody could fill its cohort, nor that of any epoch behind it: they are left for when there is room again.
 		if room := s.room(); a.Plan.Panel == nil && room < int(a.Cohort.Minimum) {
-			return no(wire.RefusalCapacity, "epoch %d needs %d devices that were in no cohort, and %d more can be remembered",
+			return no(wire.RefusalCapacity, "epoch %d needs %d devices that were in no cohort, and %d more can be "+
+				"remembered",
 				a.Epoch, a.Cohort.Minimum, max(0, room))
 		}
 		if terms := termsOf(a.Plan); s.begun && !s.terms.same(terms) {

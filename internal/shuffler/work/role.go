@@ -18,7 +18,8 @@ const taskMemory = 256
 // Role describes a mixing worker to the start-up shell.
 func Role() role.Role[worker.Settings] {
 	return worker.Process{
-		Role: bus.Shuffler, OpsListen: "127.0.0.1:9404", TaskMemory: taskMemory, ShowProcess: true, // as the shuffler itself
+		// as the shuffler itself
+		Role: bus.Shuffler, OpsListen: "127.0.0.1:9404", TaskMemory: taskMemory, ShowProcess: true,
 		Short: "do a part of the shuffler's work: open, scatter and mix reports",
 		Long: `A worker of the shuffler opens reports, scatters their messages and mixes them in the shuffler's name. It belongs to
 the shuffler's operator and has the shuffler's encryption keys. It decides nothing, signs nothing and keeps nothing: any

@@ -56,7 +56,8 @@ func Attempts() []Attempt {
 		bus.StreamKeys:          everyRole,
 	}
 	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamPrepared,
-		bus.StreamRetained, bus.StreamMixing, tasksShuffler, tasksAnalyzer, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
+		bus.StreamRetained, bus.StreamMixing, tasksShuffler, tasksAnalyzer, bus.StreamAudit, bus.StreamAnnouncements,
+		bus.StreamKeys} {
 		first := len(all)
 		var purge, own []bus.Role
 		look := []bus.Role{bus.Admin}

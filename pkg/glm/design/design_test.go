@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed" // the cases of rapid
-
 	"gonum.org/v1/gonum/floats/scalar"
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed" // the cases of rapid
-
 	"gonum.org/v1/gonum/floats/scalar"
 	"pgregory.net/rapid"
 

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed" // the cases of rapid
-
 	"pgregory.net/rapid"
 
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"

@@ -19,8 +19,8 @@ import (
 //	frame: place of the frame in its file from 0 (4), bytes of the payload (4), CRC-32C of the payload (4),
 //	       CRC-32C of both numbers of the log and these 12 bytes (4), payload
 //
-// All numbers are little endian. A frame is on the disk before the next one is written, so that a power cut can leave at
-// most the last one torn; anything else that does not check is damage, and is an error.
+// All numbers are little endian. A frame is on the disk before the next one is written, so that a power cut can leave
+// at most the last one torn; anything else that does not check is damage, and is an error.
 
 const (
 	magic      = "riffle log 1\n\x00\x00\x00"
@@ -130,8 +130,8 @@ type content struct {
 	before  uint32 // frames of the log before it
 }
 
-// read returns what a log holds. Its last frame may be torn, and is left out: if no log is behind this one, it was never
-// acknowledged. All other damage is ErrDamaged.
+// read returns what a log holds. Its last frame may be torn, and is left out: if no log is behind this one, it was
+// never acknowledged. All other damage is ErrDamaged.
 func read(path string, n name) (c content, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -162,7 +162,8 @@ func (d *DB) logs() (numbers []uint64, err error) {
 	return numbers, nil
 }
 
-// begin begins the log behind one of so many frames. It is durable when begin returns. The lock is held, or nobody else has the file yet.
+// begin begins the log behind one of so many frames. It is durable when begin returns. The lock is held, or nobody else
+// has the file yet.
 func (d *DB) begin(before uint32) (err error) {
 	if d.active, err = create(d.log(d.next), name{d.session, d.next}, before, d.o.NoSync); err == nil {
 		d.next++

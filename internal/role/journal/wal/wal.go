@@ -320,8 +320,8 @@ func (d *DB) Settle() error {
 	return d.takeFull()
 }
 
-// Get returns a copy of a key's value, nil where there is none. It takes nothing into the file: one value is quickest read
-// where it is.
+// Get returns a copy of a key's value, nil where there is none. It takes nothing into the file: one value is quickest
+// read where it is.
 func (d *DB) Get(bucket, key []byte) (value []byte, err error) {
 	if c := d.latest(bucket, key); c != nil {
 		return bytes.Clone(c.Value), nil
