@@ -12,8 +12,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
-// What a caller passes as text, read strictly: one JSON value, no unknown fields, nothing behind it. No error about arms
-// names a value.
+// What a caller passes as text, read strictly: one JSON value, no unknown fields, nothing behind it. No error about
+// arms names a value.
 
 // config is what riffle_open reads. Bytes are in base64.
 type config struct {

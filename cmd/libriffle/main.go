@@ -157,8 +157,8 @@ func riffle_keys(handle C.int64_t, statement unsafe.Pointer, size C.size_t) C.ri
 	return with(handle, func(d *device.Device) (any, error) { return nil, d.Keys(taken(statement, size)) })
 }
 
-// riffle_register returns the request to be registered, where panels are drawn from registered devices. Call it once the
-// device follows the deployment, and again where no answer came.
+// riffle_register returns the request to be registered, where panels are drawn from registered devices. Call it once
+// the device follows the deployment, and again where no answer came.
 //
 //export riffle_register
 func riffle_register(handle C.int64_t) C.riffle_result {
@@ -177,8 +177,8 @@ func riffle_registered(handle C.int64_t, reply unsafe.Pointer, size C.size_t) C.
 }
 
 // riffle_enrol returns the request for a slot in the cohort. Call it before the arms of the decision are known. Where
-// panels are drawn it asks whether the device is in the epoch's: call it whenever riffle_follow says that an announcement
-// is fresh, at a time that depends on nothing that the person does.
+// panels are drawn it asks whether the device is in the epoch's: call it whenever riffle_follow says that an
+// announcement is fresh, at a time that depends on nothing that the person does.
 //
 //export riffle_enrol
 func riffle_enrol(handle C.int64_t, now C.int64_t) C.riffle_result {
@@ -209,8 +209,8 @@ func riffle_decide(handle C.int64_t, arms *C.char) C.riffle_result {
 }
 
 // riffle_decide_for is riffle_decide with what an app may say of the arms: choice is JSON that ends in a zero byte,
-// {"default": index of the arm that is played today, "exclude": [indices of arms that must not be played]}. Where panels are
-// drawn, the result of a decision that the device reports on has a "handle" for riffle_reward_of.
+// {"default": index of the arm that is played today, "exclude": [indices of arms that must not be played]}. Where
+// panels are drawn, the result of a decision that the device reports on has a "handle" for riffle_reward_of.
 //
 //export riffle_decide_for
 func riffle_decide_for(handle C.int64_t, arms, choice *C.char) C.riffle_result {

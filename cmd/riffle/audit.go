@@ -71,20 +71,21 @@ func (f *auditFlags) add(flags *pflag.FlagSet) {
 		"auditor/ are read")
 	f.broker.add(flags)
 	flags.StringSliceVar(&f.witnesses, "witness", nil, "checkpoints that a witness co-signed, separated by commas")
-	flags.StringSliceVar(&f.witnessKeys, "witness-key", nil, "public keys of witnesses whose cosignatures are looked for, "+
-		"separated by commas")
-	flags.StringSliceVar(&f.views, "view", nil, "folders with what others exported of the same deployment, separated by "+
-		"commas")
-	flags.StringSliceVar(&f.opens, "auditor-key", nil, "the auditor's private keys, which open what is retained, separated "+
-		"by commas;\nwithout FOLDER those of --keys are used, too")
-	flags.StringVar(&f.analyzerKeys, "analyzer-keys", "", "folder with the analyzer's keys, which count retained messages "+
-		"again")
-	flags.Float64Var(&f.tolerance, "tolerance", 0, fmt.Sprintf("relative difference that recomputed numbers may have; %g "+
-		"if the analyzer runs on another processor architecture", audit.RoundingTolerance))
+	flags.StringSliceVar(&f.witnessKeys, "witness-key", nil, "public keys of witnesses whose cosignatures are looked "+
+		"for, separated by commas")
+	flags.StringSliceVar(&f.views, "view", nil, "folders with what others exported of the same deployment, separated "+
+		"by commas")
+	flags.StringSliceVar(&f.opens, "auditor-key", nil, "the auditor's private keys, which open what is retained, "+
+		"separated by commas;\nwithout FOLDER those of --keys are used, too")
+	flags.StringVar(&f.analyzerKeys, "analyzer-keys", "", "folder with the analyzer's keys, which count retained "+
+		"messages again")
+	flags.Float64Var(&f.tolerance, "tolerance", 0, fmt.Sprintf("relative difference that recomputed numbers may "+
+		"have; %g if the analyzer runs on another processor architecture", audit.RoundingTolerance))
 }
 
 // besideNote is said where the folder's own keys were trusted.
-const besideNote = "The keys that were trusted lay beside the logs: whoever made these logs can have made the keys, too."
+const besideNote = "The keys that were trusted lay beside the logs: whoever made these logs can have made the keys, " +
+	"too."
 
 // checked is what an audit came to, with every round in its report.
 type checked struct {
@@ -133,8 +134,9 @@ func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
 	if d, ok := done.source.(*audit.Folder); ok && !report.OK {
 		own, err := d.Bundle()
 		if err == nil && !(bytes.Equal(own.Analyzer, o.Trust.Analyzer) && bytes.Equal(own.Shuffler, o.Trust.Shuffler)) {
-			report.Notes = append(report.Notes, fmt.Sprintf("The bundle in the folder is of the deployment %q and has other "+
-				"keys than those that you trust: if you gave the keys of another deployment, give those of this one.",
+			report.Notes = append(report.Notes, fmt.Sprintf("The bundle in the folder is of the deployment %q and "+
+				"has other keys than those that you trust: if you gave the keys of another deployment, give those of "+
+				"this one.",
 				own.Deployment))
 		}
 	}
@@ -149,7 +151,8 @@ func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
 		return err
 	}
 	if !report.OK {
-		return &role.ExitError{Code: command.ExitBreach, Err: fmt.Errorf("%d breaches", len(report.Breaches)+report.Unlisted)}
+		return &role.ExitError{Code: command.ExitBreach, Err: fmt.Errorf("%d breaches",
+			len(report.Breaches)+report.Unlisted)}
 	}
 	return nil
 }
@@ -160,17 +163,17 @@ func (f *auditFlags) unchecked(r *audit.Report, o audit.Options) error {
 		return nil
 	}
 	if len(f.opens) > 0 && r.Opened == 0 {
-		return errors.New("--auditor-key opened no release: nothing is retained, or not all of any release. Have it exported " +
-			"with what is retained, or leave the flag out")
+		return errors.New("--auditor-key opened no release: nothing is retained, or not all of any release. Have it " +
+			"exported with what is retained, or leave the flag out")
 	}
 	if f.analyzerKeys != "" && r.Recounted == 0 {
-		return errors.New("--analyzer-keys counted no release again: that takes what is retained, --auditor-key that opens it, " +
-			"and the analyzer's key of the time. Give them, or leave the flag out")
+		return errors.New("--analyzer-keys counted no release again: that takes what is retained, --auditor-key that " +
+			"opens it, and the analyzer's key of the time. Give them, or leave the flag out")
 	}
 	for _, w := range o.Witnesses {
 		if !slices.ContainsFunc(r.Witnessed, func(one audit.Witnessed) bool { return one.Witness == w.Name }) {
-			return fmt.Errorf("the witness %s co-signed no checkpoint that was given: give its own with --witness, or leave its "+
-				"--witness-key out", w.Name)
+			return fmt.Errorf("the witness %s co-signed no checkpoint that was given: give its own with --witness, "+
+				"or leave its --witness-key out", w.Name)
 		}
 	}
 	return nil
@@ -250,7 +253,8 @@ func coSigned(path string) (audit.View, error) {
 			return v, nil
 		}
 	}
-	return v, fmt.Errorf("%s: no checkpoint of the analyzer's or the shuffler's log: its first line must name the log", path)
+	return v, fmt.Errorf("%s: no checkpoint of the analyzer's or the shuffler's log: its first line must name the log",
+		path)
 }
 
 // source opens what is audited, and completes the keys. beside tells that the keys to trust lay beside the logs.
@@ -266,8 +270,8 @@ func (f *auditFlags) source(ctx context.Context, cmd *cobra.Command, args []stri
 		if o.Trust, err = d.Bundle(); err != nil {
 			return nil, false, end, err
 		}
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Warning: the keys in %s are trusted, which lie beside the logs. Give keys "+
-			"from elsewhere with --trust FILE.\n", args[0])
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Warning: the keys in %s are trusted, which lie beside the logs. "+
+			"Give keys from elsewhere with --trust FILE.\n", args[0])
 		return d, true, end, err
 	}
 	keys, err := keyring.LoadAuditor(f.keys)

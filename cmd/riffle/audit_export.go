@@ -84,8 +84,10 @@ not belong into the folder; whoever has the folder can make them again (--from).
 		defer done()
 		for _, role := range []bus.Role{bus.Analyzer, bus.Shuffler} {
 			if n := live.Uncovered(role); n > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "riffle audit export: the last %d entries of the %s's log are left out, because "+
-					"it has not signed a checkpoint over them. It does so at once while it runs: export again later.\n", n, role)
+				fmt.Fprintf(cmd.ErrOrStderr(), "riffle audit export: the last %d entries of the %s's log are left "+
+					"out, because it has not signed a checkpoint over them. It does so at once while it runs: export "+
+					"again later.\n",
+					n, role)
 			}
 		}
 		return f.run(ctx, cmd, args, live, bundle)
@@ -128,8 +130,9 @@ func openExport(cmd *cobra.Command, path, trust string) (*audit.Folder, keyring.
 	}
 	bundle, err := folder.Bundle()
 	if err == nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: the keys come from the folder itself, and whoever wrote the logs can have written "+
-			"them: have the deployment's bundle.json from somebody you trust, and give it with --trust\n", cmd.CommandPath())
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: the keys come from the folder itself, and whoever wrote the logs can "+
+			"have written them: have the deployment's bundle.json from somebody you trust, and give it with --trust\n",
+			cmd.CommandPath())
 	}
 	return folder, bundle, err
 }
@@ -147,7 +150,8 @@ func (f *exportFlags) run(
 	if f.json {
 		return command.PrintJSON(cmd, done)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d entries of the analyzer, %d of the shuffler, %d retained chunks, %d certificates\n",
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d entries of the analyzer, %d of the shuffler, %d retained chunks, %d "+
+		"certificates\n",
 		args[0], done.Entries[bus.Analyzer], done.Entries[bus.Shuffler], done.Retained, done.Certificates)
 	var without []uint64
 	for epoch := range done.Uncertified {

@@ -37,9 +37,9 @@ with the configuration that riffle broker config writes, and create the streams 
 			}
 			defer server.Stop()
 			if host != "localhost" && !net.ParseIP(host).IsLoopback() {
-				fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %s can be reached from other machines, and this broker has no TLS: "+
-					"whoever is on the way sees who enrols and reports when. For anything but a trial "+
-					"run nats-server with the configuration of riffle broker config.\n", host)
+				fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %s can be reached from other machines, and this broker has "+
+					"no TLS: whoever is on the way sees who enrols and reports when. For anything but a trial run "+
+					"nats-server with the configuration of riffle broker config.\n", host)
 			}
 			lines := append([]string{"broker: listening on " + server.URL()}, crowded(keys, limits.HostReports)...)
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n")); err != nil {

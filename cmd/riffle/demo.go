@@ -66,8 +66,9 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 	f.populationFlags.add(flags)
 	flags.Float64Var(&f.epsilon, "epsilon", 1, "epsilon of each person's privacy guarantee")
 	flags.Float64Var(&f.delta, "delta", 1e-6, "delta of each person's privacy guarantee")
-	flags.StringVar(&f.trust, "trust", string(plan.Shuffle), "whom people trust, which is how sums reach the analyzer: "+
-		"shuffle (an honest shuffler),\nshares (shuffler or analyzer is honest), local (nobody) or central (the analyzer)")
+	flags.StringVar(&f.trust, "trust", string(plan.Shuffle), "whom people trust, which is how sums reach the "+
+		"analyzer: shuffle (an honest shuffler),\nshares (shuffler or analyzer is honest), local (nobody) or central "+
+		"(the analyzer)")
 	flags.StringVar(&f.out, "out", "out/demo", "folder for result.json and regret.png")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	f.populationFlags.more(flags)
@@ -75,12 +76,12 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 		"learner's profile: practical (one report per person), paper (several rounds)\nor joint (the analyzer reads "+
 			"each record; needs --trust central)")
 	flags.StringVar(&f.profile, "profile", string(glm.Practical), "the same as --learner: practical, paper or joint")
-	flags.Float64Var(&f.serverNoise, "server-noise", 0, "noise that servers add, from 0 to 1, as a share of what alone "+
-		"gives epsilon:\nwhat is left of the guarantee if all other devices are dishonest")
+	flags.Float64Var(&f.serverNoise, "server-noise", 0, "noise that servers add, from 0 to 1, as a share of what "+
+		"alone gives epsilon:\nwhat is left of the guarantee if all other devices are dishonest")
 	flags.BoolVar(&f.noDeviceNoise, "no-device-noise", false, "devices add no noise; needs --server-noise 1")
 	flags.IntVar(&f.hosts, "hosts", 2, "number of randomizer processes, which share the people's devices")
-	flags.StringVar(&f.export, "export", "", "new folder for the deployment's logs and certificates, which riffle audit "+
-		"and\nriffle verify read")
+	flags.StringVar(&f.export, "export", "", "new folder for the deployment's logs and certificates, which riffle "+
+		"audit and\nriffle verify read")
 	flags.BoolVar(&f.keep, "keep", false, "keep the deployment's keys, logs and streams, in the output folder")
 	f.life.add(flags)
 	return cmd

@@ -34,14 +34,15 @@ type lifeDemoFlags struct {
 // Of --life alone, and of the other demo alone.
 var (
 	onlyLife = []string{"days", "change-day", "turn", "k-max", "records", "day", "control", "half-life", "alarm"}
-	notLife  = []string{"data", "map", "family", "max-reward", "norm-bound", "holdout", "test-holdout", "learner", "profile",
+	notLife  = []string{"data", "map", "family", "max-reward", "norm-bound", "holdout", "test-holdout", "learner",
+		"profile",
 		"server-noise", "no-device-noise"}
 )
 
 func (f *lifeDemoFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.on, "life", false, "run a deployment of panels instead: the same people decide day after day, the world "+
-		"changes,\nand a control group shows whether the policy helps. --users is 3000 then, --trust is shares,\nand "+
-		"epsilon is for all that a person does in all days")
+	flags.BoolVar(&f.on, "life", false, "run a deployment of panels instead: the same people decide day after day, "+
+		"the world changes,\nand a control group shows whether the policy helps. --users is 3000 then, --trust is "+
+		"shares,\nand epsilon is for all that a person does in all days")
 	flags.IntVar(&f.days, "days", 60, "with --life: days")
 	flags.IntVar(&f.changeDay, "change-day", 30, "with --life: day on which the world changes; 0: it does not")
 	flags.Float64Var(&f.turn, "turn", 90, "with --life: how far the true parameter turns then, in degrees")
@@ -49,9 +50,10 @@ func (f *lifeDemoFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.records, "records", 12, "with --life: most reports of a person")
 	flags.DurationVar(&f.day, "day", 2*time.Second, "with --life: length of a day on this machine, at least")
 	flags.Float64Var(&f.control, "control", 0.05, "with --life: share of decisions of the control group")
-	flags.Float64Var(&f.halfLife, "half-life", 4, "with --life: epochs after which an observation counts half; 0: never")
-	flags.Float64Var(&f.alarm, "alarm", 0.001, "with --life: significance at which a changed world makes the learner forget; "+
-		"0: never")
+	flags.Float64Var(&f.halfLife, "half-life", 4, "with --life: epochs after which an observation counts half; 0: "+
+		"never")
+	flags.Float64Var(&f.alarm, "alarm", 0.001, "with --life: significance at which a changed world makes the learner "+
+		"forget; 0: never")
 }
 
 // set are those of some flags that were given.
@@ -125,7 +127,8 @@ func runLifeDemo(cmd *cobra.Command, f demoFlags) error {
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\nResult:  %s\n", picture, saved)
 	if err == nil && f.export != "" {
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "Export:  %s; check it: riffle audit %s; whether it helps: riffle report %s\n",
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "Export:  %s; check it: riffle audit %s; whether it helps: riffle "+
+			"report %s\n",
 			f.export, f.export, f.export)
 	}
 	return err

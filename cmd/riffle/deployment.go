@@ -30,8 +30,8 @@ type brokerFlags struct {
 func (f *brokerFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "broker-url", bus.DefaultURL,
 		"URL of the broker; the URLs of a cluster are separated by commas")
-	flags.StringVar(&f.tls.CAFile, "broker-ca", "", "PEM file of the authorities that may vouch for the broker; empty: with "+
-		"a tls:// URL ca.pem of --keys, if it is there")
+	flags.StringVar(&f.tls.CAFile, "broker-ca", "", "PEM file of the authorities that may vouch for the broker; "+
+		"empty: with a tls:// URL ca.pem of --keys, if it is there")
 	flags.StringVar(&f.tls.ServerName, "broker-server-name", "",
 		"name expected in the broker's certificate; empty: the host of --broker-url")
 }
@@ -40,7 +40,8 @@ func (f *brokerFlags) add(flags *pflag.FlagSet) {
 // --keys, whose authority vouches for the broker where the flags name none.
 func (f *brokerFlags) options(keys string) bus.Options {
 	o, secure := bus.Options{URL: f.url}, f.tls
-	if authority := filepath.Join(keys, keyring.AuthorityFile); secure.CAFile == "" && strings.Contains(f.url, "tls://") {
+	if authority := filepath.Join(keys, keyring.AuthorityFile); secure.CAFile == "" &&
+		strings.Contains(f.url, "tls://") {
 		if _, err := os.Stat(authority); err == nil {
 			secure.CAFile = authority
 		}
@@ -61,11 +62,12 @@ func reach(ctx context.Context, o bus.Options, within time.Duration) (*bus.Conn,
 	defer cancel()
 	conn, err := bus.Connect(limited, o)
 	if err != nil && strings.Contains(err.Error(), "x509: ") { // the client gives no more of it than its text
-		return nil, fmt.Errorf("the broker at %s has a certificate that nobody vouches for here: give its authority, with a "+
-			"tls:// URL and ca.pem in --keys, or with --broker-ca: %w", o.URL, err)
+		return nil, fmt.Errorf("the broker at %s has a certificate that nobody vouches for here: give its authority, "+
+			"with a tls:// URL and ca.pem in --keys, or with --broker-ca: %w", o.URL, err)
 	}
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("no broker answers at %s: see whether it runs, and give its address with --broker-url: %w",
+		return nil, fmt.Errorf("no broker answers at %s: see whether it runs, and give its address with "+
+			"--broker-url: %w",
 			o.URL, err)
 	}
 	if err != nil {
@@ -85,8 +87,8 @@ func audits(ctx context.Context, conn *bus.Conn, within time.Duration) error {
 	defer cancel()
 	_, err := conn.Audit.Audited(limited, bus.Shuffler, "manifest", nil)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("it does not answer about the audit log: see whether the credential is the auditor's (auditor/ of "+
-			"--keys) and whether riffle broker provision was run: %w", err)
+		return fmt.Errorf("it does not answer about the audit log: see whether the credential is the auditor's "+
+			"(auditor/ of --keys) and whether riffle broker provision was run: %w", err)
 	}
 	return err
 }

@@ -102,7 +102,8 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 		return p.Target, nil
 	case f.theta != nil:
 		if len(f.theta) != dimension {
-			return nil, fmt.Errorf("--theta has %d numbers, the arms of the log %d: give as many", len(f.theta), dimension)
+			return nil, fmt.Errorf("--theta has %d numbers, the arms of the log %d: give as many", len(f.theta),
+				dimension)
 		}
 		if slices.ContainsFunc(f.theta, func(v float64) bool { return !(math.Abs(v) <= evaluate.Largest) }) {
 			return nil, fmt.Errorf("--theta must be finite numbers of at most %g", evaluate.Largest)
@@ -156,7 +157,8 @@ func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, family.Family,
 func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
 	for _, name := range priorOnly {
 		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s is about a prior that is written: give it with --write-prior, or leave it out", name)
+			return fmt.Errorf("--%s is about a prior that is written: give it with --write-prior, or leave it out",
+				name)
 		}
 	}
 	log, family, err := f.readLog(path)
@@ -194,8 +196,8 @@ Never played       %8.3g  %% of decisions have an arm that this policy never pla
 	if doubt := o.Doubt(); doubt != "" {
 		fmt.Fprintf(w, "\nNo intervals: %s.\n", doubt)
 	}
-	_, err := fmt.Fprintln(w, "\nThe estimates hold if propensities are right and the log's policy could play all that this "+
-		"one plays.\nThey are not private.")
+	_, err := fmt.Fprintln(w, "\nThe estimates hold if propensities are right and the log's policy could play all "+
+		"that this one plays.\nThey are not private.")
 	return err
 }
 

@@ -91,15 +91,18 @@ func (r priorResult) print(cmd *cobra.Command, confidence float64) error {
 	w, c := cmd.OutOrStdout(), r.Comparison
 	fmt.Fprintf(w, "Prior of dimension %d from %d decisions: %s\n", len(r.Prior.Theta), r.Decisions, r.File)
 	if r.Epsilon > 0 {
-		fmt.Fprintf(w, "It hides each of them with epsilon %g at delta %g. Each run spends that again.\n", r.Epsilon, r.Delta)
+		fmt.Fprintf(w, "It hides each of them with epsilon %g at delta %g. Each run spends that again.\n", r.Epsilon,
+			r.Delta)
 		if r.Warning != "" {
 			fmt.Fprintf(w, "Warning: %s.\n", r.Warning)
 		}
 	} else {
-		fmt.Fprintln(w, "It has no guarantee: whoever sees it may learn of a row. Give --epsilon unless that is agreed.")
+		fmt.Fprintln(w, "It has no guarantee: whoever sees it may learn of a row. Give --epsilon unless that is "+
+			"agreed.")
 	}
 	if c.Values != nil {
-		fmt.Fprintf(w, "\nMean reward per decision, %g %% intervals, of this file, its noise included, on %d other decisions:\n",
+		fmt.Fprintf(w, "\nMean reward per decision, %g %% intervals, of this file, its noise included, on %d other "+
+			"decisions:\n",
 			100*confidence, c.Decisions)
 		printValues(w, 28, []namedValue{{"prior", c.Prior}, {"what was played", c.Logged}, {"default arm", c.Default},
 			{"prior over what was played", c.OverLogged}, {"prior over the default arm", c.OverDefault}})
@@ -116,8 +119,8 @@ var verdicts = map[evaluate.Verdict]string{
 	evaluate.Worse:  "The prior is worse than the default arm on this log: leave it out.",
 	evaluate.Open: "The log does not show that the prior is better than the default arm: leave it out, or begin with " +
 		"caution.",
-	evaluate.IsNoise: "The prior cannot be told from noise, so that what it earned here is chance: leave it out. More rows or\n" +
-		"a larger epsilon give a prior that says something.",
-	evaluate.Unknown: "The log does not say whether the prior is better than the default arm: begin with caution, or judge it " +
-		"on a\nlog of a policy that explores (--prior).",
+	evaluate.IsNoise: "The prior cannot be told from noise, so that what it earned here is chance: leave it out. " +
+		"More rows or\na larger epsilon give a prior that says something.",
+	evaluate.Unknown: "The log does not say whether the prior is better than the default arm: begin with caution, or " +
+		"judge it on a\nlog of a policy that explores (--prior).",
 }

@@ -82,7 +82,8 @@ so do not repeat it until you like the result.`[1:],
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.trust, "trust", string(plan.Central), "central: you see the rows; local: every row is noised alone")
+	flags.StringVar(&f.trust, "trust", string(plan.Central), "central: you see the rows; local: every row is noised "+
+		"alone")
 	flags.StringVar(&f.family, "family", "linear", "linear, or logistic for a target of 0 and 1 (trust central only)")
 	flags.Float64Var(&f.epsilon, "epsilon", 0, "guarantee of every row; required")
 	flags.Float64Var(&f.delta, "delta", plan.DefaultDelta, "delta of the guarantee; below 1/rows")
@@ -92,7 +93,8 @@ so do not repeat it until you like the result.`[1:],
 	flags.StringArrayVar(&f.bounds, "bounds", nil, "COLUMN=LOW,HIGH: public bounds of a column; once for each")
 	flags.StringVar(&f.boundsFile, "bounds-file", "", `file of public bounds: {"COLUMN": [LOW, HIGH], ..}`)
 	flags.StringArrayVar(&f.categories, "category", nil,
-		"COLUMN=FIRST,SECOND,..: all values that a column can have;\nonce for each. Coefficients are against the first one")
+		"COLUMN=FIRST,SECOND,..: all values that a column can have;\nonce for each. Coefficients are against the "+
+			"first one")
 	flags.StringVar(&f.missing, "missing", missingRefuse, "missing values of features: refuse, or middle of the bounds")
 	flags.Float64Var(&f.level, "confidence", 0.95, "confidence level of the intervals")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "say what the fit will be able to show; spends nothing")
@@ -110,8 +112,8 @@ func (f fitFlags) check(args []string) error {
 	case f.family != "linear" && f.family != "logistic":
 		return fmt.Errorf("--family %q: want linear or logistic", f.family)
 	case f.family == "logistic" && trust == plan.Local:
-		return errors.New("--trust local cannot go with --family logistic: it asks every row several times, which is too " +
-			"much noise; fit a linear regression, or take --trust central")
+		return errors.New("--trust local cannot go with --family logistic: it asks every row several times, which is " +
+			"too much noise; fit a linear regression, or take --trust central")
 	case f.target == "":
 		return errors.New("--target is missing: name the column to predict")
 	case f.missing != missingRefuse && f.missing != missingMiddle:

@@ -44,8 +44,8 @@ func (f fitFlags) columns() (c fitColumns, err error) {
 		h, err2 := strconv.ParseFloat(strings.TrimSpace(high), 64)
 		b := estimate.Range{Low: l, High: h}
 		if err != nil || err2 != nil || !b.Fits() {
-			return c, fmt.Errorf("--bounds %q: want COLUMN=LOW,HIGH with two increasing numbers that can be told apart, of at "+
-				"most %g", text, estimate.LargestBound)
+			return c, fmt.Errorf("--bounds %q: want COLUMN=LOW,HIGH with two increasing numbers that can be told "+
+				"apart, of at most %g", text, estimate.LargestBound)
 		}
 		c.bound(name, b)
 	}
@@ -58,7 +58,8 @@ func (f fitFlags) columns() (c fitColumns, err error) {
 			}
 		}
 		if _, bounded := c.bounds[name]; len(values) < 2 || bounded || c.categories[name] != nil {
-			return c, fmt.Errorf("--category %q: want two values or more for a column that is declared once and has no bounds",
+			return c, fmt.Errorf("--category %q: want two values or more for a column that is declared once and has "+
+				"no bounds",
 				text)
 		}
 		c.categories[name] = values
@@ -85,8 +86,8 @@ func (c *fitColumns) readBounds(path string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(file)) {
 		if b := file[name]; len(b) != 2 || !(estimate.Range{Low: b[0], High: b[1]}).Fits() {
-			return fmt.Errorf("%s: the bounds of %q: want [LOW, HIGH] with two increasing numbers that can be told apart, of "+
-				"at most %g", path, name, estimate.LargestBound)
+			return fmt.Errorf("%s: the bounds of %q: want [LOW, HIGH] with two increasing numbers that can be told "+
+				"apart, of at most %g", path, name, estimate.LargestBound)
 		}
 		c.bound(name, estimate.Range{Low: file[name][0], High: file[name][1]})
 	}
@@ -136,7 +137,8 @@ func (f fitFlags) design(c fitColumns, header []string) (d fitDesign, err error)
 		}
 		if values := c.categories[name]; values != nil {
 			for _, v := range values[1:] {
-				d.names, d.with.Features = append(d.names, name+"="+v), append(d.with.Features, estimate.Range{Low: 0, High: 1})
+				d.names, d.with.Features = append(d.names, name+"="+v),
+					append(d.with.Features, estimate.Range{Low: 0, High: 1})
 			}
 			continue
 		}

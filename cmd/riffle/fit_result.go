@@ -16,23 +16,24 @@ import (
 
 // fitResult is what riffle fit prints.
 type fitResult struct {
-	Family       string            `json:"family"`
-	Trust        plan.Channel      `json:"trust"`
-	RestsOn      string            `json:"rests_on"`
-	Epsilon      float64           `json:"epsilon"` // of the guarantee, at delta
-	Delta        float64           `json:"delta"`
-	Guarantee    privacy.Guarantee `json:"guarantee,omitzero"`
-	Rows         int               `json:"rows"`
-	Confidence   float64           `json:"confidence"`
-	Target       string            `json:"target"`
-	Reliable     bool              `json:"reliable"`  // false: the noise is too large for standard errors
-	Intervals    bool              `json:"intervals"` // false: so large that nothing can be excluded
-	Weak         []fitWeak         `json:"weak_columns,omitempty"`
-	DryRun       bool              `json:"dry_run,omitempty"`            // nothing was spent: the intervals are those to expect
-	RowsFor      int               `json:"rows_for_intervals,omitempty"` // about how many they need, in a dry run
-	Assumes      string            `json:"assumes"`                      // what the intervals hold under
-	Residual     float64           `json:"residual_deviation,omitempty"`
-	Coefficients []fitCoefficient  `json:"coefficients"`
+	Family     string            `json:"family"`
+	Trust      plan.Channel      `json:"trust"`
+	RestsOn    string            `json:"rests_on"`
+	Epsilon    float64           `json:"epsilon"` // of the guarantee, at delta
+	Delta      float64           `json:"delta"`
+	Guarantee  privacy.Guarantee `json:"guarantee,omitzero"`
+	Rows       int               `json:"rows"`
+	Confidence float64           `json:"confidence"`
+	Target     string            `json:"target"`
+	Reliable   bool              `json:"reliable"`  // false: the noise is too large for standard errors
+	Intervals  bool              `json:"intervals"` // false: so large that nothing can be excluded
+	Weak       []fitWeak         `json:"weak_columns,omitempty"`
+	// nothing was spent: the intervals are those to expect
+	DryRun       bool             `json:"dry_run,omitempty"`
+	RowsFor      int              `json:"rows_for_intervals,omitempty"` // about how many they need, in a dry run
+	Assumes      string           `json:"assumes"`                      // what the intervals hold under
+	Residual     float64          `json:"residual_deviation,omitempty"`
+	Coefficients []fitCoefficient `json:"coefficients"`
 }
 
 type fitCoefficient struct {
@@ -71,13 +72,15 @@ func (f fitFlags) expected(with estimate.Fit, names []string, rows int) (*fitRes
 }
 
 func (f fitFlags) result(fitted estimate.Fitted, names []string) *fitResult {
-	r := &fitResult{Family: f.family, Trust: plan.Channel(f.trust), Epsilon: fitted.Guarantee.Epsilon(f.delta), Delta: f.delta,
-		Guarantee: fitted.Guarantee, Rows: fitted.Rows, Confidence: f.level, Target: f.target, Reliable: fitted.Reliable,
+	r := &fitResult{Family: f.family, Trust: plan.Channel(f.trust), Epsilon: fitted.Guarantee.Epsilon(f.delta),
+		Delta:     f.delta,
+		Guarantee: fitted.Guarantee, Rows: fitted.Rows, Confidence: f.level, Target: f.target,
+		Reliable:  fitted.Reliable,
 		Intervals: fitted.Reliable || fitted.Bounded, Residual: fitted.Residual,
 		RestsOn: "whoever holds the file and ran this: they see all rows. Those who get the result need not be trusted"}
 	if r.Trust == plan.Local {
-		r.RestsOn = "nobody, if each row is noised on the person's own device; here all rows were in one file, so it was a " +
-			"simulation of that"
+		r.RestsOn = "nobody, if each row is noised on the person's own device; here all rows were in one file, so it " +
+			"was a simulation of that"
 	}
 	r.Assumes = "rows are independent, and the target spreads equally around the prediction everywhere"
 	if r.Family == "logistic" {
@@ -147,7 +150,8 @@ func (r *fitResult) table(w io.Writer) {
 		_ = table.Flush()
 		return
 	}
-	_, _ = fmt.Fprintf(table, "%s%s on\tcoefficient\tstandard error\tof sampling\tof noise\tfrom (%s)\tto\t\n", r.Target,
+	_, _ = fmt.Fprintf(table, "%s%s on\tcoefficient\tstandard error\tof sampling\tof noise\tfrom (%s)\tto\t\n",
+		r.Target,
 		unit, percent)
 	for _, c := range r.Coefficients {
 		errs, ends := "-\t-\t-", "-\t-"
@@ -166,27 +170,29 @@ func (r *fitResult) table(w io.Writer) {
 func (r *fitResult) cautions(w io.Writer) {
 	for _, weak := range r.Weak {
 		if len(weak.Columns) == 1 {
-			_, _ = fmt.Fprintf(w, "\n%s hardly varies: its standard deviation is at most %.2g of half the width of its "+
-				"bounds.\nLeave it out, or give it narrower bounds if they are publicly known.\n", weak.Columns[0], weak.Spread)
+			_, _ = fmt.Fprintf(w, "\n%s hardly varies: its standard deviation is at most %.2g of half the width of "+
+				"its bounds.\nLeave it out, or give it narrower bounds if they are publicly known.\n", weak.Columns[0],
+				weak.Spread)
 			continue
 		}
-		_, _ = fmt.Fprintf(w, "\n%s nearly determine each other: their coefficients cannot be told apart,\nwhatever the "+
-			"budget. Leave one of them out.\n", strings.Join(weak.Columns, ", "))
+		_, _ = fmt.Fprintf(w, "\n%s nearly determine each other: their coefficients cannot be told apart,\nwhatever "+
+			"the budget. Leave one of them out.\n", strings.Join(weak.Columns, ", "))
 	}
 	if len(r.Weak) > 0 {
-		_, _ = fmt.Fprintf(w, "This was judged from the noised statistics; noise alone says so wrongly in at most 1%% of "+
-			"fits.\n")
+		_, _ = fmt.Fprintf(w, "This was judged from the noised statistics; noise alone says so wrongly in at most "+
+			"1%% of fits.\n")
 	}
 	switch {
 	case r.Reliable:
 	case r.Intervals:
-		_, _ = fmt.Fprint(w, "\nThe noise is large: the intervals count it and hold, and there are no standard errors.\n")
+		_, _ = fmt.Fprint(w, "\nThe noise is large: the intervals count it and hold, and there are no standard "+
+			"errors.\n")
 	case len(r.Weak) > 0:
 		_, _ = fmt.Fprint(w, "\nThere are no intervals, and the coefficients are drawn to 0: do not interpret them.\n")
 	default:
-		_, _ = fmt.Fprint(w, "\nThe noise is too large to exclude anything: there are no intervals, and the coefficients\n"+
-			"are drawn to 0: do not interpret them. --dry-run says how many rows are needed; fewer features\n"+
-			"and narrower bounds help as well.\n")
+		_, _ = fmt.Fprint(w, "\nThe noise is too large to exclude anything: there are no intervals, and the "+
+			"coefficients\nare drawn to 0: do not interpret them. --dry-run says how many rows are needed; fewer "+
+			"features\nand narrower bounds help as well.\n")
 	}
 	if r.Intervals {
 		_, _ = fmt.Fprintf(w, "\nThe intervals hold if %s.\n", r.Assumes)
@@ -195,9 +201,10 @@ func (r *fitResult) cautions(w io.Writer) {
 
 // outlook says what a fit will be able to show.
 func (r *fitResult) outlook(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "\nNothing was spent, and no value was read. This is for %d rows with epsilon %s at delta %g\n"+
-		"(trust %s), if columns are uncorrelated and spread by a third of half the width of their bounds.\n"+
-		"Where they are correlated or spread less, intervals are wider.\n", r.Rows, privacy.Spell(r.Epsilon), r.Delta, r.Trust)
+	_, _ = fmt.Fprintf(w, "\nNothing was spent, and no value was read. This is for %d rows with epsilon %s at delta "+
+		"%g\n(trust %s), if columns are uncorrelated and spread by a third of half the width of their bounds.\nWhere "+
+		"they are correlated or spread less, intervals are wider.\n", r.Rows, privacy.Spell(r.Epsilon), r.Delta,
+		r.Trust)
 	switch {
 	case r.Reliable:
 	case r.Intervals:

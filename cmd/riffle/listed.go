@@ -18,8 +18,8 @@ func warnListed(cmd *cobra.Command, path string) error {
 	if err != nil || len(files) == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Warning: git does not leave out %s: %s.\nMove what it names out of the work tree, "+
-		"or put it into .gitignore and run git rm --cached on it; replace keys that were ever pushed.\n",
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Warning: git does not leave out %s: %s.\nMove what it names out of the "+
+		"work tree, or put it into .gitignore and run git rm --cached on it; replace keys that were ever pushed.\n",
 		number(len(files), "private file"), strings.Join(files[:min(len(files), mostNamed)], ", "))
 	return err
 }

@@ -71,8 +71,8 @@ A goal compares one of these measures with a number (<= >= < > = !=):
 	flags.StringSliceVar(&f.APIs, "api", []string{"http://127.0.0.1:8400"},
 		"base URLs of the randomizers' APIs, separated by commas")
 	f.populationFlags.add(flags)
-	flags.StringVar(&f.trust, "trust", "", "start a deployment for the run, with this channel: shuffle, shares, local or "+
-		"central;\nempty: people use the one at --api")
+	flags.StringVar(&f.trust, "trust", "", "start a deployment for the run, with this channel: shuffle, shares, "+
+		"local or central;\nempty: people use the one at --api")
 	flags.Float64Var(&f.own.Epsilon, "epsilon", plan.DefaultEpsilon, "with --trust: epsilon of each person's guarantee")
 	flags.Float64Var(&f.own.Delta, "delta", plan.DefaultDelta, "with --trust: its delta")
 	flags.Float64Var(&f.own.ServerNoise, "server-noise", 0, "with --trust: noise that servers add, from 0 to 1, as a "+

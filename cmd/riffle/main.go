@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/internal/version"
 )
 
@@ -41,7 +42,7 @@ and a reward within a fixed time. README.md says when not to use it, docs/tutori
 		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), witnessCommand()}},
 		{"run", "Run it:", []*cobra.Command{
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()),
-			withWorkers(role.Command(shuffler.Role()), role.Command(shuffler.WorkerRole())),
+			withWorkers(role.Command(shuffler.Role()), role.Command(work.Role())),
 			withWorkers(role.Command(analyzer.Role()), role.Command(analyzer.WorkerRole())), loadCommand(),
 		}},
 	} {

@@ -106,7 +106,8 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 	flags.Float64Var(&f.o.MaxShift, "max-shift", f.o.MaxShift,
 		"most levels by which a record can move a release (with more, sampling error dominates); 0: no limit.\n"+
 			"The default does not apply if --variance is given")
-	flags.StringVar(&f.o.Family, "family", learner.Family, "reward family: logistic, probit, linear, poisson or gaussian")
+	flags.StringVar(&f.o.Family, "family", learner.Family, "reward family: logistic, probit, linear, poisson or "+
+		"gaussian")
 	flags.Float64Var(&f.o.MaxReward, "max-reward", learner.MaxReward, "largest reward that a person can give")
 	flags.Float64Var(&f.o.Radius, "norm-bound", learner.Radius,
 		"bound on the parameter's norm; the learner's schedule depends on it")
@@ -126,7 +127,8 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 	flags.IntVar(&f.o.Registered, "registered", 0,
 		"plan panels, drawn from at least so many registered devices; then --dishonest is the share of these")
 	flags.IntVar(&f.panel.Size, "panel", 0, "with --registered: devices in a panel")
-	flags.IntVar(&f.o.Records, "records", 1, "with --registered: epochs that one device may report in; --epsilon is for all")
+	flags.IntVar(&f.o.Records, "records", 1, "with --registered: epochs that one device may report in; --epsilon is "+
+		"for all")
 	flags.IntVar(&f.o.Period, "period", 0,
 		"with --registered: out of so many epochs that follow each other, for which --epsilon is; 0: the deployment")
 	flags.IntVar(&f.o.Decisions, "decisions", 0,
@@ -221,7 +223,8 @@ func (f *planFlags) panels(changed func(string) bool) error {
 	of := []string{"panel", "records", "period", "decisions", "mean-decisions", "tail", "control"}
 	if f.o.Registered == 0 {
 		if i := slices.IndexFunc(of, changed); i >= 0 {
-			return fmt.Errorf("--%s is of panels: say with --registered how many devices are registered at least", of[i])
+			return fmt.Errorf("--%s is of panels: say with --registered how many devices are registered at least",
+				of[i])
 		}
 		f.o.Records = 0 // as in a plan without panels
 		return nil

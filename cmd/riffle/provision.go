@@ -66,7 +66,8 @@ up to 300 bit messages needs --max-host-reports 131072 --max-report-size 16384 -
 	flags.DurationVar(&o.AckWait, "ack-wait", bus.DefaultAckWait,
 		"after how long an unacknowledged report or chunk is delivered again")
 	flags.BoolVar(&o.Workers, "workers", false,
-		"make the streams that workers of shuffler and analyzer need, too; without it, those that exist stay as they are")
+		"make the streams that workers of shuffler and analyzer need, too; without it, those that exist stay as they "+
+			"are")
 	flags.DurationVar(&o.TaskWait, "task-wait", bus.DefaultTaskWait,
 		"with --workers: for how long a worker may be silent before its task is given to another one")
 	reportLimits(flags, &o)

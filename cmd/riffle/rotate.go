@@ -74,8 +74,8 @@ what was retained before: delete it once that window is over.`[1:],
 			fmt.Sprintf("Copy the folder to the %s's machine and restart it: it uses the key from then on.", role),
 			"Delete the old key's file when nothing that was sealed to it can still arrive."}}
 		if role == keyring.Auditor {
-			told.Next[0] = fmt.Sprintf("Give the new %s to the shuffler and restart it: it then seals to this key what it "+
-				"retains.", keyring.BundleFile)
+			told.Next[0] = fmt.Sprintf("Give the new %s to the shuffler and restart it: it then seals to this key "+
+				"what it retains.", keyring.BundleFile)
 		}
 		return told, err
 	})
@@ -100,8 +100,8 @@ the role signs and decrypts stay as they are.`[1:],
 }
 
 // give is the step after which both servers know the hosts of a new bundle.
-const give = "Give the new bundle.json to the shuffler, the analyzer and their workers, and restart them: only then do " +
-	"they refuse the old key."
+const give = "Give the new bundle.json to the shuffler, the analyzer and their workers, and restart them: only then " +
+	"do they refuse the old key."
 
 func rotateHostCommand() *cobra.Command {
 	return changing(&cobra.Command{
@@ -156,9 +156,10 @@ is without a broker; reports wait on the hosts, and nothing is lost.`[1:],
 	}, func(keys, _ string) (changed, error) {
 		names, err := keyring.RotateAuthority(keys)
 		return changed{fmt.Sprintf("The new authority is %s. Brokers with a new key: %s.", keyring.AuthorityFile,
-			strings.Join(names, ", ")), []string{
-			"Copy each broker's folder, and for a cluster the new ca.pem, to its machine and restart all brokers.",
-			"Give the new ca.pem to every role, host, worker and auditor in place of the old one, and restart them."}}, err
+				strings.Join(names, ", ")), []string{
+				"Copy each broker's folder, and for a cluster the new ca.pem, to its machine and restart all brokers.",
+				"Give the new ca.pem to every role, host, worker and auditor in place of the old one, and restart them."}},
+			err
 	})
 }
 
@@ -175,7 +176,8 @@ identity of a role that was taken ends with its deployment.`[1:],
 		role, text, _ := strings.Cut(arg, "=")
 		epoch, err := strconv.ParseUint(text, 10, 64)
 		if err != nil || epoch == 0 {
-			return changed{}, fmt.Errorf("%q must have the form ROLE=EPOCH, with an epoch from 1, for example shuffler=7", arg)
+			return changed{}, fmt.Errorf("%q must have the form ROLE=EPOCH, with an epoch from 1, for example "+
+				"shuffler=7", arg)
 		}
 		return changed{fmt.Sprintf("To audits, the key of the %s is good up to epoch %d.", role, epoch),
 			[]string{"Give the new bundle.json to auditors."}}, keyring.EndKey(keys, role, epoch)
@@ -217,7 +219,8 @@ raised: once a device is known that only the new credential covers, the host and
 		if err != nil {
 			return changed{}, err
 		}
-		next := []string{fmt.Sprintf("Copy randomizer-%s/credential to the host's machine and restart the host.", host.Name)}
+		next := []string{fmt.Sprintf("Copy randomizer-%s/credential to the host's machine and restart the host.",
+			host.Name)}
 		return changed{fmt.Sprintf("Host %s may enrol %d devices.", host.Name, host.Devices),
 			append(next, crowding(bus.DefaultHostReports, host)...)}, keyring.RaiseHost(keys, host)
 	})
@@ -227,8 +230,10 @@ raised: once a device is known that only the new credential covers, the host and
 func crowding(kept int64, hosts ...keyring.HostOptions) (notes []string) {
 	for _, h := range hosts {
 		if int64(h.Devices) > kept {
-			notes = append(notes, fmt.Sprintf("Host %s covers %d devices, and a broker keeps %d reports of one host (riffle "+
-				"broker provision --max-host-reports): no more of them get a place in one cohort.", h.Name, h.Devices, kept))
+			notes = append(notes, fmt.Sprintf("Host %s covers %d devices, and a broker keeps %d reports of one host "+
+				"(riffle broker provision --max-host-reports): no more of them get a place in one "+
+				"cohort.", h.Name, h.Devices,
+				kept))
 		}
 	}
 	return notes

@@ -34,14 +34,14 @@ func computePlan(f map[string]float64, channel string) (p scalingPlan) {
 	switch channel {
 	case "shares":
 		gathered, exchanged, counted = 2*report, 2*report+2*mixed, mixed
-		shuffler, analyzer = f["envelope"]+f["prepare_row"], f["verify_row"]
+		shuffler, analyzer = f["envelope"]+f["prepare_report"], f["verify_report"]
 	case "shuffle":
 		messages := mixed / 52
 		gathered, exchanged, counted = 2*report, 2*mixed, 2*mixed
 		shuffler, analyzer = f["envelope"]+messages*f["mix_message"], messages*f["open_message"]
 	default:
 		gathered, exchanged, counted = 2*report, 2*mixed, 2*mixed
-		shuffler, analyzer = f["envelope"]+f["mix_message"], f["open_box"]
+		shuffler, analyzer = f["envelope"]+f["mix_message"], f["open_sealed"]
 	}
 	carried := report + gathered + exchanged + mixed + counted
 	stored := report + exchanged/2 + mixed // and twice more to the other nodes
@@ -67,7 +67,7 @@ func TestScalingPlanFollowsFromItsFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	figures := map[string]float64{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([0-9.]+) \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile("(?m)^- `(\\w+)` = ([0-9.]+):").FindAllStringSubmatch(string(page), -1) {
 		if figures[m[1]], err = strconv.ParseFloat(m[2], 64); err != nil {
 			t.Fatal(err)
 		}

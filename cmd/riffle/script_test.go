@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/internal/testing/script"
 )
 
@@ -35,7 +36,7 @@ func roleCommand(name string) *cobra.Command {
 		return container.Equip(role.Command(randomizer.Role()), "http://127.0.0.1:9403/readyz")
 	case "shuffler":
 		return withWorkers(container.Equip(role.Command(shuffler.Role()), "http://127.0.0.1:9401/readyz"),
-			container.Equip(role.Command(shuffler.WorkerRole()), "http://127.0.0.1:9404/readyz"))
+			container.Equip(role.Command(work.Role()), "http://127.0.0.1:9404/readyz"))
 	case "analyzer":
 		return withWorkers(container.Equip(role.Command(analyzer.Role()), "http://127.0.0.1:9402/readyz"),
 			container.Equip(role.Command(analyzer.WorkerRole()), "http://127.0.0.1:9405/readyz"))

@@ -81,8 +81,9 @@ func runVerify(cmd *cobra.Command, path, trust string, asJSON bool) error {
 		}
 		v.Trusted = trust
 	} else {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: the keys come from the certificate itself, and whoever wrote it can have made "+
-			"them: have the deployment's bundle.json from somebody you trust, and give it with --trust\n", cmd.CommandPath())
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: the keys come from the certificate itself, and whoever wrote it can have "+
+			"made them: have the deployment's bundle.json from somebody you trust, and give it with --trust\n",
+			cmd.CommandPath())
 	}
 	shown, err := certificate.Verify(f, keys)
 	if v.OK = err == nil; !v.OK {
@@ -167,13 +168,16 @@ func (v *verdict) tell(w io.Writer) error {
 	p.line("  - the plan keeps the promise, the statements belong together, and no release was below the minimum;")
 	p.line("  - what was counted gives the sums and the guarantees that the analyzer states.")
 	p.line("It cannot certify")
-	p.line("  - that devices and servers added the planned noise, or that the shuffler mixed and forgot: %s;", trusted(s))
-	p.line("  - that the policy was learned rightly from the sums of all epochs: riffle audit of an export computes it again;")
+	p.line("  - that devices and servers added the planned noise, or that the shuffler mixed and forgot: %s;",
+		trusted(s))
+	p.line("  - that the policy was learned rightly from the sums of all epochs: riffle audit of an export computes " +
+		"it again;")
 	p.line("  - that others are shown the same logs: compare the roots below with what witnesses signed;")
 	if s.Panel == nil {
 		p.line("  - who the people were, or that each takes part once.")
 	} else {
-		p.line("  - who the people were, that nobody was left out of the pool, or that each is in no more panels than planned.")
+		p.line("  - who the people were, that nobody was left out of the pool, or that each is in no more panels " +
+			"than planned.")
 	}
 	p.line("")
 	p.line("analyzer's log: %d entries, root %x", s.Analyzer.Size, []byte(s.Analyzer.Root))

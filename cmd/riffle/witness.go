@@ -56,8 +56,8 @@ is co-signed then, and the message names the two checkpoints. 1 if the command c
 	flags.StringVar(&f.keys, "keys", "keys", "folder made by riffle keygen, of which the bundle is read, and auditor/ "+
 		"where no FOLDER is given")
 	flags.StringVar(&f.key, "key", "witness.key", "the witness's own key, made by riffle witness keygen")
-	flags.StringVar(&f.state, "state", "witness", "folder of what was seen last; it belongs to one process, and must be "+
-		"kept")
+	flags.StringVar(&f.state, "state", "witness", "folder of what was seen last; it belongs to one process, and must "+
+		"be kept")
 	flags.StringVar(&f.out, "out", "checkpoints", "folder of the co-signed checkpoints")
 	flags.BoolVar(&f.once, "once", false, "look once and end; with a FOLDER always")
 	flags.DurationVar(&f.every, "every", witnessEvery, "how often to look")
@@ -177,10 +177,12 @@ func sentence(w *witness.Witness, of bus.Role, seen *witness.Seen) string {
 		return fmt.Sprintf("%s: there is no checkpoint yet", of)
 	case seen.First:
 		return fmt.Sprintf("%s: %d entries co-signed by %s. This is the first use: the witness remembers no earlier "+
-			"checkpoint, and vouches only for what comes. If it should remember one, restore its --state", of, seen.Size,
+			"checkpoint, and vouches only for what comes. If it should remember one, restore its --state", of,
+			seen.Size,
 			w.Name)
 	}
-	return fmt.Sprintf("%s: %d entries co-signed by %s; they begin with the %d that it saw before", of, seen.Size, w.Name,
+	return fmt.Sprintf("%s: %d entries co-signed by %s; they begin with the %d that it saw before", of, seen.Size,
+		w.Name,
 		seen.Before)
 }
 

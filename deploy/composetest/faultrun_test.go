@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// run runs one case. It tells whether the deployment is stuck.
+// run runs one case. It reports whether the deployment is stuck.
 func (x *faulty) run(c *faultCase) (stuck bool) {
 	ctx, cancel := context.WithTimeout(x.ctx, 4*faultPatience)
 	defer cancel()

@@ -114,15 +114,15 @@ type faultCase struct {
 	lane        int
 }
 
-// forgets tells whether a host goes on with an older state. It stops for good once it meets what it no longer knows, as it
+// forgets reports whether a host goes on with an older state. It stops for good once it meets what it no longer knows, as it
 // has to. Its newer state is of no use either after it went on with the older one, so the deployment takes no other case.
 func (c *faultCase) forgets() bool { return c.first.older && c.At.role == "host1" }
 
-// mayLack tells whether reports may be lost: a host that forgot its promises does not keep them, and what comes late is
+// mayLack reports whether reports may be lost: a host that forgot its promises does not keep them, and what comes late is
 // not in the release.
 func (c *faultCase) mayLack() bool { return c.first.mayEnd || c.first.late || c.forgets() }
 
-// mayStop tells whether the deployment may stop for good, if it says why.
+// mayStop reports whether the deployment may stop for good, if it says why.
 func (c *faultCase) mayStop() bool { return c.first.mayEnd || c.forgets() }
 
 func (c *faultCase) name() string {

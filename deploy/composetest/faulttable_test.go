@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	faultsFile  = "testdata/faults.md"
+	faultsFile  = "testdata/faults.txt"
 	faultsBegin = "<!-- faults: written by deploy/faults --update -->\n"
 	faultsEnd   = "<!-- faults: end -->"
 )

@@ -298,7 +298,7 @@ func (outer *stack) testAccess(t *testing.T) {
 		t.Error(f)
 	}
 	for path, text := range map[string]string{
-		"docs/access.md": found.Document(), "internal/testing/access/testdata/attempts.md": found.Table(),
+		"docs/access.md": found.Document(), "internal/testing/access/testdata/attempts.txt": found.Table(),
 	} {
 		page, err := os.ReadFile(filepath.Join(s.tree, path))
 		if err != nil {

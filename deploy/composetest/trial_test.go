@@ -106,7 +106,7 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// only tells whether a case is asked for: RIFFLE_TRIAL_CASES has words of names, separated by commas.
+// only reports whether a case is asked for: RIFFLE_TRIAL_CASES has words of names, separated by commas.
 func only(name string) bool {
 	words := os.Getenv("RIFFLE_TRIAL_CASES")
 	for word := range strings.SplitSeq(words, ",") {

@@ -78,7 +78,7 @@ func (z *Analyzer) own(s bus.Announcement) (*plan.Announcement, [32]byte, error)
 	return a, digest, z.sameChannel(a)
 }
 
-// sameChannel says whether what was announced is of the configured channel.
+// sameChannel reports whether what was announced is of the configured channel.
 func (z *Analyzer) sameChannel(a *plan.Announcement) error {
 	if before, now := a.Plan.Channel, z.c.Terms.Channel; !a.Final && before != now {
 		return fmt.Errorf("%w: it was announced with privacy.channel %s, and is now %s", ErrConfigChanged, before, now)

@@ -59,7 +59,8 @@ const provisionPatience = 2 * time.Second
 
 // errNoPrepared says what to do about a broker that lacks the stream of the analyzer's answers.
 var errNoPrepared = fmt.Errorf("analyzer: this broker has no stream for the analyzer's answers, as one that was "+
-	"provisioned by a version without the channel %s: run riffle broker provision again; until then nothing is announced",
+	"provisioned by a version without the channel %s: run riffle broker provision again; until then nothing is "+
+	"announced",
 	plan.Shares)
 
 // provisioned checks, before anybody enrols, that the broker has what only the channel of shares needs: the stream of
@@ -84,7 +85,8 @@ func (c Config) provisioned(ctx context.Context) error {
 			return nil
 		case errors.Is(err, bus.ErrForbidden):
 			return fmt.Errorf("analyzer: this broker was set up for a version without the channel %s: let it read its "+
-				"configuration again (riffle broker config), and run riffle broker provision again: %w", plan.Shares, err)
+				"configuration again (riffle broker config), and run riffle broker provision again: %w", plan.Shares,
+				err)
 		case ctx.Err() != nil || !late: // a broker that is away is waited for, too: the connection tells of it
 			return err
 		case errors.Is(err, bus.ErrUnprovisioned) && !missing:
@@ -124,7 +126,8 @@ func (c Config) counting(
 			Disk: c.Disk, Source: c.Source, Messages: c.Messages,
 		}
 		if curated != nil {
-			return &box.Curating{Counting: counting, New: func() box.Curator { return newReader(curated, c.Source) }}, nil
+			return &box.Curating{Counting: counting, New: func() box.Curator { return newReader(curated, c.Source) }},
+				nil
 		}
 		return counting, nil
 	default:

@@ -161,7 +161,8 @@ func (p PrivacySettings) promise() (faults []error) {
 		key   string
 		value any
 		good  bool
-	}{{"variance_ratio", p.VarianceRatio, p.VarianceRatio >= 0}, {"max_shift", p.MaxShift, p.MaxShift >= 0 || p.MaxShift == byChannel}} {
+	}{{"variance_ratio", p.VarianceRatio, p.VarianceRatio >= 0}, {"max_shift", p.MaxShift, p.MaxShift >= 0 ||
+		p.MaxShift == byChannel}} {
 		if !limit.good {
 			faults = append(faults, role.Wrong(limit.key, limit.value, "must not be negative"))
 		}

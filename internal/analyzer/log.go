@@ -153,8 +153,8 @@ func (z *Analyzer) configured(ctx context.Context, h *history) error {
 	}
 	if h.configuration == nil {
 		if len(h.announced)+len(h.counts) > 0 {
-			return fmt.Errorf("%w: the audit log has statements of this analyzer and no configuration: check the broker's "+
-				"data", ErrConfigChanged)
+			return fmt.Errorf("%w: the audit log has statements of this analyzer and no configuration: check the "+
+				"broker's data", ErrConfigChanged)
 		}
 		err := z.state(ctx, h, wire.KindConfiguration, signed, func() bool { return h.configuration != nil })
 		if err != nil {

@@ -81,16 +81,18 @@ func (z *Analyzer) logged(ctx context.Context, at roundID) (
 	}
 	switch {
 	case there && junk != nil:
-		z.c.Log.Warn().Err(junk).Uint64("epoch", at.epoch).Uint32("round", at.round).Msg("what lies at the manifest's " +
-			"place is not the shuffler's: another writes with its broker credential, rotate it. The manifest in the " +
-			"audit log counts")
+		z.c.Log.Warn().Err(junk).Uint64("epoch", at.epoch).Uint32("round",
+			at.round).Msg("what lies at the manifest's place is not the shuffler's: another writes with its broker " +
+			"credential, rotate it. The manifest in the audit log counts")
 	case there && published != one.digest:
 		z.c.Log.Error().Uint64("epoch", at.epoch).Uint32("round", at.round).
 			Msg("the shuffler signed two manifests of one round: the first in the audit log counts")
 	case there:
 	case junk != nil:
 		return nil, digest, fmt.Errorf("what lies at the place of the manifest of round %d of epoch %d is not the "+
-			"shuffler's, and the audit log has none: nothing is counted until it has: %w", at.round, at.epoch, junk), nil
+				"shuffler's, and the audit log has none: nothing is counted until it has: "+
+				"%w", at.round, at.epoch, junk),
+			nil
 	default:
 		return nil, digest, fmt.Errorf("the shuffler published the manifest of round %d of epoch %d "+
 			"and has not put it into the audit log: nothing is counted until it is there", at.round, at.epoch), nil

@@ -28,8 +28,8 @@ func (c Config) scratch() (store *spill.Store, clean func() error, err error) {
 	folder, remove := c.Scratch, func() error { return nil }
 	if folder == "" {
 		if folder, err = os.MkdirTemp("", "riffle-analyzer-"); err != nil {
-			return nil, nil, fmt.Errorf("analyzer: without a folder for state, what does not fit into memory needs the "+
-				"system's temporary folder: set state, or TMPDIR to a folder that can be written to: %w", err)
+			return nil, nil, fmt.Errorf("analyzer: without a folder for state, what does not fit into memory needs "+
+				"the system's temporary folder: set state, or TMPDIR to a folder that can be written to: %w", err)
 		}
 		remove = func() error { return os.RemoveAll(folder) }
 	}

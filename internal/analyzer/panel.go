@@ -75,8 +75,9 @@ func (z *Analyzer) draw(
 				z.c.notice(manifestCondition, unmet)
 			}
 		} else if look == lastLook {
-			z.c.notice(poolCondition, fmt.Errorf("the audit log lacks the shuffler's pool of epoch %d, which was drawn from: "+
-				"the broker's data was set back; start the shuffler, whose own log brings it back", a.Epoch))
+			z.c.notice(poolCondition, fmt.Errorf("the audit log lacks the shuffler's pool of epoch %d, which was "+
+				"drawn from: the broker's data was set back; start the shuffler, whose own log brings it "+
+				"back", a.Epoch))
 		}
 		select {
 		case <-ctx.Done():
@@ -132,7 +133,8 @@ func (z *Analyzer) drawOf(
 ) (*channel.Drawn, error) {
 	own := z.contribution(a.Epoch, a.Previous)
 	if !panel.Opens(a.Commitment, own[:]) { // not reached: it was announced with this contribution
-		return nil, fmt.Errorf("%w: the contribution to the panel of epoch %d is another one", ErrConfigChanged, a.Epoch)
+		return nil, fmt.Errorf("%w: the contribution to the panel of epoch %d is another one", ErrConfigChanged,
+			a.Epoch)
 	}
 	if h.draws[a.Epoch] == nil {
 		signed, _, err := wire.Sign(&wire.Draw{
@@ -149,7 +151,8 @@ func (z *Analyzer) drawOf(
 	d := h.draws[a.Epoch]
 	if !bytes.Equal(d.Announcement, digest[:]) || !bytes.Equal(d.Contribution, own[:]) ||
 		!bytes.Equal(d.Pool, named[:]) {
-		return nil, fmt.Errorf("%w: another panel of epoch %d was drawn: another analyzer runs with this key and was first",
+		return nil, fmt.Errorf("%w: another panel of epoch %d was drawn: another analyzer runs with this key and was "+
+			"first",
 			ErrConfigChanged, a.Epoch)
 	}
 	return &channel.Drawn{

@@ -98,7 +98,7 @@ func (s *scene) quietly(epoch uint64) {
 	}
 }
 
-// said says whether bytes stand anywhere in the audit log or among the announcements.
+// said reports whether bytes stand anywhere in the audit log or among the announcements.
 func (s *scene) said(what []byte) (found bool) {
 	s.t.Helper()
 	s.must(s.auditor.Audit.ReadAudit(s.Context(), bus.AuditFilter{}, func(st bus.Statement) error {

@@ -228,7 +228,8 @@ func (s Settings) learner() learner.Config {
 		Paper: learner.PaperConfig{Width: l.Width, Rounds: l.Rounds},
 	}
 	p := &c.Practical
-	p.HalfLife, p.Alarm, p.Control, p.ControlShare, p.Caution = l.HalfLife, l.Alarm, l.Control, l.ControlShare, l.Caution
+	p.HalfLife, p.Alarm, p.Control, p.ControlShare, p.Caution = l.HalfLife, l.Alarm, l.Control, l.ControlShare,
+		l.Caution
 	if s.Admission.draws() {
 		p.Panel, p.Decisions = s.Admission.Panel, s.Privacy.Decisions
 	}

@@ -24,7 +24,8 @@ func (p PrivacySettings) channelFaults() (faults []error) {
 		return faults
 	}
 	if c != plan.Shuffle && p.MaxMessages > 0 {
-		add(role.Conflict("max_messages", p.MaxMessages, "must be 0, or -1 for the default, with", "channel", p.Channel).
+		add(role.Conflict("max_messages", p.MaxMessages, "must be 0, or -1 for the default, with", "channel",
+			p.Channel).
 			Because("only the channel shuffle sends bit messages; a report of any other is one message"))
 	}
 	switch c {
@@ -56,13 +57,13 @@ func (s Settings) channelFaults() (faults []error) {
 	c := s.Privacy.channel()
 	if s.Learner.Profile == string(glm.Joint) && c != plan.Central && slices.Contains(plan.Channels(), c) {
 		faults = append(faults, role.Conflict("learner.profile", s.Learner.Profile, "cannot go with", "privacy.channel",
-			s.Privacy.Channel).Because("the analyzer reads each person's record in this profile, which only the channel "+
-			"central lets it"))
+			s.Privacy.Channel).Because("the analyzer reads each person's record in this profile, which only the "+
+			"channel central lets it"))
 	}
 	if share := s.Admission.HostShare; share < 1 && c == plan.Shuffle {
 		faults = append(faults, role.Conflict("admission.host_share", share, "must be 1 with", "privacy.channel",
-			s.Privacy.Channel).Because("in this channel the analyzer does not see whose reports it counts; the shuffler's "+
-			"setting admission.host_share is the one that holds"))
+			s.Privacy.Channel).Because("in this channel the analyzer does not see whose reports it counts; the "+
+			"shuffler's setting admission.host_share is the one that holds"))
 	}
 	return faults
 }

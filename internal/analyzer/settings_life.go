@@ -101,8 +101,8 @@ func (a AdmissionSettings) Validate() (faults []error) {
 	return faults
 }
 
-// draws says whether cohorts are panels. Where the numbers of the mode panel are wrong, which Validate says, they are
-// not.
+// draws reports whether cohorts are panels. Where the numbers of the mode panel are wrong, which Validate says, they
+// are not.
 func (a AdmissionSettings) draws() bool {
 	return a.Mode == panels && a.Panel > 0 && a.Registered >= a.Panel
 }
@@ -156,7 +156,8 @@ func (s Settings) lifeFaults() (faults []error) {
 		}
 	}
 	if l.Control == 0 && l.ControlShare > 0 {
-		add("learner.control_share", l.ControlShare, "needs a control group, and cannot go with", "learner.control", l.Control)
+		add("learner.control_share", l.ControlShare, "needs a control group, and cannot go with", "learner.control",
+			l.Control)
 	}
 	for _, of := range []struct{ key, value string }{
 		{"rules.rollback", s.Rules.Rollback}, {"rules.stop", s.Rules.Stop},
@@ -259,7 +260,8 @@ func (l LearnerSettings) prior() (p prior, err error) {
 	var rows [][]float64
 	if strict.Unmarshal(file.Precision, &rows, strict.Options{}) == nil {
 		p.precision, err = triangle(rows, n)
-	} else if strict.Unmarshal(file.Precision, &p.precision, strict.Options{}) != nil || len(p.precision) != symmetric.Dim(n) {
+	} else if strict.Unmarshal(file.Precision, &p.precision, strict.Options{}) != nil ||
+		len(p.precision) != symmetric.Dim(n) {
 		err = fmt.Errorf("precision must be the %d rows of a symmetric matrix, or the %d numbers of its upper triangle",
 			n, symmetric.Dim(n))
 	}

@@ -68,7 +68,8 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 	spent := status.Epsilon(0)
 	for _, r := range p.Releases {
 		row := status.Round{
-			Epoch: r.Epoch, Round: r.Round, Outcome: status.Released, Reports: int(r.Reports), Epsilon: status.Epsilon(r.Epsilon),
+			Epoch: r.Epoch, Round: r.Round, Outcome: status.Released, Reports: int(r.Reports),
+			Epsilon:  status.Epsilon(r.Epsilon),
 			Messages: r.Messages * int(r.Reports), Moved: r.Moved, Influence: r.Influence,
 		}
 		switch {
@@ -84,14 +85,16 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		out.Budget = &status.Budget{Epsilon: status.Epsilon(p.Epsilon), Delta: z.c.Terms.Delta, Spent: &spent}
 		out.Budget.In(p.Channel, p.EpsilonAlone)
 		if t := z.c.Terms; t.Registered > 0 {
-			out.Budget.Records, out.Budget.Period, out.Budget.Decisions = max(1, t.Records), t.Period, max(1, t.Decisions)
+			out.Budget.Records, out.Budget.Period, out.Budget.Decisions = max(1, t.Records), t.Period,
+				max(1, t.Decisions)
 		}
 	}
 	if n := len(p.Learned); n > 0 {
 		last := p.Learned[n-1]
 		out.Learned = &status.Learned{
-			Cohorts: last.Cohorts, Names: names(z.c.Schema), Interval: last.Interval, Predicted: status.Predicted(last.Predicted),
-			Total: lift(last.Total), Action: p.Action, Acted: p.Acted,
+			Cohorts: last.Cohorts, Names: names(z.c.Schema), Interval: last.Interval,
+			Predicted: status.Predicted(last.Predicted),
+			Total:     lift(last.Total), Action: p.Action, Acted: p.Acted,
 		}
 		for _, l := range p.Learned {
 			out.Learned.Epochs = append(out.Learned.Epochs, status.LearnedEpoch{

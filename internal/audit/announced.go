@@ -26,7 +26,8 @@ func (c *checker) announced(s *statement, a *plan.Announcement) error {
 		}
 	}
 	if !bytes.Equal(a.Previous, c.previous) {
-		c.wrong(Unchained, s, "it names %x as the announcement before it, which is %x", short(a.Previous), short(c.previous))
+		c.wrong(Unchained, s, "it names %x as the announcement before it, which is %x", short(a.Previous),
+			short(c.previous))
 	}
 	c.keyed(s, a)
 	c.committed(s, a)
@@ -73,7 +74,8 @@ func (c *checker) keyed(s *statement, a *plan.Announcement) {
 	c.key = a.AnalyzerKey
 	at := [seal.HPKEKeySize]byte(a.AnalyzerKey)
 	if c.keys[at] {
-		c.wrong(KeyReturned, s, "the analyzer's encryption key %x was announced before, and another one since", short(c.key))
+		c.wrong(KeyReturned, s, "the analyzer's encryption key %x was announced before, and another one since",
+			short(c.key))
 	}
 	c.keys[at] = true
 }
@@ -92,9 +94,11 @@ func (c *checker) next(s *statement, a *plan.Announcement) *plan.Announcement {
 	own.Previous = a.Previous // what is wrong with it was told
 	switch {
 	case own.Final && !a.Final, own.Epoch == a.Epoch+1 && own.Round == 0 && a.Round > 0:
-		c.wrong(MoreRounds, s, "round %d of epoch %d is beyond the plan: its last round was the one before", a.Round, a.Epoch)
+		c.wrong(MoreRounds, s, "round %d of epoch %d is beyond the plan: its last round was the one before", a.Round,
+			a.Epoch)
 	case a.Final && !own.Final:
-		c.wrong(EndedEarly, s, "it says that it is the last one, and the configuration goes on with epoch %d", own.Epoch)
+		c.wrong(EndedEarly, s, "it says that it is the last one, and the configuration goes on with epoch %d",
+			own.Epoch)
 	case own.Epoch != a.Epoch || own.Round != a.Round:
 		c.wrong(OutOfOrder, s, "next is round %d of epoch %d", own.Round, own.Epoch)
 	default:
@@ -112,7 +116,8 @@ func (c *checker) next(s *statement, a *plan.Announcement) *plan.Announcement {
 // differs names what is another than it must be in an announcement at its place. It says whether the audit can go on.
 func (c *checker) differs(s *statement, own, a *plan.Announcement) bool {
 	if len(a.Plan.Rounds) > len(own.Plan.Rounds) {
-		c.wrong(MoreRounds, s, "it plans %d rounds for a record, and %d follow from the configuration", len(a.Plan.Rounds),
+		c.wrong(MoreRounds, s, "it plans %d rounds for a record, and %d follow from the configuration",
+			len(a.Plan.Rounds),
 			len(own.Plan.Rounds))
 	}
 	mine, theirs := *own, *a
@@ -124,11 +129,14 @@ func (c *checker) differs(s *statement, own, a *plan.Announcement) bool {
 	return shaped(own, a)
 }
 
-// shaped says whether an announcement asks for the same numbers as another one, so that the learner can take them.
+// shaped reports whether an announcement asks for the same numbers as another one, so that the learner can take them.
 func shaped(own, a *plan.Announcement) bool {
 	return own.Policy.Dimension == a.Policy.Dimension && (own.Plan.Curator == nil) == (a.Plan.Curator == nil) &&
 		slices.EqualFunc(own.Plan.Rounds, a.Plan.Rounds, func(x, y plan.Round) bool {
-			return slices.EqualFunc(x.Releases, y.Releases, func(x, y plan.Release) bool { return x.Statistic == y.Statistic })
+			return slices.EqualFunc(x.Releases, y.Releases, func(x,
+				y plan.Release) bool {
+				return x.Statistic == y.Statistic
+			})
 		})
 }
 
@@ -151,7 +159,8 @@ func (c *checker) promise(s *statement, a *plan.Announcement) {
 	switch t := c.configuration; {
 	case err != nil:
 	case !(claim <= a.Plan.Epsilon):
-		c.wrong(WeakPlan, s, "it claims epsilon %v at delta %v, and its plan gives %v", a.Plan.Epsilon, a.Plan.Delta, claim)
+		c.wrong(WeakPlan, s, "it claims epsilon %v at delta %v, and its plan gives %v", a.Plan.Epsilon, a.Plan.Delta,
+			claim)
 	case t != nil && !(p.epsilon <= t.Terms.Epsilon):
 		c.wrong(WeakPlan, s, "the terms promise epsilon %v at delta %v, and its plan gives %v", t.Terms.Epsilon, delta,
 			p.epsilon)
@@ -197,11 +206,13 @@ func (c *checker) numbers(what What, s *statement, name string, want, got any) (
 		c.report.note("Numbers were compared with a relative tolerance of %v.", c.o.Tolerance)
 		return true
 	case d.path == "" && d.worst <= RoundingTolerance:
-		c.wrong(what, s, "%s is not the recomputed one bit for bit: %s is %v, recomputed %v; all of it agrees to %.1e, so "+
-			"if the analyzer runs on another processor architecture, allow for rounding: --tolerance %v", name, d.worstPath,
+		c.wrong(what, s, "%s is not the recomputed one bit for bit: %s is %v, recomputed %v; all of it agrees to "+
+			"%.1e, so if the analyzer runs on another processor architecture, allow for rounding: --tolerance %v", name,
+			d.worstPath,
 			d.got, d.want, d.worst, RoundingTolerance)
 	case d.path == "":
-		c.wrong(what, s, "%s does not follow from what is logged: %s is %v, recomputed %v", name, d.worstPath, d.got, d.want)
+		c.wrong(what, s, "%s does not follow from what is logged: %s is %v, recomputed %v", name, d.worstPath, d.got,
+			d.want)
 	default:
 		c.wrong(what, s, "%s does not follow from what is logged: %s", name, fmt.Sprintf("%s %s", d.path, d.reason))
 	}

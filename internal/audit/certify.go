@@ -18,7 +18,8 @@ import (
 // statements of one epoch, and 32 bytes of each entry.
 //
 // Errors: f's own, the source's.
-func Certify(ctx context.Context, src Source, keys keyring.Bundle, f func(epoch uint64, b []byte, why error) error) error {
+func Certify(ctx context.Context, src Source, keys keyring.Bundle, f func(epoch uint64, b []byte,
+	why error) error) error {
 	c := &certifier{src: src, keys: keys}
 	if err := c.begin(ctx); err != nil {
 		return err

@@ -90,7 +90,8 @@ func (l *chain) open(e Entry, name string) *statement {
 		case err == nil:
 			s := &statement{value, digest, name}
 			if want := k.kind(value); want != e.Kind {
-				l.c.breach(Malformed, name, s.release(), "it stands under the kind %s and is of the kind %s", e.Kind, want)
+				l.c.breach(Malformed, name, s.release(), "it stands under the kind %s and is of the kind %s", e.Kind,
+					want)
 				return nil
 			}
 			l.expired(s)
@@ -100,7 +101,8 @@ func (l *chain) open(e Entry, name string) *statement {
 		}
 	}
 	if first != nil {
-		l.c.breach(Malformed, name, "", "it is signed by the %s and is no statement of this deployment: %v", l.role, first)
+		l.c.breach(Malformed, name, "", "it is signed by the %s and is no statement of this deployment: %v", l.role,
+			first)
 		return nil
 	}
 	l.c.breach(ForgedSignature, name, "", "the key of the %s did not sign it as a statement of that role", l.role)
@@ -172,7 +174,8 @@ func (s *statement) release() string {
 // expired holds a statement against the last epoch for which the role's key is good.
 func (l *chain) expired(s *statement) {
 	if epoch, _, ok := s.at(); ok && l.until > 0 && epoch > l.until {
-		l.c.breach(ExpiredKey, s.name, s.release(), "the %s's signing key is good until epoch %d, and this is about epoch %d",
+		l.c.breach(ExpiredKey, s.name, s.release(), "the %s's signing key is good until epoch %d, and this is about "+
+			"epoch %d",
 			l.role, l.until, epoch)
 	}
 }
@@ -182,7 +185,8 @@ func (l *chain) checkpoint(note []byte, name string, view *View) {
 	origin := transparency.Origin(l.party.Deployment, string(l.role))
 	c, err := transparency.Open(note, origin, l.party.Key)
 	if err != nil {
-		l.c.breach(CheckpointForged, name, "", "it is not a checkpoint of the %s's log, signed with its key: %v", l.role, err)
+		l.c.breach(CheckpointForged, name, "", "it is not a checkpoint of the %s's log, signed with its key: %v",
+			l.role, err)
 		return
 	}
 	l.seen = append(l.seen, seen{c, name, view, false})
@@ -205,8 +209,8 @@ func (l *chain) shown(ctx context.Context, v *View) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%s: there is no checkpoint of the %s's log in it, so that nothing can be compared with it: have it "+
-		"exported again, or leave it out", v.Name, l.role)
+	return fmt.Errorf("%s: there is no checkpoint of the %s's log in it, so that nothing can be compared with it: "+
+		"have it exported again, or leave it out", v.Name, l.role)
 }
 
 // compare holds the log, as long as it is now, against the checkpoints of that size.
@@ -222,8 +226,8 @@ func (l *chain) compare() {
 		}
 		if s.view == nil {
 			l.altered = true
-			l.c.breach(LogAltered, s.name, "", "the first %d entries of the %s's log give another root than the %s signed: "+
-				"an entry was changed, exchanged or moved after it was signed for", s.Size, l.role, l.role)
+			l.c.breach(LogAltered, s.name, "", "the first %d entries of the %s's log give another root than the %s "+
+				"signed: an entry was changed, exchanged or moved after it was signed for", s.Size, l.role, l.role)
 		} else {
 			l.splits = append(l.splits, *s)
 		}
@@ -234,8 +238,8 @@ func (l *chain) compare() {
 // whoever keeps it, and proves nothing against the role.
 func (l *chain) split() {
 	if l.altered && len(l.splits) > 0 {
-		l.c.report.note("The %s's log does not fit its own checkpoint, so that it cannot show whether the %s signed other "+
-			"logs for others.", l.role, l.role)
+		l.c.report.note("The %s's log does not fit its own checkpoint, so that it cannot show whether the %s signed "+
+			"other logs for others.", l.role, l.role)
 		return
 	}
 	told := map[transparency.Checkpoint]bool{}
@@ -244,8 +248,8 @@ func (l *chain) split() {
 			continue
 		}
 		told[s.Checkpoint] = true
-		l.c.breach(SplitView, s.name, "", "the %s signed another list of the first %d entries of its log than this one: "+
-			"it shows different people different logs", l.role, min(s.Size, l.tree.Size()))
+		l.c.breach(SplitView, s.name, "", "the %s signed another list of the first %d entries of its log than this "+
+			"one: it shows different people different logs", l.role, min(s.Size, l.tree.Size()))
 	}
 }
 
@@ -277,11 +281,11 @@ func (l *chain) end(ctx context.Context) error {
 	l.split()
 	switch size := l.tree.Size(); {
 	case !own && (size > 0 || l.role == bus.Analyzer): // a shuffler says nothing before the first round is over
-		l.c.breach(CheckpointMissing, string(l.role)+".checkpoint", "", "the %s's log has %d entries and no checkpoint that "+
-			"the %s signed", l.role, size, l.role)
+		l.c.breach(CheckpointMissing, string(l.role)+".checkpoint", "",
+			"the %s's log has %d entries and no checkpoint that the %s signed", l.role, size, l.role)
 	case size > covered && own:
-		l.c.breach(Uncovered, fmt.Sprintf("%s/%d", l.role, covered), "", "the log has %d entries, and the newest checkpoint "+
-			"covers %d", size, covered)
+		l.c.breach(Uncovered, fmt.Sprintf("%s/%d", l.role, covered), "",
+			"the log has %d entries, and the newest checkpoint covers %d", size, covered)
 	}
 	return nil
 }
@@ -304,12 +308,14 @@ func (l *chain) prefix(ctx context.Context, s *seen) error {
 	case err != nil && !errors.Is(err, ErrFolder):
 		return fmt.Errorf("%s: %w", s.view.Name, err)
 	case !whole:
-		l.c.unchecked = fmt.Errorf("%s: its log of the %s is not the one that its checkpoint is of, so that nothing can be "+
-			"compared with it: have it exported again, or leave it out", s.view.Name, l.role)
-		l.c.report.note("The %s's log of %s is not the one that its checkpoint is of, so that it shows nothing.", l.role,
+		l.c.unchecked = fmt.Errorf("%s: its log of the %s is not the one that its checkpoint is of, so that nothing "+
+			"can be compared with it: have it exported again, or leave it out", s.view.Name, l.role)
+		l.c.report.note("The %s's log of %s is not the one that its checkpoint is of, so that it shows nothing.",
+			l.role,
 			s.view.Name)
 	case same:
-		l.c.report.note("%s has a longer log of the %s, of which the one audited here is a beginning.", s.view.Name, l.role)
+		l.c.report.note("%s has a longer log of the %s, of which the one audited here is a beginning.", s.view.Name,
+			l.role)
 	default:
 		l.splits = append(l.splits, *s)
 	}

@@ -203,8 +203,8 @@ func (c *checker) checkpoints() error {
 func (c *checker) said(s *statement) error {
 	c.report.Entries.Analyzer++
 	if _, ok := s.value.(*wire.Configuration); !ok && !c.begun {
-		c.wrong(ConfigurationMissing, s, "the first entry of the analyzer's log must be its configuration, from which with "+
-			"the counts everything follows; so nothing can be recomputed")
+		c.wrong(ConfigurationMissing, s, "the first entry of the analyzer's log must be its configuration, from "+
+			"which with the counts everything follows; so nothing can be recomputed")
 	}
 	c.begun = true
 	switch v := s.value.(type) {
@@ -227,8 +227,8 @@ func (c *checker) said(s *statement) error {
 // configured makes the machine that everything is compared with.
 func (c *checker) configured(s *statement, v *wire.Configuration) {
 	if c.configuration != nil || c.previous != nil {
-		c.wrong(ConfigurationChanged, s, "the configuration stands once, before the first announcement: learner and terms "+
-			"of a deployment do not change")
+		c.wrong(ConfigurationChanged, s, "the configuration stands once, before the first announcement: learner and "+
+			"terms of a deployment do not change")
 		return
 	}
 	c.configuration = v
@@ -275,7 +275,8 @@ func (c *checker) conclude() {
 		}
 		for _, l := range []*chain{c.analyzer, c.shuffler} {
 			if !signed[l.role] {
-				r.note("The witness %s co-signed no checkpoint of the %s's log among those that were given.", w.Name, l.role)
+				r.note("The witness %s co-signed no checkpoint of the %s's log among those that were given.", w.Name,
+					l.role)
 			}
 		}
 	}
@@ -286,12 +287,10 @@ func (c *checker) destroyed() {
 	r := c.report
 	if r.Enough > 0 {
 		r.note("Of the cohorts that the shuffler says it destroyed, %d had at least the announced minimum of "+
-			"reports, the first "+
-			"in %s. No statement says why. An honest shuffler does it where it asks for more reports than was "+
-			"announced, where "+
-			"reports were lost, and in the channel shares where the analyzer accepts too few. A shuffler that "+
-			"destroys what it "+
-			"does not like chooses whose reports count: ask its operator about each.", r.Enough, c.enough)
+			"reports, the first in %s. No statement says why. An honest shuffler does it where it asks for more "+
+			"reports than was announced, where reports were lost, and in the channel shares where the analyzer "+
+			"accepts too few. A shuffler that destroys what it does not like chooses whose reports count: ask its "+
+			"operator about each.", r.Enough, c.enough)
 	}
 	if c.partly > 0 {
 		r.note("Of %d cohorts that the shuffler destroyed a part may have left before, the first by %s. The audit "+

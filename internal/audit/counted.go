@@ -100,8 +100,9 @@ func (c *checker) silent(r *round) error {
 	c.spends(s, r)
 	if r.row.Left {
 		c.report.note("By %s messages of round %d of epoch %d left the shuffler, or may have, and the analyzer "+
-			"signed no counts "+
-			"of it. It had them, so that what the plan reveals is spent, whatever it signs later.", s.name, r.a.Round, r.a.Epoch)
+			"signed no counts of it. It had them, so that what the plan reveals is spent, whatever it signs "+
+			"later.", s.name, r.a.Round,
+			r.a.Epoch)
 	}
 	return c.over(r)
 }
@@ -154,8 +155,8 @@ func (c *checker) again(r *round) error {
 // fits compares counts with the manifest that they name.
 func (c *checker) fits(s *statement, v *wire.Counts, x *mixture) {
 	if !bytes.Equal(v.Manifest, x.digest[:]) {
-		c.wrong(ManifestReplaced, x.statement, "%s counted under the manifest %x, and this one has the digest %x: one of them "+
-			"was exchanged afterwards", s.name, short(v.Manifest), short(x.digest[:]))
+		c.wrong(ManifestReplaced, x.statement, "%s counted under the manifest %x, and this one has the digest %x: "+
+			"one of them was exchanged afterwards", s.name, short(v.Manifest), short(x.digest[:]))
 	}
 	if v.Reports != x.m.Reports {
 		c.wrong(ReportsDiffer, s, "%d reports were counted, the manifest %s says %d", v.Reports, x.name, x.m.Reports)
@@ -170,7 +171,7 @@ func (c *checker) fits(s *statement, v *wire.Counts, x *mixture) {
 	}
 }
 
-// possible says whether counts have the planned shape and can come of so many reports.
+// possible reports whether counts have the planned shape and can come of so many reports.
 func (c *checker) possible(s *statement, v *wire.Counts, a *plan.Announcement) bool {
 	if v.Destroyed {
 		return true
@@ -236,7 +237,8 @@ func (c *checker) learned(s *statement, v *wire.Learned) error {
 		c.wrong(OutOfOrder, s, "its round was not counted yet")
 		return nil
 	case v.Epoch < r.a.Epoch || v.Round < r.a.Round || r.known:
-		c.wrong(DoubledCounts, s, "what was learned of round %d of epoch %d was said before, or it is over", v.Round, v.Epoch)
+		c.wrong(DoubledCounts, s, "what was learned of round %d of epoch %d was said before, or it is over", v.Round,
+			v.Epoch)
 		return nil
 	}
 	r.known = true
@@ -250,14 +252,16 @@ func (c *checker) learned(s *statement, v *wire.Learned) error {
 		same = c.numbers(IterateWrong, s, "the iterate", own.Iterate, v.Iterate) && same
 		same = c.numbers(EpsilonWrong, s, "epsilon", [2]float64{own.Epsilon, own.EpsilonAlone},
 			[2]float64{v.Epsilon, v.EpsilonAlone}) && same
-		same = c.numbers(LiftWrong, s, "the lift", [2]*wire.Lift{own.Lift, own.Total}, [2]*wire.Lift{v.Lift, v.Total}) && same
+		same = c.numbers(LiftWrong, s, "the lift", [2]*wire.Lift{own.Lift, own.Total},
+			[2]*wire.Lift{v.Lift, v.Total}) && same
 		same = c.numbers(ChangeWrong, s, "whether the world changed", own.Unchanged, v.Unchanged) && same
 		if own.Action != v.Action {
 			c.wrong(ActionWrong, s, "by the rules %s, and it says %s", acts(own.Action), acts(v.Action))
 			same = false
 		}
 		if c.o.Tolerance == 0 && !bytes.Equal(own.Policy, v.Policy) {
-			c.wrong(PolicyWrong, s, "the next policy has the digest %x, recomputed %x", short(v.Policy), short(own.Policy))
+			c.wrong(PolicyWrong, s, "the next policy has the digest %x, recomputed %x", short(v.Policy),
+				short(own.Policy))
 			same = false
 		}
 		if r.row.Recomputed = same; same {

@@ -23,8 +23,8 @@ const (
 const (
 	doAgain = "Get the export again, another way, best from the broker with your own credential. If it stays, ask the" +
 		" operator."
-	doPolicy = "The policy in force is not what the sums say. Ask for the reason before you rely on any decision made " +
-		"with it."
+	doPolicy = "The policy in force is not what the sums say. Ask for the reason before you rely on any decision " +
+		"made with it."
 	doDropped = "Ask for the broker's log: a chunk may be lost there. If not, the shuffler's release is not what it " +
 		"signed."
 	doSums = "If the audit ran on another kind of processor and the difference is tiny, use --tolerance 1e-9. Else " +
@@ -101,8 +101,8 @@ func Explanations() []Explanation {
 		{PoolReplaced, "The pool in the log is not the one that the analyzer answered.", byEither,
 			"Compare with another export, and with what devices were shown: one of the two pools was signed " +
 				"later."},
-		{DrawMissing, "A cohort was released, and the analyzer's log has no part of the draw: the shuffler may have drawn" +
-			" it alone.", byEither,
+		{DrawMissing, "A cohort was released, and the analyzer's log has no part of the draw: the shuffler may have " +
+			"drawn it alone.", byEither,
 			"Export again. If it stays, treat the cohort as chosen by the shuffler."},
 		{SecondDraw, "The analyzer answered one pool twice, or two pools, and could pick the cohort.", byAnalyzer,
 			"Find out whether the analyzer's state was set back, and which draw devices were shown."},
@@ -164,8 +164,8 @@ func Explanations() []Explanation {
 			"Believe the manifest, and ask the analyzer's operator."},
 		{DestroyedCounted, "The analyzer counted a cohort that the shuffler says it destroyed.", byEither,
 			"Serious: a cohort below the minimum may have been opened. Ask both operators."},
-		{ReleaseRefused, "The analyzer refused a cohort that the shuffler released. It had what left, so that this is spent," +
-			" and who refuses what they saw can choose what counts.", byRefusal,
+		{ReleaseRefused, "The analyzer refused a cohort that the shuffler released. It had what left, so that this " +
+			"is spent, and who refuses what they saw can choose what counts.", byRefusal,
 			"Count the cohort as spent, as the audit does. Ask the analyzer's operator for its log of that " +
 				"time, which has its reason, and count what is retained again. One refusal can be one broken device" +
 				" (privacy.dishonest_reports: 0); several, or of cohorts that would have said something unwelcome, " +

@@ -27,7 +27,7 @@ type Exported struct {
 	Uncertified map[uint64]string `json:"uncertified,omitempty"`
 }
 
-// CheckDestination says whether a folder can be exported to: it is not there, or empty. Errors: ErrNotEmpty, the
+// CheckDestination reports whether a folder can be exported to: it is not there, or empty. Errors: ErrNotEmpty, the
 // disk's.
 func CheckDestination(dst string) error {
 	found, err := os.ReadDir(dst)

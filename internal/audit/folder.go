@@ -275,7 +275,7 @@ var (
 	certificateName = regexp.MustCompile(`^` + certificates + `/epoch-([0-9]+)\.json$`)
 )
 
-// covered says whether an export has files of this name.
+// covered reports whether an export has files of this name.
 func covered(name string) bool {
 	if m := retainedName.FindStringSubmatch(name); m != nil {
 		_, epoch := number(m[1], 64)

@@ -41,7 +41,8 @@ func (c *checker) certified(d *Folder) error {
 		return nil
 	})
 	if errors.Is(err, ErrFolder) {
-		c.breach(CertificateWrong, certificates, "", "one cannot be read, so that those after it were not looked at: %v", err)
+		c.breach(CertificateWrong, certificates, "", "one cannot be read, so that those after it were not looked at: "+
+			"%v", err)
 		return nil
 	}
 	return err
@@ -72,7 +73,8 @@ func (c *checker) stray(d *Folder) error {
 	}
 	return d.RetainedRounds(func(epoch uint64, round uint32) error {
 		if !c.opened[roundID{epoch, round}] {
-			c.breach(Uncovered, "retained", place(epoch, round), "chunks are retained of a round of which there is no manifest")
+			c.breach(Uncovered, "retained", place(epoch, round), "chunks are retained of a round of which there is "+
+				"no manifest")
 		}
 		return nil
 	})

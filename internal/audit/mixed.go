@@ -48,7 +48,8 @@ func (c *checker) mixedOf(r *round) (*mixture, error) {
 				r.summed, r.shared = v, s
 				c.about(s, v.Announcement, r)
 				if v.Reports < r.a.Cohort.Minimum { // the share left, whatever the manifest says
-					c.wrong(BelowMinimum, s, "a share of the sums of %d reports left, below the announced minimum of %d",
+					c.wrong(BelowMinimum, s, "a share of the sums of %d reports left, below the announced minimum of "+
+						"%d",
 						v.Reports, r.a.Cohort.Minimum)
 				}
 			}
@@ -60,11 +61,11 @@ func (c *checker) mixedOf(r *round) (*mixture, error) {
 func (c *checker) doubled(s *statement) {
 	epoch, round, _ := s.at()
 	c.unbounded = c.unbounded || leaves(s)
-	c.wrong(DoubledRelease, s, "the shuffler signed another manifest of round %d of epoch %d before, or one of a later "+
-		"round: a cohort is released once, in its turn", round, epoch)
+	c.wrong(DoubledRelease, s, "the shuffler signed another manifest of round %d of epoch %d before, or one of a "+
+		"later round: a cohort is released once, in its turn", round, epoch)
 }
 
-// leaves says whether by a statement of the shuffler something left, or may have.
+// leaves reports whether by a statement of the shuffler something left, or may have.
 func leaves(s *statement) bool {
 	switch v := s.value.(type) {
 	case *wire.Manifest:
@@ -95,8 +96,9 @@ func (c *checker) manifest(x *mixture, r *round) {
 		devices += uint64(one.TakenOut)
 	}
 	if b := c.before; b != nil && (m.Enrolled != b.Enrolled || devices > uint64(b.Reports)) {
-		c.wrong(Accounting, x.statement, "%d reports and %d that were taken out, of %d devices, follow a round with %d reports "+
-			"of %d devices: in a later round only those take part that reported in the one before", m.Reports,
+		c.wrong(Accounting, x.statement, "%d reports and %d that were taken out, of %d devices, follow a round with "+
+			"%d reports of %d devices: in a later round only those take part that reported in the one "+
+			"before", m.Reports,
 			devices-uint64(m.Reports), m.Enrolled, b.Reports, b.Enrolled)
 	}
 	c.panelOf(x, r)
@@ -113,7 +115,8 @@ func (c *checker) manifest(x *mixture, r *round) {
 			a.Cohort.Minimum)
 	}
 	if m.NoiseMessages != noise {
-		c.wrong(NoiseCount, x.statement, "the shuffler added %d messages of noise, planned are %d", m.NoiseMessages, noise)
+		c.wrong(NoiseCount, x.statement, "the shuffler added %d messages of noise, planned are %d", m.NoiseMessages,
+			noise)
 	}
 	if m.Messages-m.NoiseMessages != uint64(m.Reports)*each {
 		c.wrong(MessageCount, x.statement, "%d messages left besides noise, and %d reports of %d messages hold %d",
@@ -160,7 +163,8 @@ func (c *checker) sets(x *mixture, r *round) {
 		c.wrong(SetsDiffer, x.statement, "the analyzer accepted the set %x of %d reports, the shuffler summed %x of %d",
 			short(accepted.Set), accepted.Reports, short(summed.Set), summed.Reports)
 	case accepted.Reports != x.m.Reports && x.m.Outcome == wire.Released:
-		c.wrong(SetsDiffer, x.statement, "both servers signed a set of %d reports, and %d were released", accepted.Reports,
+		c.wrong(SetsDiffer, x.statement, "both servers signed a set of %d reports, and %d were released",
+			accepted.Reports,
 			x.m.Reports)
 	}
 }

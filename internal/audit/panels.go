@@ -22,7 +22,7 @@ type drawing struct {
 	first  string                                  // the manifest of the first of these
 }
 
-// new says whether a commitment or contribution stands in no earlier statement, and keeps it.
+// new reports whether a commitment or contribution stands in no earlier statement, and keeps it.
 func (d *drawing) new(b []byte, s *statement) (before string, ok bool) {
 	key := [panel.ContributionSize]byte(b) // pkg/wire checks the length
 	if before, known := d.seen[key]; known {
@@ -42,8 +42,8 @@ func (c *checker) committed(s *statement, a *plan.Announcement) {
 		return
 	}
 	if before, ok := c.drawing.new(a.Commitment, s); !ok {
-		c.wrong(ContributionRepeated, s, "the commitment %x stands in %s already, so that what it hides was known before the "+
-			"pool was fixed", short(a.Commitment), before)
+		c.wrong(ContributionRepeated, s, "the commitment %x stands in %s already, so that what it hides was known "+
+			"before the pool was fixed", short(a.Commitment), before)
 	}
 }
 
@@ -68,19 +68,19 @@ func (c *checker) drawn(s *statement, v *wire.Draw) error {
 	c.drawing.drawn++
 	c.about(s, v.Announcement, r)
 	if !panel.Opens(r.a.Commitment, v.Contribution) {
-		c.wrong(CommitmentBroken, s, "it reveals %x, which is not what %s commits to: the analyzer chose it after it saw the "+
-			"pool", short(v.Contribution), r.name)
+		c.wrong(CommitmentBroken, s, "it reveals %x, which is not what %s commits to: the analyzer chose it after it "+
+			"saw the pool", short(v.Contribution), r.name)
 	}
 	if err := c.poolOf(r); err != nil {
 		return err
 	}
 	switch {
 	case r.pool == nil:
-		c.wrong(PoolMissing, s, "the shuffler's log has no pool of epoch %d, so that it could choose whom to draw from after "+
-			"it knew this", v.Epoch)
+		c.wrong(PoolMissing, s, "the shuffler's log has no pool of epoch %d, so that it could choose whom to draw "+
+			"from after it knew this", v.Epoch)
 	case !bytes.Equal(v.Pool, r.pool.digest[:]):
-		c.wrong(PoolReplaced, r.pool.statement, "%s answers the pool %x, and this one has the digest %x: one of them was "+
-			"exchanged afterwards", s.name, short(v.Pool), short(r.pool.digest[:]))
+		c.wrong(PoolReplaced, r.pool.statement, "%s answers the pool %x, and this one has the digest %x: one of them "+
+			"was exchanged afterwards", s.name, short(v.Pool), short(r.pool.digest[:]))
 	}
 	return nil
 }
@@ -122,8 +122,8 @@ func (c *checker) leftOver(s *statement) {
 func (c *checker) pooled(s *statement, v *wire.Pool, r *round, past bool) {
 	switch {
 	case past || r.pool != nil:
-		c.wrong(SecondPool, s, "the shuffler fixed the pool of epoch %d before, or the epoch is over: it could take the one "+
-			"whose panel suits it", v.Epoch)
+		c.wrong(SecondPool, s, "the shuffler fixed the pool of epoch %d before, or the epoch is over: it could take "+
+			"the one whose panel suits it", v.Epoch)
 		return
 	case r.a.Plan.Panel == nil:
 		c.wrong(OutOfOrder, s, "no panel is drawn in epoch %d: devices enrol as they arrive", v.Epoch)
@@ -132,12 +132,12 @@ func (c *checker) pooled(s *statement, v *wire.Pool, r *round, past bool) {
 	r.pool = &pooled{s, v}
 	c.about(s, v.Announcement, r)
 	if least := r.a.Plan.Panel.Registered; v.Registered < least {
-		c.wrong(PoolTooSmall, s, "the panel is drawn from %d devices, and at least %d are announced: among fewer, more of the "+
-			"panel can be dishonest than is counted", v.Registered, least)
+		c.wrong(PoolTooSmall, s, "the panel is drawn from %d devices, and at least %d are announced: among fewer, "+
+			"more of the panel can be dishonest than is counted", v.Registered, least)
 	}
 	if before, ok := c.drawing.new(v.Contribution, s); !ok {
-		c.wrong(ContributionRepeated, s, "the contribution %x stands in %s already, so that it could be known before the "+
-			"analyzer chose its own", short(v.Contribution), before)
+		c.wrong(ContributionRepeated, s, "the contribution %x stands in %s already, so that it could be known before "+
+			"the analyzer chose its own", short(v.Contribution), before)
 	}
 }
 
@@ -165,14 +165,15 @@ func (c *checker) panelOf(x *mixture, r *round) {
 	}
 	switch {
 	case r.pool == nil && r.draw == nil: // where there is a draw, it was told
-		c.wrong(PoolMissing, x.statement, "a cohort was released, and the shuffler's log has no pool that it was drawn from")
+		c.wrong(PoolMissing, x.statement, "a cohort was released, and the shuffler's log has no pool that it was "+
+			"drawn from")
 	case r.pool != nil && x.m.Enrolled > r.pool.v.Registered:
 		c.wrong(CohortExceeded, x.statement, "%d devices are in a panel that was drawn from %d", x.m.Enrolled,
 			r.pool.v.Registered)
 	}
 	if r.draw == nil {
-		c.wrong(DrawMissing, x.statement, "a cohort was released before the analyzer said what it contributes to the draw: the "+
-			"shuffler chose its panel by itself")
+		c.wrong(DrawMissing, x.statement, "a cohort was released before the analyzer said what it contributes to the "+
+			"draw: the shuffler chose its panel by itself")
 	}
 }
 
@@ -183,10 +184,11 @@ func (c *checker) panels() {
 		return
 	}
 	r.Panel.Drawn, r.Panel.Undone = d.drawn, d.undone
-	r.note("Which devices are registered stands in no log, only the root of each pool: that nobody was left out of a pool, " +
-		"and that nobody was in more panels than planned, is for devices, hosts and the shuffler's operator to check.")
+	r.note("Which devices are registered stands in no log, only the root of each pool: that nobody was left out of a " +
+		"pool, and that nobody was in more panels than planned, is for devices, hosts and the shuffler's operator to " +
+		"check.")
 	if d.undone > 0 {
-		r.note("Of %d of %d panels that were drawn nothing was released, the first in %s. Each time the servers got another "+
-			"draw, so if it happens often, ask why.", d.undone, d.drawn, d.first)
+		r.note("Of %d of %d panels that were drawn nothing was released, the first in %s. Each time the servers got "+
+			"another draw, so if it happens often, ask why.", d.undone, d.drawn, d.first)
 	}
 }

@@ -97,7 +97,8 @@ type Lift struct {
 
 // Unit says what is protected.
 func (p Panel) Unit() string {
-	return certificate.Unit(plan.Plan{Panel: new(plan.Panel), Decisions: p.Decisions, Records: p.Records, Period: p.Period})
+	return certificate.Unit(plan.Plan{Panel: new(plan.Panel), Decisions: p.Decisions, Records: p.Records,
+		Period: p.Period})
 }
 
 // panelOf is how a plan draws its cohort; nil of a plan that draws none.
@@ -106,12 +107,13 @@ func panelOf(p plan.Plan) *Panel {
 	if q == nil {
 		return nil
 	}
-	return &Panel{Registered: q.Registered, Dishonest: q.Dishonest, Tail: q.Tail, Decisions: p.Decisions, Records: p.Records,
-		Period: p.Period}
+	return &Panel{Registered: q.Registered, Dishonest: q.Dishonest, Tail: q.Tail, Decisions: p.Decisions,
+		Records: p.Records,
+		Period:  p.Period}
 }
 
-// Known says whether the reports say anything at all of the lift. If it cannot be ruled out that no reward came, every
-// lift is possible, and the numbers are the middle of their ranges (learner.NewLift).
+// Known reports whether the reports say anything at all of the lift. If it cannot be ruled out that no reward came,
+// every lift is possible, and the numbers are the middle of their ranges (learner.NewLift).
 func (l Lift) Known() bool { return !(l.Lift == 0 && l.Treated == l.Control && l.Low == -l.High) }
 
 // Shown writes the two mean rewards and the lift for people, with as many decimals as give the larger mean four digits:

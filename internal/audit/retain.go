@@ -52,8 +52,8 @@ func (c *checker) retained(x *mixture, r *round) error {
 	case err != nil:
 		return err
 	case !some && x.m.Outcome == wire.Released:
-		c.report.note("Of some releases nothing is retained: that the messages out are those that the shuffler committed to " +
-			"was not checked for them, and nothing was counted again.")
+		c.report.note("Of some releases nothing is retained: that the messages out are those that the shuffler " +
+			"committed to was not checked for them, and nothing was counted again.")
 	case !some:
 	case x.m.Outcome == wire.Destroyed && x.m.Messages > 0 && k.size > 0:
 		c.report.note("Chunks are retained of a cohort that was destroyed after a part of it left. Its manifest " +
@@ -135,11 +135,12 @@ func (c *checker) whole(k *kept, r *round) {
 		c.wrong(MessageAdded, k.s, "%d messages are retained, and the manifest commits to %d", n, k.m.Messages)
 		return
 	case !bytes.Equal(root[:], k.m.MessagesRoot):
-		c.wrong(MessageSwapped, k.s, "as many messages are retained as the manifest commits to, and they are not the same: "+
-			"their root is %x, committed is %x", short(root[:]), short(k.m.MessagesRoot))
+		c.wrong(MessageSwapped, k.s, "as many messages are retained as the manifest commits to, and they are not the "+
+			"same: their root is %x, committed is %x", short(root[:]), short(k.m.MessagesRoot))
 		return
 	case !bytes.Equal(all[:], k.m.ChunksDigest):
-		c.wrong(ChunksDiffer, k.s, "the messages are those of the manifest, and stand in other chunks or in another order")
+		c.wrong(ChunksDiffer, k.s, "the messages are those of the manifest, and stand in other chunks or in another "+
+			"order")
 		return
 	}
 	if len(slices.Compact(k.messages)) < int(k.m.Messages) {
@@ -156,7 +157,8 @@ func (c *checker) whole(k *kept, r *round) {
 	}
 	for i, ones := range counted {
 		if !slices.Equal(ones, r.counts.Releases[i].Ones) {
-			c.wrong(RecountDiffers, r.counted, "release %d: the retained messages give other counts than were signed", i)
+			c.wrong(RecountDiffers, r.counted, "release %d: the retained messages give other counts than were signed",
+				i)
 			return
 		}
 	}

@@ -47,7 +47,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	line("channel\t%s", r.Channel)
 	line("entries\t%d of the analyzer, %d of the shuffler", r.Entries.Analyzer, r.Entries.Shuffler)
 	line("rounds\t%s", r.ended())
-	line("recomputed\t%d rounds: sums, iterate, policy and epsilon are those that the analyzer signed", r.PoliciesRecomputed)
+	line("recomputed\t%d rounds: sums, iterate, policy and epsilon are those that the analyzer signed",
+		r.PoliciesRecomputed)
 	protected := "one person's record"
 	if r.Panel != nil {
 		protected = r.Panel.Unit()
@@ -59,7 +60,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 		line("panels\t%d drawn, each from at least %d registered devices", q.Drawn, q.Registered)
 	}
 	if l := r.Lift; l != nil && l.Known() {
-		line("lift\t%+.3g of reward in a decision over the control group (95 %% interval %+.3g to %+.3g)", l.Lift, l.Low, l.High)
+		line("lift\t%+.3g of reward in a decision over the control group (95 %% interval %+.3g to %+.3g)", l.Lift,
+			l.Low, l.High)
 	}
 	if r.WrongShare != "" {
 		line("no lift\t%s", r.WrongShare)
@@ -68,7 +70,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 		line("retained\t%d releases opened, %d counted again", r.Opened, r.Recounted)
 	}
 	for _, one := range r.Witnessed {
-		line("witness\t%s saw %d entries of the %s on %s", one.Witness, one.Size, one.Role, one.At.Format("2006-01-02 15:04:05Z"))
+		line("witness\t%s saw %d entries of the %s on %s", one.Witness, one.Size, one.Role,
+			one.At.Format("2006-01-02 15:04:05Z"))
 	}
 	if len(r.Rounds) > 0 {
 		line("\nround\toutcome\tdevices\treports\tmessages\trefused\tone device\tepsilon")
@@ -82,8 +85,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 			one.Messages, refused, moved(one.Moved), spell(one.Epsilon))
 	}
 	if slices.ContainsFunc(r.Rounds, func(one Row) bool { return one.Moved > 0 }) {
-		line("\nOne device: the most by which a dishonest device can have moved a released number, in standard deviations " +
-			"of its error.")
+		line("\nOne device: the most by which a dishonest device can have moved a released number, in standard " +
+			"deviations of its error.")
 	}
 	if len(r.Breaches) > 0 {
 		line("")

@@ -30,7 +30,7 @@ type Grant struct {
 	Peer    bus.Role // Ask: the role that serves; Serve: the role that may ask
 }
 
-// many says whether one request of this grant has many replies.
+// many reports whether one request of this grant has many replies.
 func (g Grant) many() bool {
 	return strings.HasPrefix(g.Subject, "DIRECT.GET.") || strings.HasPrefix(g.Subject, "CONSUMER.MSG.NEXT.")
 }

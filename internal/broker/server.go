@@ -122,7 +122,8 @@ func (s *Server) Traffic() (map[bus.Role]Traffic, error) {
 		}
 	}
 	if closed >= closedKept {
-		return nil, fmt.Errorf("broker: more than %d connections were closed: what they carried is not known", closedKept)
+		return nil, fmt.Errorf("broker: more than %d connections were closed: what they carried is not known",
+			closedKept)
 	}
 	return out, nil
 }

@@ -77,7 +77,7 @@ func (s *AuditStream) AppendAuditAfter(ctx context.Context, kind string, payload
 	return sequence, nil
 }
 
-// Audited says whether a statement stands in the audit log as a role appended it, byte for byte. What was appended
+// Audited reports whether a statement stands in the audit log as a role appended it, byte for byte. What was appended
 // before the call is not missed.
 //
 // Errors: ErrBadName, ErrForbidden; ErrUnknown where the context ended first.

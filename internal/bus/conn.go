@@ -204,7 +204,7 @@ func (c *link) User() string { return c.user }
 // Log implements Transport.
 func (c *link) Log() *zerolog.Logger { return &c.log }
 
-// Connected says whether there is a connection to the broker, at once and without asking it: it may be frozen.
+// Connected reports whether there is a connection to the broker, at once and without asking it: it may be frozen.
 func (c *Conn) Connected() bool { return c.link.connected.Load() }
 
 // Traffic is what went over the connection so far.

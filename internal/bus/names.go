@@ -45,7 +45,7 @@ const (
 	headerMsgID          = "Nats-Msg-Id"
 	headerRound          = "Riffle-Round" // of a report: <epoch>.<round>
 	headerExpectLast     = "Nats-Expected-Last-Subject-Sequence"
-	headerExpectOf       = "Nats-Expected-Last-Subject-Sequence-Subject" // of what subjects, if not of the message's own
+	headerExpectOf       = "Nats-Expected-Last-Subject-Sequence-Subject" // of what subjects
 	subjectPrefix        = "riffle.v1."
 	SubjectReport        = subjectPrefix + "report"     // .<the host's public key as a user of the broker>
 	SubjectMixed         = subjectPrefix + "mixed"      // .<epoch>.<round>.<index>

@@ -233,7 +233,7 @@ func (o ProvisionOptions) keepsWhatWaits(ctx context.Context, admin *Conn) error
 	return nil
 }
 
-// follows tells whether a stream's configuration is the wanted one, in all that is wanted of it. What the broker adds
+// follows reports whether a stream's configuration is the wanted one, in all that is wanted of it. What the broker adds
 // does not count.
 func follows(is, want jetstream.StreamConfig) bool {
 	want.MaxConsumers, want.Metadata, want.ConsumerLimits = is.MaxConsumers, is.Metadata, is.ConsumerLimits

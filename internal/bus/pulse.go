@@ -172,7 +172,7 @@ func notSettled(stuck []Stuck) error {
 	return fmt.Errorf("%s is not settled since %s: %w", s.What, clock(s.Since), s.Last)
 }
 
-// refusesWrites tells whether the broker lets nothing be stored that was asked for lately: it has no room, or answers
+// refusesWrites reports whether the broker lets nothing be stored that was asked for lately: it has no room, or answers
 // everything but writes, as one does whose disk failed it.
 func (u *pulse) refusesWrites() bool {
 	if _, full := u.c.noRoom(u.pace.room); full {

@@ -75,8 +75,8 @@ func (s *RetainedStream) ReadRetained(ctx context.Context, epoch uint64, round u
 	return err
 }
 
-// CanRetain says whether the broker keeps retained chunks and drops them when their window is over. It answers for the
-// shuffler, and before the shuffler retains anything.
+// CanRetain reports whether the broker keeps retained chunks and drops them when their window is over. It answers for
+// the shuffler, and before the shuffler retains anything.
 //
 // Errors: ErrUnprovisioned where there is no stream for them, or one that drops nothing; ErrForbidden for another
 // role; ErrUnknown where the context ended first.

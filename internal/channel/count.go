@@ -10,8 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Counting is the analyzer's side of a channel: it turns what the shuffler sends of a round into counts. Take is called by one goroutine and Count by another, for one round at a time; the other methods are safe
-// for concurrent use.
+// Counting is the analyzer's side of a channel: it turns what the shuffler sends of a round into counts. Take is called
+// by one goroutine and Count by another, for one round at a time; the other methods are safe for concurrent use.
 //
 // What every counting side guarantees:
 //   - What Count returns depends on the sums over the members alone, with all the noise that the plan promises: a
@@ -35,8 +35,8 @@ type Counting interface {
 	// Errors: one that wraps an outcome.Reason where the round is refused for good, after manifest has returned; the
 	// context's cause; or those of the broker.
 	Count(ctx context.Context, r *Round, manifest Manifest) ([]wire.ReleaseCounts, error)
-	// Forget drops what is stored of a round whose counts are in the audit log, except what was published of it where it
-	// would be drawn anew if the broker's data were set back. It can be repeated.
+	// Forget drops what is stored of a round whose counts are in the audit log, except what was published of it where
+	// it would be drawn anew if the broker's data were set back. It can be repeated.
 	Forget(ctx context.Context, epoch uint64, round uint32) error
 	// Taken is how many messages of the round that Count works on were taken in so far; 0 between rounds.
 	Taken() int

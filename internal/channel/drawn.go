@@ -12,9 +12,9 @@ type Drawn struct {
 	Size       int // of the panel
 }
 
-// Holds says whether a device can be in the panel: its rank must be as small as that of a device that is drawn. Ranks
-// are uniform, so an honest shuffler's panel passes but for 1e-12 of devices, and a shuffler cannot count devices of
-// its choice whose rank is that of an ordinary one. Without a panel (nil) every device passes.
+// Holds reports whether a device can be in the panel: its rank must be as small as that of a device that is drawn.
+// Ranks are uniform, so an honest shuffler's panel passes but for 1e-12 of devices, and a shuffler cannot count devices
+// of its choice whose rank is that of an ordinary one. Without a panel (nil) every device passes.
 func (d *Drawn) Holds(who channel.Participant) bool {
 	if d == nil {
 		return true

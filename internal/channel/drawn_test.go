@@ -70,7 +70,7 @@ func TestAHostsShareOfAPanelLeavesRoomForChance(t *testing.T) {
 	if more < draws/2 {
 		t.Errorf("a host has more than its share of the panel in %d of %d draws: too few to show anything", more, draws)
 	}
-	if quota != 149 { // docs/operations.md says so
+	if quota != 149 {
 		t.Errorf("a host may have %d of %d", quota, size)
 	}
 	for _, none := range []float64{0, 1} {

@@ -11,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Mixing is the mixing side of a channel. Layout, Commitment and Parse are pure and safe for concurrent use, and Take is
-// too; the other methods are called by one goroutine, and for one release at a time.
+// Mixing is the mixing side of a channel. Layout, Commitment and Parse are pure and safe for concurrent use, and Take
+// is too; the other methods are called by one goroutine, and for one release at a time.
 type Mixing interface {
 	// Layout is what the reports of an announced round look like. It depends on the announcement alone. Its error says
 	// why the channel cannot carry such a round: the announcement is refused.
@@ -23,9 +23,9 @@ type Mixing interface {
 	// Parse decodes an opened report, verifies its signature by the host key that it names, and checks all that can be
 	// seen of its payload alone. The digest is wire.ReportDigest's. Its errors are those of package wire.
 	Parse(report []byte, l Layout) (r *wire.Report, digest [32]byte, err error)
-	// Take keeps the payload of a report that was admitted, for the release, so that it is not read again. Nothing rests
-	// on it: the members of a release say whose reports it has, and what was not kept is read from the broker. It may be
-	// called by many goroutines, and while a release is under way. The error is the disk's.
+	// Take keeps the payload of a report that was admitted, for the release, so that it is not read again. Nothing
+	// rests on it: the members of a release say whose reports it has, and what was not kept is read from the broker. It
+	// may be called by many goroutines, and while a release is under way. The error is the disk's.
 	Take(epoch uint64, round uint32, m Member, payload []byte) error
 	// Repeated returns the slots of the members of whose payloads any part stands in the release twice, in ascending
 	// order and each once. The shuffler asks before it commits the release, and excludes them. What it excludes must

@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	// ErrEarlier says that a device was counted in as many other epochs as it may be: one more part of it would spend more
-	// than its budget.
+	// ErrEarlier says that a device was counted in as many other epochs as it may be: one more part of it would spend
+	// more than its budget.
 	ErrEarlier = errors.New("channel: the device was counted in as many other epochs as it may be")
 	// ErrNewcomer says that a device was not counted in the first round of its epoch.
 	ErrNewcomer = errors.New("channel: the device was not counted in the first round of the epoch")
@@ -33,10 +33,10 @@ var (
 		"and the analyzer must not go on: bring back the newest state folder, or start a new deployment")
 )
 
-// Participants is the analyzer's durable memory of the devices that it counted, by epoch. A device is counted in as many
-// epochs as it may be (Allow), once in each of their rounds, and only if it was counted in the first of them. No error
-// says which device it is about. It takes 16 bytes of memory for each device of each epoch, and is safe for concurrent
-// use. What is stored does not depend on how many epochs are allowed.
+// Participants is the analyzer's durable memory of the devices that it counted, by epoch. A device is counted in as
+// many epochs as it may be (Allow), once in each of their rounds, and only if it was counted in the first of them. No
+// error says which device it is about. It takes 16 bytes of memory for each device of each epoch, and is safe for
+// concurrent use. What is stored does not depend on how many epochs are allowed.
 //
 // The devices of an epoch stand in a file, as hashes in ascending order, which say nothing of the order in which they
 // came. One further file, which is written last, lists the rounds: what it does not list was never counted.
@@ -97,7 +97,7 @@ func (p *Participants) Allow(records, period int) {
 	p.records, p.period = max(1, records), uint64(max(0, period))
 }
 
-// Check tells whether a device may be counted in an epoch: ErrEarlier, ErrNewcomer, or nil.
+// Check reports whether a device may be counted in an epoch: ErrEarlier, ErrNewcomer, or nil.
 func (p *Participants) Check(epoch uint64, who channel.Participant) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

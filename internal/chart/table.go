@@ -45,12 +45,12 @@ func (r Result) remarks() (remarks []string) {
 	if r.Regret < nothingLearned*r.UniformRegret {
 		return nil
 	}
-	remarks = append(remarks, fmt.Sprintf("People lost %.0f %% of what they would have lost without any learning: this run "+
-		"learned next to nothing.", 100*r.Regret/r.UniformRegret))
+	remarks = append(remarks, fmt.Sprintf("People lost %.0f %% of what they would have lost without any learning: "+
+		"this run learned next to nothing.", 100*r.Regret/r.UniformRegret))
 	if r.Trust == "local" {
-		return append(remarks, fmt.Sprintf("In the channel local every device adds all the noise that hides it, here %s times "+
-			"a curator's variance. It takes far more people, or a larger epsilon. --trust shares has a curator's noise, and "+
-			"needs one honest server of the two.", Number(r.VarianceRatio, 0)))
+		return append(remarks, fmt.Sprintf("In the channel local every device adds all the noise that hides it, here "+
+			"%s times a curator's variance. It takes far more people, or a larger epsilon. --trust shares has a "+
+			"curator's noise, and needs one honest server of the two.", Number(r.VarianceRatio, 0)))
 	}
 	return append(remarks, "More people, or a larger --epsilon, make it learn more.")
 }

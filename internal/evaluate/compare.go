@@ -21,7 +21,7 @@ const (
 	Unknown Verdict = "unknown" // the log cannot say what the prior or the default arm would have earned: see Doubt
 )
 
-// Comparison says whether a deployment should begin with a prior. It is of this very prior, with the noise that was
+// Comparison reports whether a deployment should begin with a prior. It is of this very prior, with the noise that was
 // drawn for it: each decision that it is judged by was left out of the fit.
 type Comparison struct {
 	Verdict Verdict `json:"verdict"`

@@ -109,7 +109,7 @@ func (d Decision) check() error {
 	return nil
 }
 
-// fits says whether the reward is of the family's range.
+// fits reports whether the reward is of the family's range.
 func (d Decision) fits(f family.Family) error {
 	if f == nil || d.Reward >= f.MinReward() && d.Reward <= f.MaxReward() {
 		return nil

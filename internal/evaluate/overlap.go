@@ -86,7 +86,8 @@ func overlap(log []Decision, probabilities [][]float64) (*Overlap, error) {
 	o.LargestWeight, o.MeanWeight = o.weights[heaviest], sum/n
 	if o.Unsupported > 0 {
 		return nil, fmt.Errorf("%w: %.3g %% of its play is on arms that could not be played, beside an arm of "+
-			"propensity 1. Leave such decisions out, and the estimate is of the others; or log a policy that explores", ErrOverlap,
+			"propensity 1. Leave such decisions out, and the estimate is of the others; or log a policy that explores",
+			ErrOverlap,
 			100*o.Unsupported)
 	}
 	if float64(arms)*log[rarest].Propensity < refusedChance { // bounds the chance of any arm as rare, by their number
@@ -108,12 +109,13 @@ func overlap(log []Decision, probabilities [][]float64) (*Overlap, error) {
 	}
 	if o.MeanWeight > 1 {
 		return nil, fmt.Errorf("%w: the mean weight is %.3g in place of 1, so propensities are wrong: too small "+
-			"ones. The largest weight is that of decision %d. Log the probability with which each arm was drawn", ErrOverlap,
+			"ones. The largest weight is that of decision %d. Log the probability with which each arm was drawn",
+			ErrOverlap,
 			o.MeanWeight, heaviest+1)
 	}
-	return nil, fmt.Errorf("%w: the mean weight is %.3g in place of 1, so some arms that it plays were never "+
-		"played, or propensities are wrong: too large ones. Log the probability with which each arm was drawn, of a policy that "+
-		"explores", ErrOverlap, o.MeanWeight)
+	return nil, fmt.Errorf("%w: the mean weight is %.3g in place of 1, so some arms that it plays were never played, "+
+		"or propensities are wrong: too large ones. Log the probability with which each arm was drawn, of a policy "+
+		"that explores", ErrOverlap, o.MeanWeight)
 }
 
 // least is the least that a power of a weight can be in expectation, given the features of a decision: the arm that was

@@ -36,7 +36,8 @@ func ReadPrior(text []byte, dimension int) (Prior, error) {
 		return p, fmt.Errorf("%w: %w", ErrPrior, err)
 	}
 	if len(p.Theta) != dimension || len(p.Precision) != symmetric.Dim(dimension) {
-		return p, fmt.Errorf("%w: theta has %d numbers and the precision %d, of dimension %d they have %d and %d", ErrPrior,
+		return p, fmt.Errorf("%w: theta has %d numbers and the precision %d, of dimension %d they have %d and %d",
+			ErrPrior,
 			len(p.Theta), len(p.Precision), dimension, dimension, symmetric.Dim(dimension))
 	}
 	if new(mat.Cholesky).Factorize(p.Precision.Dense(dimension)) {
@@ -107,7 +108,8 @@ func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
 
 // FirstCohort prepares the release of a fit's first cohort, the rows 0, 7, 14 and so on, and returns what makes it anew
 // each time it is called: the noised sums from which FitPrior learns. o.Noise is not read.
-func FirstCohort(log []Decision, o PriorOptions) (release func(noise protocol.Source) ([]learner.Aggregate, error), err error) {
+func FirstCohort(log []Decision, o PriorOptions) (release func(noise protocol.Source) ([]learner.Aggregate, error),
+	err error) {
 	in, err := o.inputs(log)
 	if err != nil {
 		return nil, err
@@ -156,7 +158,8 @@ func (o PriorOptions) inputs(log []Decision) (in inputs, err error) {
 		first = cmp.Or(first, len(in.rows))
 	}
 	d := len(log[0].Arms[0])
-	in.config = learner.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: d, Radius: o.Radius, Horizon: len(log),
+	in.config = learner.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: d, Radius: o.Radius,
+		Horizon: len(log),
 		Epsilon: cmp.Or(o.Epsilon, 10), Delta: o.Delta, MinCohort: 1,
 		Practical: learner.PracticalConfig{FirstCohort: first, Growth: 2, MaxEpochs: len(parts)}}
 	in.trust = play.Trust(play.Exact)
@@ -193,7 +196,8 @@ func (in inputs) learned(noise protocol.Source) (theta []float64, covariance sym
 }
 
 // sumsOf are a cohort's sums as the channel gives them.
-func sumsOf(statistics []statistic.Statistic, cohort []statistic.Record, channel simulated.Channel, noise protocol.Source) (
+func sumsOf(statistics []statistic.Statistic, cohort []statistic.Record, channel simulated.Channel,
+	noise protocol.Source) (
 	sums []learner.Aggregate, err error,
 ) {
 	var refused error
@@ -215,7 +219,8 @@ func sumsOf(statistics []statistic.Statistic, cohort []statistic.Record, channel
 		return nil, err
 	}
 	for i, a := range aggregates {
-		sums = append(sums, learner.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports})
+		sums = append(sums, learner.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance,
+			Reports: a.Reports})
 	}
 	return sums, nil
 }

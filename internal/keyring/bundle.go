@@ -56,11 +56,12 @@ type Bundle struct {
 	Registrar  Key    `json:"registrar"` // signs credentials
 	// Auditor is the HPKE public key that what is retained is sealed to.
 	Auditor Key `json:"auditor"`
-	// Until is the last epoch for which a role's signing key is good, by role (analyzer or shuffler); a role that is not in
-	// it has a key without an end. Only audits look at it: whoever had a key taken from them says so here (EndKey).
+	// Until is the last epoch for which a role's signing key is good, by role (analyzer or shuffler); a role that is
+	// not in it has a key without an end. Only audits look at it: whoever had a key taken from them says so here
+	// (EndKey).
 	Until map[string]uint64 `json:"until,omitempty"`
-	// Hosts are those whose key was replaced or that were withdrawn. The shuffler and the analyzer refuse what is signed
-	// with a key that is not in force, and know a host's devices by its first key.
+	// Hosts are those whose key was replaced or that were withdrawn. The shuffler and the analyzer refuse what is
+	// signed with a key that is not in force, and know a host's devices by its first key.
 	Hosts []HostKeysOf `json:"hosts,omitempty"`
 }
 
@@ -135,7 +136,8 @@ func (b Bundle) Validate() error {
 	}
 	for role, epoch := range b.Until {
 		if role != Analyzer && role != Shuffler || epoch == 0 {
-			return fmt.Errorf("%w: until names %q and epoch %d; it can name %s and %s, and epochs from 1", ErrBundle, role,
+			return fmt.Errorf("%w: until names %q and epoch %d; it can name %s and %s, and epochs from 1", ErrBundle,
+				role,
 				epoch, Analyzer, Shuffler)
 		}
 	}

@@ -149,11 +149,12 @@ func AddHost(root string, h HostOptions) error {
 
 // RotateHPKE makes a new HPKE key for the analyzer, the shuffler or the auditor and returns its file; older keys still
 // open messages until their files are deleted. The analyzer and the shuffler seal and announce with it once restarted.
-// The auditor's is in the bundle, which is replaced in one step: the shuffler retains with it once it has the new bundle
-// and is restarted.
+// The auditor's is in the bundle, which is replaced in one step: the shuffler retains with it once it has the new
+// bundle and is restarted.
 func RotateHPKE(root, role string) (string, error) {
 	if role != Analyzer && role != Shuffler && role != Auditor {
-		return "", fmt.Errorf("%w: %q has no HPKE key; only %s, %s and %s have one", ErrOptions, role, Analyzer, Shuffler,
+		return "", fmt.Errorf("%w: %q has no HPKE key; only %s, %s and %s have one", ErrOptions, role, Analyzer,
+			Shuffler,
 			Auditor)
 	}
 	if role != Auditor {

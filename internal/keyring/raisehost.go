@@ -26,7 +26,8 @@ func RaiseHost(root string, h HostOptions) error {
 	}
 	old, err := loadHost(root, h.Name, r.Bundle)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: no folder of a host %q is in %s: riffle keygen add-host admits a new one", ErrOptions, h.Name, root)
+		return fmt.Errorf("%w: no folder of a host %q is in %s: riffle keygen add-host admits a new one", ErrOptions,
+			h.Name, root)
 	}
 	if err != nil {
 		return err
@@ -35,8 +36,8 @@ func RaiseHost(root string, h HostOptions) error {
 		return fmt.Errorf("%w: host %q was withdrawn; admit it under another name", ErrOptions, h.Name)
 	}
 	if h.Devices <= old.devices {
-		return fmt.Errorf("%w: host %q covers %d devices already, and their number can only be raised: those that took part "+
-			"keep their places", ErrOptions, h.Name, old.devices)
+		return fmt.Errorf("%w: host %q covers %d devices already, and their number can only be raised: those that "+
+			"took part keep their places", ErrOptions, h.Name, old.devices)
 	}
 	c := wire.Credential{Deployment: r.Bundle.Deployment, HostKey: old.key, Devices: h.Devices}
 	if !bytes.Equal(old.first, c.HostKey) {

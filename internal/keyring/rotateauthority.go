@@ -15,8 +15,8 @@ import (
 
 // RotateAuthority replaces the authority that vouches for the brokers, and the key and certificate of every broker
 // whose folder is there, under the same names. Whoever has the new ca.pem and no other refuses all brokers' keys from
-// before. It returns the names of the brokers. The registrar's folder must be there. Where it was interrupted, it may be
-// run again.
+// before. It returns the names of the brokers. The registrar's folder must be there. Where it was interrupted, it may
+// be run again.
 func RotateAuthority(root string) ([]string, error) { return rotateAuthority(root, time.Now()) }
 
 func rotateAuthority(root string, now time.Time) (names []string, err error) {

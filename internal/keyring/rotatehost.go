@@ -41,8 +41,8 @@ func RotateHost(root, name string) error {
 	}
 	users[Randomizer] = without(users[Randomizer], old.user)
 
-	// Everything lies in a folder beside the host's before the bundle names the new key. Whoever is interrupted runs the
-	// command again: the bundle may then list a key that no one has.
+	// Everything lies in a folder beside the host's before the bundle names the new key. Whoever is interrupted runs
+	// the command again: the bundle may then list a key that no one has.
 	next := Randomizer + "-" + name + ".new"
 	if err := os.RemoveAll(filepath.Join(root, next)); err != nil {
 		return err

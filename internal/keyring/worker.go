@@ -22,8 +22,8 @@ type WorkerKeys struct {
 // ErrIdentity means a folder for workers in which a role's identity is: a worker must not be able to sign.
 var ErrIdentity = errors.New("the identity of the role must not be where its workers run")
 
-// LoadWorker reads the keys for workers of the analyzer or the shuffler. It refuses a folder in which the role's identity
-// is, too: whoever takes over a worker must not get it.
+// LoadWorker reads the keys for workers of the analyzer or the shuffler. It refuses a folder in which the role's
+// identity is, too: whoever takes over a worker must not get it.
 func LoadWorker(root, role string) (*WorkerKeys, error) {
 	bundle, err := LoadBundle(root)
 	if err != nil {
@@ -32,7 +32,8 @@ func LoadWorker(root, role string) (*WorkerKeys, error) {
 	folder := filepath.Join(root, role)
 	identity := filepath.Join(folder, identityFile)
 	if _, err := os.Lstat(identity); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w: make a folder for workers with riffle keygen worker %s", identity, ErrIdentity, role)
+		return nil, fmt.Errorf("%s: %w: make a folder for workers with riffle keygen worker %s", identity, ErrIdentity,
+			role)
 	}
 	k := &WorkerKeys{Bundle: bundle}
 	if k.Seed, err = keyfile.LoadSeed(filepath.Join(folder, seedFile)); err != nil {

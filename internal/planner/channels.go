@@ -31,11 +31,12 @@ type Channel struct {
 	Poison *float64 `json:"poison"`
 	// Influence is, number by number and in the statistics' units, what a dishonest device and as many as the plan
 	// expects can do in the cohort in which Poison is largest.
-	Influence   []plan.StatedInfluence `json:"influence,omitempty"`
-	Messages    int                    `json:"messages"` // of one person: bit messages in shuffle, reports in the others
-	Bytes       int                    `json:"bytes"`    // of one person's sealed reports
-	NoiseBits   uint32                 `json:"noise_bits"`
-	ServerNoise uint64                 `json:"server_noise_bits"` // of all servers, once per coordinate
+	Influence []plan.StatedInfluence `json:"influence,omitempty"`
+	// of one person: bit messages in shuffle, reports in the others
+	Messages    int    `json:"messages"`
+	Bytes       int    `json:"bytes"` // of one person's sealed reports
+	NoiseBits   uint32 `json:"noise_bits"`
+	ServerNoise uint64 `json:"server_noise_bits"` // of all servers, once per coordinate
 	// CPU time of one person's part, estimated from measurements of this machine; servers without the broker.
 	DeviceCPU   float64 `json:"device_cpu_seconds_per_user"`
 	ShufflerCPU float64 `json:"shuffler_cpu_seconds_per_user"`
@@ -71,7 +72,8 @@ type proposed struct {
 }
 
 // propose plans a cohort in a channel. limit bounds the bit messages of one person; 0: none.
-func (o Options) propose(p *plan.Proposer, config learner.Config, size int, c plan.Channel, limit int) (*proposed, error) {
+func (o Options) propose(p *plan.Proposer, config learner.Config, size int, c plan.Channel, limit int) (*proposed,
+	error) {
 	step, err := o.step(config)
 	if err != nil {
 		return nil, err
@@ -89,7 +91,8 @@ func (o Options) propose(p *plan.Proposer, config learner.Config, size int, c pl
 }
 
 // channels plans all cohorts in every channel.
-func (o Options) channels(proposer *plan.Proposer, config learner.Config, tasks []task, limits []int) ([]Channel, error) {
+func (o Options) channels(proposer *plan.Proposer, config learner.Config, tasks []task, limits []int) ([]Channel,
+	error) {
 	var all []Channel
 	for _, c := range plan.Channels() {
 		one := Channel{Trust: c, Whom: strings.TrimPrefix(c.RestsOn(), "rests on "), OptIn: c == plan.Central}

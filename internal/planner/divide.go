@@ -32,7 +32,8 @@ func (o Options) information() (information, error) {
 		return information{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	d, s := float64(c.Dimension), c.Radius
-	return information{prior: c.Practical.Prior * d / (s * s), curvature: filled * glm.Score(f, glm.Practical).Variance(0) / d,
+	return information{prior: c.Practical.Prior * d / (s * s), curvature: filled * glm.Score(f,
+		glm.Practical).Variance(0) / d,
 		hessian: math.Max(0, c.Practical.HessianNoise) / 2 * s * s}, nil
 }
 

@@ -2,8 +2,8 @@
 // it takes of each person, and how large the error of every released sum is, compared with a trusted curator's and with
 // that of local differential privacy.
 //
-// The plans are those that an analyzer announces for the same settings (pkg/plan, calibrate.Bits). This package lays out
-// the cohorts, computes the costs and shows them. CPU times are estimates from one measurement of this machine; the
+// The plans are those that an analyzer announces for the same settings (pkg/plan, calibrate.Bits). This package lays
+// out the cohorts, computes the costs and shows them. CPU times are estimates from one measurement of this machine; the
 // other numbers are exact.
 package planner
 
@@ -111,11 +111,11 @@ func (o Options) check() error {
 	case !(o.ServerNoise >= 0 && o.ServerNoise <= 1):
 		return wrong("--server-noise", o.ServerNoise, "a share in [0, 1]")
 	case o.Channel == plan.Local && o.ServerNoise > 0:
-		return fmt.Errorf("%w: --server-noise %v must be 0 with --trust local: the channel trusts no server, so that no "+
-			"server's noise counts in it", ErrOptions, o.ServerNoise)
+		return fmt.Errorf("%w: --server-noise %v must be 0 with --trust local: the channel trusts no server, so that "+
+			"no server's noise counts in it", ErrOptions, o.ServerNoise)
 	case o.Channel == plan.Central && o.ServerNoise > 0 && o.ServerNoise < 1:
-		return fmt.Errorf("%w: --server-noise %v must be 0 or 1 with --trust central: the analyzer always adds all of the "+
-			"noise, since devices add none", ErrOptions, o.ServerNoise)
+		return fmt.Errorf("%w: --server-noise %v must be 0 or 1 with --trust central: the analyzer always adds all "+
+			"of the noise, since devices add none", ErrOptions, o.ServerNoise)
 	case o.NoDeviceNoise && o.ServerNoise == 0:
 		return fmt.Errorf("%w: without device noise there must be --server-noise, or nothing is private", ErrOptions)
 	case o.Releases > 0 && (!o.bits() || o.ServerNoise > 0):

@@ -105,8 +105,8 @@ func (o PanelOptions) check() error {
 	case !(o.MeanDecisions >= 0 && o.MeanDecisions <= mostMean):
 		return wrong("--mean-decisions", o.MeanDecisions, fmt.Sprintf("0 to %d", int(mostMean)))
 	case o.Releases > 0 || o.MeanMessages > 0 || o.Bytes > 0 || o.ThetaNorm > 0 || o.HessianShare == SearchShare:
-		return fmt.Errorf("%w: --registered plans panels of the learner's statistics: leave out --releases, --mean-messages, "+
-			"--bytes, --theta-norm and --hessian-share search", ErrOptions)
+		return fmt.Errorf("%w: --registered plans panels of the learner's statistics: leave out --releases, "+
+			"--mean-messages, --bytes, --theta-norm and --hessian-share search", ErrOptions)
 	}
 	return o.Options.check()
 }
@@ -132,7 +132,8 @@ func RunPanel(o PanelOptions) (*Panel, error) {
 		return nil, o.refused(err)
 	}
 	r := &Panel{
-		AskedEpsilon: o.Epsilon, Delta: o.Delta, Channel: proposal.Plan.Channel, Dimension: o.Dimension, Family: o.Family,
+		AskedEpsilon: o.Epsilon, Delta: o.Delta, Channel: proposal.Plan.Channel, Dimension: o.Dimension,
+		Family:     o.Family,
 		Registered: o.Registered, Size: o.Size, Minimum: int(proposal.Cohort.Minimum), Dishonest: o.Dishonest,
 		MaxDishonest: int(proposal.Cohort.MaxDishonest), Records: o.Records, Period: o.Period, Control: o.Control,
 		MeanDecisions: o.MeanDecisions, Choices: []Choice{},

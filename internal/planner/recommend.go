@@ -24,24 +24,26 @@ func recommend(channels []Channel) (reasons []string) {
 	}
 	i := slices.IndexFunc(byTrust, func(c plan.Channel) bool { return of[c] != nil })
 	if i < 0 {
-		return []string{"No channel is recommended: shares, shuffle and local have no plan, and in central the analyzer would " +
-			"see every record."}
+		return []string{"No channel is recommended: shares, shuffle and local have no plan, and in central the " +
+			"analyzer would see every record."}
 	}
 	best := of[byTrust[i]]
 	best.Recommended = true
 	switch shuffle := of[plan.Shuffle]; {
 	case best.Trust == plan.Shares && shuffle != nil:
-		reasons = append(reasons, "Recommended: shares. It needs one honest server of the two, where shuffle needs an honest "+
-			"shuffler and a separate analyzer.")
-		reasons = append(reasons, compared(best, shuffle)+" In shares the analyzer sees who took part, and the servers work "+
-			"on each report together.")
+		reasons = append(reasons, "Recommended: shares. It needs one honest server of the two, where shuffle needs "+
+			"an honest shuffler and a separate analyzer.")
+		reasons = append(reasons, compared(best, shuffle)+" In shares the analyzer sees who took part, and the "+
+			"servers work on each report together.")
 	case best.Trust == plan.Shares:
-		reasons = append(reasons, "Recommended: shares. It needs one honest server of the two, and shuffle has no plan.")
+		reasons = append(reasons, "Recommended: shares. It needs one honest server of the two, and shuffle has no "+
+			"plan.")
 	case best.Trust == plan.Shuffle:
-		reasons = append(reasons, "Recommended: shuffle. It needs an honest shuffler; shares, which needs less, has no plan.")
+		reasons = append(reasons, "Recommended: shuffle. It needs an honest shuffler; shares, which needs less, has "+
+			"no plan.")
 	case best.Trust == plan.Local:
-		reasons = append(reasons, "Recommended: local, since neither shuffle nor shares has a plan. Its noise is much larger: "+
-			"see the noise ratio.")
+		reasons = append(reasons, "Recommended: local, since neither shuffle nor shares has a plan. Its noise is "+
+			"much larger: see the noise ratio.")
 	}
 	return append(reasons, "Central is never recommended: whoever runs the analyzer would see every record.")
 }
@@ -61,7 +63,8 @@ func compared(c, other *Channel) string {
 		mine, others := *c.VarianceRatio, *other.VarianceRatio
 		add(fmt.Sprintf("the noise (variance %.3f of a curator's, against %.3f)", mine, others), mine, others)
 	}
-	add(fmt.Sprintf("what a person sends (%s bytes, against %s)", number(c.Bytes), number(other.Bytes)), float64(c.Bytes),
+	add(fmt.Sprintf("what a person sends (%s bytes, against %s)", number(c.Bytes), number(other.Bytes)),
+		float64(c.Bytes),
 		float64(other.Bytes))
 	for _, cpu := range []struct {
 		of           string

@@ -72,7 +72,7 @@ func Run(o Options) (*Result, error) {
 	return r, o.compare(r, proposer, tasks, limits)
 }
 
-// bits tells whether what a person sends is bit messages.
+// bits reports whether what a person sends is bit messages.
 func (o Options) bits() bool { return o.Channel == "" || o.Channel == plan.Shuffle }
 
 // cohort plans and prices a cohort. The channel shuffle without server noise is solved for the options' own budgets;

@@ -149,8 +149,8 @@ func (r Result) notes() []string {
 			"and all else is small beside it.", seconds(r.SealSecondsPerMessage)),
 	}
 	if r.Family != "" {
-		notes[0] += " It can be below 1: the curator is taken to certify each release apart, and Riffle certifies those " +
-			"of a round together."
+		notes[0] += " It can be below 1: the curator is taken to certify each release apart, and Riffle certifies " +
+			"those of a round together."
 	}
 	if r.Trust != "" {
 		notes[1] = fmt.Sprintf("The plan is for the channel %s. CPU: a device's, estimated from measurements of this "+
@@ -179,8 +179,8 @@ func (r Result) notes() []string {
 		if r.Trust == "" || r.Trust == plan.Shuffle {
 			tolerated = "as many malformed messages as they hold are tolerated and destroy nothing, and "
 		}
-		notes = append(notes, fmt.Sprintf("%s of cohort 1 may be dishonest: %stheir noise is not counted. If it were, the "+
-			"same reports would give epsilon %s instead of %s.",
+		notes = append(notes, fmt.Sprintf("%s of cohort 1 may be dishonest: %stheir noise is not counted. If it "+
+			"were, the same reports would give epsilon %s instead of %s.",
 			plural(c.Minimum-c.Honest, "report", "reports"), tolerated, up(c.HonestEpsilon), up(c.Epsilon)))
 	}
 	if r.FirstCohort != nil {

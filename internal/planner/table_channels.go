@@ -55,19 +55,21 @@ func (r Result) channelNotes() (notes []string) {
 		trust = append(trust, fmt.Sprintf("%s rests on %s", c.Trust, c.Whom))
 	}
 	notes = append(notes,
-		"Channels: each with the cohort in which it is worst. Epsilon of shuffle and shares holds while no more devices of a "+
-			"cohort are dishonest than are counted; alone, if no other device is honest. A malicious shuffler chooses who is in a "+
-			"cohort, and can leave honest devices out: against it shares needs noise of servers, or a count of all dishonest "+
-			"devices of the deployment. Poison: standard deviations of noise by which one lying report can "+
-			"move a sum. CPU of one person's part on each role, estimated from measurements of this machine, just now; the "+
-			"broker's is not in it.",
+		"Channels: each with the cohort in which it is worst. Epsilon of shuffle and shares holds while no more "+
+			"devices of a cohort are dishonest than are counted; alone, if no other device is honest. A malicious "+
+			"shuffler chooses who is in a cohort, and can leave honest devices out: against it shares needs noise of "+
+			"servers, or a count of all dishonest devices of the deployment. Poison: standard deviations of noise by "+
+			"which one lying report can move a sum. CPU of one person's part on each role, estimated from "+
+			"measurements of this machine, just now; the broker's is not in it.",
 		"Trust: "+strings.Join(trust, "; ")+".")
 	notes = append(notes, r.Reasons...)
 	for _, c := range r.Channels {
 		for _, of := range c.Influence {
-			notes = append(notes, fmt.Sprintf("Channel %s, %s: a dishonest device moves a number of the sum by at most %.3g, "+
-				"the %d that the plan expects by at most %.3g, an honest one by at most %.3g; the standard deviation of its error "+
-				"is %.3g.", c.Trust, of.Statistic, slices.Max(of.One), of.Devices, slices.Max(of.All), slices.Max(of.Honest),
+			notes = append(notes, fmt.Sprintf("Channel %s, %s: a dishonest device moves a number of the sum by at "+
+				"most %.3g, the %d that the plan expects by at most %.3g, an honest one by at most %.3g; the "+
+				"standard deviation of its error is "+
+				"%.3g.", c.Trust, of.Statistic, slices.Max(of.One), of.Devices, slices.Max(of.All),
+				slices.Max(of.Honest),
 				of.Deviation))
 		}
 		if c.Infeasible != "" {

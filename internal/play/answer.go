@@ -40,7 +40,8 @@ func (c *Channel) Answer(q learn.Question, records iter.Seq[learn.Record]) (lear
 	case q.Form == learn.Nothing:
 		return learn.Answer{People: 1}, nil
 	}
-	return learn.Answer{}, fmt.Errorf("simulate: the learner asks for %s, which the trust %s does not give", q.Form, c.Trust)
+	return learn.Answer{}, fmt.Errorf("simulate: the learner asks for %s, which the trust %s does not give", q.Form,
+		c.Trust)
 }
 
 func clearRecords(records iter.Seq[learn.Record]) (a learn.Answer) {

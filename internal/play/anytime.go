@@ -7,9 +7,9 @@ import (
 )
 
 // Anytime plays without knowing how many people will come, by the doubling trick: for cfg.Horizon people, then for
-// twice as many, and so on. The practical profile goes on from what it knows (learner.Learner.Extend); the paper profile
-// starts a new learner and pays its warm-up again. Either way each person's record is in one cohort, and a person's
-// guarantee is that of a single run.
+// twice as many, and so on. The practical profile goes on from what it knows (learner.Learner.Extend); the paper
+// profile starts a new learner and pays its warm-up again. Either way each person's record is in one cohort, and a
+// person's guarantee is that of a single run.
 type Anytime struct {
 	cfg            learner.Config
 	trust          Trust

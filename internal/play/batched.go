@@ -181,7 +181,8 @@ func (r *records) reports(statistics []statistic.Statistic) iter.Seq[simulated.R
 	return func(yield func(simulated.Report) bool) {
 		report := make(simulated.Report, len(statistics))
 		for k, reward := range r.rewards {
-			record := statistic.Record{Arm: r.arms[k*r.dimension : (k+1)*r.dimension], Reward: reward, Weight: r.weights[k]}
+			record := statistic.Record{Arm: r.arms[k*r.dimension : (k+1)*r.dimension], Reward: reward,
+				Weight: r.weights[k]}
 			for i, s := range statistics {
 				v, err := s.Vector(report[i], record)
 				if err != nil {

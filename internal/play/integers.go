@@ -12,8 +12,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
-// inIntegers tells whether a question is answered as the channels shuffle and shares answer: devices send integers with
-// binomial noise of their own, and only the sum is seen. It is not where there is no privacy to give, or where a
+// inIntegers reports whether a question is answered as the channels shuffle and shares answer: devices send integers
+// with binomial noise of their own, and only the sum is seen. It is not where there is no privacy to give, or where a
 // paper's literal calibration replaces the channel's noise; then the sum is noised as at one curator.
 func (c *Channel) inIntegers(q learn.Question) (bool, error) {
 	if c.Trust != plan.Shuffle && c.Trust != plan.Shares || math.IsInf(c.Epsilon, 1) {
@@ -32,7 +32,8 @@ func (c *Channel) inIntegers(q learn.Question) (bool, error) {
 		return false, fmt.Errorf("simulate: %d of %d statistics have noise of their own, and the trust %s divides its "+
 			"noise over all of a question or none", own, len(q.Statistics), c.Trust)
 	case q.Pure:
-		return false, fmt.Errorf("simulate: the noise of the trust %s is binomial, which needs a delta above 0", c.Trust)
+		return false, fmt.Errorf("simulate: the noise of the trust %s is binomial, which needs a delta above 0",
+			c.Trust)
 	}
 	return true, nil
 }
@@ -56,7 +57,8 @@ func (c *Channel) integers(q learn.Question, records iter.Seq[learn.Record]) (a 
 		a.People += r.Count()
 		for i, s := range q.Statistics {
 			vector = s.Vector(vector[:0], r)
-			if err := solution.Releases[i].Encoding.RoundTimes(ones[i], vector, uint32(r.Count()), c.Noise); err != nil {
+			if err := solution.Releases[i].Encoding.RoundTimes(ones[i], vector, uint32(r.Count()),
+				c.Noise); err != nil {
 				return a, fmt.Errorf("simulate: %s: %w", s.Name, err)
 			}
 		}
@@ -119,8 +121,9 @@ func (c *Channel) solve(people int, vectors []privacy.Vector, shares []float64) 
 	if c.Trust == plan.Shares {
 		honest := least - plan.DefaultDishonestReports
 		added := float64(people) / float64(honest)
-		return calibrate.Sums(calibrate.SumRequest{Epsilon: c.Epsilon, Delta: c.Delta, Cohort: people, Releases: vectors,
-			Shares: shares, ShiftOnly: true, MaxEntryBits: plan.MaxEntryBits(plan.Shares), Counted: honest, Fill: true,
+		return calibrate.Sums(calibrate.SumRequest{Epsilon: c.Epsilon, Delta: c.Delta, Cohort: people,
+			Releases: vectors,
+			Shares:   shares, ShiftOnly: true, MaxEntryBits: plan.MaxEntryBits(plan.Shares), Counted: honest, Fill: true,
 			Ratio: plan.SharesRatio * added, Finer: plan.FineRatio * added, FineBits: plan.FineBits,
 			MaxPoison: plan.FinePoison})
 	}

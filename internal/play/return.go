@@ -17,9 +17,9 @@ const (
 )
 
 // Return compares how long learning took, from the first period and from the one of a change, by the mean regret of a
-// decision in each period of a run: after how many periods the rate that held just before the change is reached, and then
-// kept for three periods. Nil: never, or there is no change, or it comes too early or too late to say, or the rate just
-// before it is not half of that of the first periods, so that there is nothing to return to.
+// decision in each period of a run: after how many periods the rate that held just before the change is reached, and
+// then kept for three periods. Nil: never, or there is no change, or it comes too early or too late to say, or the rate
+// just before it is not half of that of the first periods, so that there is nothing to return to.
 func Return(regret []float64, change int) (learned, returned *int) {
 	if change < ratePeriods+meanPeriods || change+meanPeriods > len(regret) {
 		return nil, nil

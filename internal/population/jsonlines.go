@@ -32,17 +32,18 @@ type FileOptions struct {
 	MaxLine   int     // longest line in bytes; 0 = strict.DefaultMaxLine
 }
 
-// File returns the people of a file of JSON Lines, optionally compressed with gzip (recognised by content, not by name):
+// File returns the people of a file of JSON Lines, optionally compressed with gzip (recognised by content, not by
+// name):
 //
 //	{"arms": [[0.1, 0.9], [0.3, -0.2]], "rewards": [1, 0]}
 //
 // Lines are read as [strict.Rows] reads them, with exactly these two fields.
 //
-// File reads the whole file once, so that a malformed line is found before any decision; its error wraps a *strict.Error
-// with the line, and quotes nothing of it. After that each pass streams: memory holds one line, whatever the size of the file. People come in the order of
-// the file, so put them in the order in which they would have come, or shuffle them first. The number of arms may
-// differ from person to person; the dimension may not. An arm of norm above 1 is scaled to norm 1 and counted in
-// Info().Clipping.
+// File reads the whole file once, so that a malformed line is found before any decision; its error wraps a
+// *strict.Error with the line, and quotes nothing of it. After that each pass streams: memory holds one line, whatever
+// the size of the file. People come in the order of the file, so put them in the order in which they would have come,
+// or shuffle them first. The number of arms may differ from person to person; the dimension may not. An arm of norm
+// above 1 is scaled to norm 1 and counted in Info().Clipping.
 func File(path string, o FileOptions) (*Population, error) {
 	o.Family = cmp.Or(o.Family, family.NameLogistic)
 	o.MaxReward = cmp.Or(o.MaxReward, 1)
@@ -195,7 +196,8 @@ func (f *file) check(row strict.Row[line], dim *int) (fileLine, error) {
 		*dim = d
 	} else if d != *dim {
 		return fileLine{}, &strict.Error{Line: row.Line, Field: "arms",
-			Problem: fmt.Sprintf("has vectors of dimension %d, but the first person's have %d: all must be alike", d, *dim)}
+			Problem: fmt.Sprintf("has vectors of dimension %d, but the first person's have %d: all must be alike", d,
+				*dim)}
 	}
 	for _, a := range l.person.Arms {
 		if clipNorm(a) {

@@ -31,13 +31,14 @@ func (l line) check(name string, maxReward float64) (field, problem string) {
 		}
 	}
 	if len(l.Rewards) != len(l.Arms) {
-		return "rewards", fmt.Sprintf("has %d numbers for %d arms: give the reward of each arm", len(l.Rewards), len(l.Arms))
+		return "rewards", fmt.Sprintf("has %d numbers for %d arms: give the reward of each arm", len(l.Rewards),
+			len(l.Arms))
 	}
 	least, most := family.RewardRange(name, maxReward)
 	for i, r := range l.Rewards {
 		if !(r >= least && r <= most) {
-			return fmt.Sprintf("rewards[%d]", i), fmt.Sprintf("is outside [%v, %v], the range of the %s family here: say the "+
-				"family and the largest reward", least, most, name)
+			return fmt.Sprintf("rewards[%d]", i), fmt.Sprintf("is outside [%v, %v], the range of the %s family here: "+
+				"say the family and the largest reward", least, most, name)
 		}
 	}
 	return "", ""

@@ -54,6 +54,14 @@ func (s *scene) heardOf(number uint32) bool {
 	return s.heard[number]
 }
 
+// unheard is a decision for a device of which no shuffler hears.
+func (s *scene) unheard(name string) api.Decision {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	return s.decideWithin(ctx, name)
+}
+
 // decideWithin is a decision for a device that waits no longer than ctx.
 func (s *scene) decideWithin(ctx context.Context, name string) api.Decision {
 	s.t.Helper()
@@ -205,9 +213,7 @@ func TestARefusalCostsNothing(t *testing.T) {
 	nothing("refused")
 	s.unserve()
 	before := s.count()
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	_ = s.decideWithin(short, "unheard")
+	_ = s.unheard("unheard")
 	if s.count() != before {
 		t.Error("a request is heard after the service has ended")
 	}

@@ -155,7 +155,7 @@ func TestAnAbsentShufflerCostsNoPlace(t *testing.T) {
 	s.open(a)
 	s.unserve()
 	for i := range 6 {
-		if d := s.impatient(fmt.Sprint("early", i)); d.Sampled || d.Reason != Unreachable && d.Reason != HostFull {
+		if d := s.unheard(fmt.Sprint("early", i)); d.Sampled || d.Reason != Unreachable && d.Reason != HostFull {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -181,7 +181,7 @@ func TestASpentNumberIsNotGivenAgain(t *testing.T) {
 	s.open(a)
 	s.unserve()
 	for i := range 3 {
-		_ = s.impatient(fmt.Sprint("early", i))
+		_ = s.unheard(fmt.Sprint("early", i))
 	}
 	s.places(0)
 	s.serve()

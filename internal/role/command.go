@@ -155,8 +155,8 @@ func (e *Env) start(ctx context.Context, serve Serve) error {
 	return nil
 }
 
-// Main runs a command, whose help it makes fit a terminal, prints its error if it is not in the log, and returns the exit
-// code.
+// Main runs a command, whose help it makes fit a terminal, prints its error if it is not in the log, and returns the
+// exit code.
 func Main(cmd *cobra.Command) int {
 	FitHelp(cmd)
 	called, err := cmd.ExecuteContextC(context.Background())

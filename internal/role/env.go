@@ -72,10 +72,10 @@ func NewEnv(name string, settings Settings, w io.Writer) (*Env, error) {
 	return e, nil
 }
 
-// ShowProcess has /metrics show what the whole process takes: processor, memory, network (process_*, go_*). All that the
-// process does moves these numbers, so whoever sees them sees what depends on its inputs, to the byte. Only a role that
-// cannot read records may call it: one whose inputs are sealed to others, or are protected by the deployment's guarantee
-// before they come. A randomizer must not: its process's received bytes once told each reward.
+// ShowProcess has /metrics show what the whole process takes: processor, memory, network (process_*, go_*). All that
+// the process does moves these numbers, so whoever sees them sees what depends on its inputs, to the byte. Only a role
+// that cannot read records may call it: one whose inputs are sealed to others, or are protected by the deployment's
+// guarantee before they come. A randomizer must not: its process's received bytes once told each reward.
 func (e *Env) ShowProcess() error {
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

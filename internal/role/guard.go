@@ -61,7 +61,8 @@ func (c Callers) Faults() (faults []error) {
 // reads nothing of the body.
 func (c Callers) Check(r *http.Request) (outcome.Reason, error) {
 	if !c.named(r) {
-		return ForeignHost, fmt.Errorf("the request calls this process %q, which is no name of it; see %s.hosts", r.Host,
+		return ForeignHost, fmt.Errorf("the request calls this process %q, which is no name of it; see %s.hosts",
+			r.Host,
 			c.Key)
 	}
 	origins := r.Header.Values("Origin")
@@ -74,7 +75,8 @@ func (c Callers) Check(r *http.Request) (outcome.Reason, error) {
 	// page's origin.
 	if site := r.Header.Get("Sec-Fetch-Site"); len(origins) == 0 && site != "" && site != "same-origin" &&
 		site != "none" {
-		return ForeignOrigin, fmt.Errorf("a page of another origin (%s) may not call this process; %s", site, c.remedy())
+		return ForeignOrigin, fmt.Errorf("a page of another origin (%s) may not call this process; %s", site,
+			c.remedy())
 	}
 	// Pages may send forms and text anywhere unasked, JSON they may not.
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method == http.MethodPost &&
@@ -93,7 +95,7 @@ func (c Callers) remedy() string {
 	return "see " + c.Key + ".origins"
 }
 
-// named tells whether a request calls this process by a name of it. The address that it came to is one, since no name
+// named reports whether a request calls this process by a name of it. The address that it came to is one, since no name
 // server can make a page's name of it.
 func (c Callers) named(r *http.Request) bool {
 	host := hostOf(r.Host)

@@ -97,8 +97,8 @@ type conditions struct {
 	role   string
 }
 
-var conditionDesc = prometheus.NewDesc("riffle_condition", "1 while the condition of the role's readiness is met; /readyz "+
-	"says why it is not.", []string{"role", "condition"}, nil)
+var conditionDesc = prometheus.NewDesc("riffle_condition", "1 while the condition of the role's readiness is met; "+
+	"/readyz says why it is not.", []string{"role", "condition"}, nil)
 
 // Describe is for prometheus.
 func (c conditions) Describe(ch chan<- *prometheus.Desc) { ch <- conditionDesc }

@@ -91,7 +91,7 @@ func (l *loading) examine(config any, ask func() []error) error {
 	return l.err()
 }
 
-// tainted tells whether one of the keys, or a key of one of the sections, has a fault.
+// tainted reports whether one of the keys, or a key of one of the sections, has a fault.
 func (l *loading) tainted(keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool {
 		if l.broken[key] {

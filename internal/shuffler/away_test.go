@@ -123,21 +123,21 @@ func TestALostConnectionIsNoticed(t *testing.T) {
 	s := newScene(t)
 	var link *testbed.Link
 	s.broker, link = s.ConnectOver(bus.Shuffler)
-	sh, err := New(s.configured())
+	sh, err := s.configured().open()
 	s.must(err)
 	defer sh.Close()
-	_, err = sh.backlog(s.Context())
+	_, err = sh.times.backlog(s.Context())
 	s.must(err)
 	_, before := sh.clock.now()
 	link.Cut()
 	s.eventually("connected again", func() bool { return s.broker.Connected() && s.broker.Traffic().Reconnects == 1 })
-	if _, err := sh.backlog(s.Context()); err == nil {
+	if _, err := sh.times.backlog(s.Context()); err == nil {
 		t.Error("what waits is taken for known although the connection was lost since it was asked last")
 	}
 	if _, resumed := sh.clock.now(); !resumed.After(before) {
 		t.Error("no grace after a lost connection")
 	}
-	_, err = sh.backlog(s.Context())
+	_, err = sh.times.backlog(s.Context())
 	s.must(err)
 }
 

@@ -50,7 +50,8 @@ type Broker interface {
 
 // Over are the handles of a connection that the shuffler works with.
 func Over(s bus.Streams) Broker {
-	return streams{s.Announcements, s.Keys, s.Enrolment, s.Reports, s.Mixed, s.Prepared, s.Retained, s.Segments, s.Audit,
+	return streams{s.Announcements, s.Keys, s.Enrolment, s.Reports, s.Mixed, s.Prepared, s.Retained, s.Segments,
+		s.Audit,
 		s.Traffic}
 }
 
@@ -83,12 +84,4 @@ func (l logged) AppendAudit(ctx context.Context, kind string, signed []byte) err
 		return fatal(err)
 	}
 	return err
-}
-
-// Journal keeps the shuffler's events in order. *journal.Journal is one, and documents each method.
-type Journal interface {
-	Replay(f func(entry []byte) error) error
-	Append(entry []byte) (durable func() error)
-	Replace(entries ...[]byte) (durable func() error)
-	Close() error
 }

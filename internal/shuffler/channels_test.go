@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -21,7 +22,7 @@ func TestAnotherChannelIsNotServed(t *testing.T) {
 	s.opened = s.announcement()
 	s.digest = s.Announce(s.analyzer, s.opened)
 	s.eventually("refused", func() bool {
-		return testbed.Refused(s.config.Announcements, reason(wire.RefusalWeakPlan)) == 1
+		return testbed.Refused(s.config.Announcements, cohort.Reason(wire.RefusalWeakPlan)) == 1
 	})
 	if _, ok := s.shuffler.Filling(); ok {
 		t.Error("opened")

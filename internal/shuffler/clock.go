@@ -1,6 +1,7 @@
 package shuffler
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -79,3 +80,38 @@ func (c *clock) stops() int {
 	defer c.mu.Unlock()
 	return c.gaps
 }
+
+// wait is since when something has been waiting.
+type wait struct {
+	mu      sync.Mutex
+	waiting bool
+	since   time.Time
+}
+
+func (w *wait) set(waiting bool, since time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting, w.since = waiting, since
+}
+
+// tooLong is an error where a report has waited for more than stuckAfter.
+func (w *wait) tooLong(now time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.waiting || now.Sub(w.since) < stuckAfter {
+		return nil
+	}
+	return fmt.Errorf("all %d workers are busy and have decided on no report for %v; "+
+		"restart the shuffler if the broker and the disk are well", workers, stuckAfter)
+}
+
+const (
+	// workers is how many enrolments are answered, and how many reports opened, at the same time. Most of a worker's
+	// time is waiting for the disk, and many share one write.
+	workers = 64
+	// stuckAfter is how long a report may wait for a worker. A worker takes milliseconds, or as long as one write to
+	// the disk.
+	stuckAfter = 30 * time.Second
+	// workersCondition is the readiness condition that a report finds a worker.
+	workersCondition = "workers"
+)

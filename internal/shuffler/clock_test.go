@@ -5,6 +5,8 @@ import (
 	"time"
 )
 
+var began = time.UnixMilli(1_700_000_000_000)
+
 // machine is a machine's clocks as a test sets them.
 type machine struct {
 	wall time.Time
@@ -43,13 +45,13 @@ func TestClockTellsWakingTime(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			m := &machine{wall: start, run: 5 * time.Second}
+			m := &machine{wall: began, run: 5 * time.Second}
 			clock := newClock(m.read, time.Time{})
 			m.awake(clock, time.Minute)
 			c.happens(m)
 			clock.now()
 			at, resumed := clock.now()
-			if passed := at.Sub(start) - time.Minute; passed != c.passed {
+			if passed := at.Sub(began) - time.Minute; passed != c.passed {
 				t.Errorf("%v passed, expected %v", passed, c.passed)
 			}
 			if noticed := resumed.Equal(at); noticed != c.noticed || noticed != (clock.stops() > 0) {
@@ -68,8 +70,8 @@ func TestClockTellsWakingTime(t *testing.T) {
 func TestTheClockGoesOnFromTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, step := range []time.Duration{0, 20 * time.Minute, -20 * time.Minute, 100 * time.Hour} {
-		m := &machine{wall: start.Add(step)}
-		if at, resumed := newClock(m.read, start).now(); !at.Equal(start) || !resumed.Equal(start) {
+		m := &machine{wall: began.Add(step)}
+		if at, resumed := newClock(m.read, began).now(); !at.Equal(began) || !resumed.Equal(began) {
 			t.Errorf("step %v: %v, resumed %v", step, at, resumed)
 		}
 	}

@@ -17,7 +17,7 @@ func (s *scene) idle() *Shuffler {
 	s.config.Reports = testbed.Account(s.t, "report", func() int64 { return sh.Held() }, Reasons())
 	s.config.Messages = testbed.Account(s.t, "bit_message", func() int64 { return sh.HeldMessages() }, Reasons())
 	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
-	sh, err := New(s.configured())
+	sh, err := s.configured().open()
 	s.must(err)
 	s.t.Cleanup(func() { _ = sh.Close() })
 	sh.c.Reports.Resumed(int(sh.Held()))
@@ -25,7 +25,7 @@ func (s *scene) idle() *Shuffler {
 	return sh
 }
 
-// deciding tells whether the shuffler would take reports.
+// deciding reports whether the shuffler would take reports.
 func deciding(s *Shuffler) bool {
 	select {
 	case <-s.begun:
@@ -68,18 +68,18 @@ func TestNothingIsForgottenBeforeItIsTakenInAgain(t *testing.T) {
 			s.shuffler = sh
 			kept := func(when string) {
 				t.Helper()
-				s.must(sh.forget(s.Context(), nil))
+				s.must(sh.forgetting.forget(s.Context(), nil))
 				if n := len(s.stored(9)); n != 9 {
 					t.Fatalf("%s: the broker holds %d of 9 reports that were acknowledged", when, n)
 				}
 			}
 			kept("before the journal is held against the broker")
-			if trouble, err := sh.recall(s.Context()); trouble != nil || err != nil {
+			if trouble, err := sh.history.recall(s.Context()); trouble != nil || err != nil {
 				t.Fatal(trouble, err)
 			}
 			kept("before the round is opened, or its reports are looked through")
 			var last look
-			if clear, err := sh.consistent(s.Context(), &last); !clear || err != nil {
+			if clear, err := sh.history.consistent(s.Context(), &last); !clear || err != nil {
 				t.Fatal(clear, err)
 			}
 			if deciding(sh) != announced { // the announcement is yet to come by, where the journal lacks it
@@ -88,12 +88,12 @@ func TestNothingIsForgottenBeforeItIsTakenInAgain(t *testing.T) {
 			stored, err := s.broker.Announcements.ReadAnnouncements(s.Context())
 			s.must(err)
 			for _, a := range stored {
-				s.must(sh.announced(s.Context(), a))
+				s.must(sh.announcements.announced(s.Context(), a))
 			}
 			if !announced {
 				kept("before the round's reports are looked through")
 			}
-			if clear, err := sh.consistent(s.Context(), &last); !clear || err != nil {
+			if clear, err := sh.history.consistent(s.Context(), &last); !clear || err != nil {
 				t.Fatal(clear, err)
 			}
 			if !deciding(sh) {
@@ -133,16 +133,16 @@ func TestWorkersWaitUntilTheJournalWasHeldAgainstTheBroker(t *testing.T) {
 	sh := s.idle()
 	ctx, give := context.WithTimeout(s.Context(), 50*time.Millisecond)
 	defer give()
-	if _, err := sh.claims(ctx, make([]byte, 16)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := sh.reports.claims(ctx, make([]byte, 16)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("asked before: %v", err)
 	}
-	if trouble, err := sh.recall(s.Context()); trouble != nil || err != nil {
+	if trouble, err := sh.history.recall(s.Context()); trouble != nil || err != nil {
 		t.Fatal(trouble, err)
 	}
-	if clear, err := sh.consistent(s.Context(), &look{}); !clear || err != nil {
+	if clear, err := sh.history.consistent(s.Context(), &look{}); !clear || err != nil {
 		t.Fatal(clear, err)
 	}
-	if _, err := sh.claims(s.Context(), make([]byte, 16)); err != nil {
+	if _, err := sh.reports.claims(s.Context(), make([]byte, 16)); err != nil {
 		t.Errorf("asked after: %v", err)
 	}
 }

@@ -71,7 +71,7 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			if m.Reports != 12 || m.Outcome != wire.Released {
 				t.Errorf("manifest %v", m)
 			}
-			refusedIn(t, m, refused, nil)
+			testbed.RefusedIn(t, m, refused, nil)
 			shown, err := s.analyzer.Mixed.ReadManifest(s.Context(), 1, 0)
 			if err != nil || !slices.EqualFunc(s.logged(), [][]byte{shown}, bytes.Equal) {
 				t.Errorf("the audit log has %d manifests, and not the one that is out (%v)", len(s.logged()), err)
@@ -191,8 +191,8 @@ func TestAdmittedReportsOutliveACrash(t *testing.T) {
 	s.account(12, 0, nil)
 }
 
-// A committed report that is gone from the stream destroys the release of a process that did not admit it: a smaller set
-// than was committed never leaves, and nothing had left.
+// A committed report that is gone from the stream destroys the release of a process that did not admit it: a smaller
+// set than was committed never leaves, and nothing had left.
 func TestALostReportDestroysItsRelease(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -236,7 +236,7 @@ func TestMembershipIsDurableBeforeAnythingLeaves(t *testing.T) {
 	if n := len(s.left(1, 0)); n != 0 {
 		t.Fatalf("%d chunks left before the release was spooled", n)
 	}
-	again, err := New(s.configured())
+	again, err := s.configured().open()
 	s.must(err)
 	defer again.Close()
 	r, ok := again.state.Unfinished()
@@ -312,8 +312,8 @@ func TestARestoredStateFolderSignsNoSecondManifest(t *testing.T) {
 	}
 }
 
-// Where the journal comes to the manifest that is in the audit log, the release is repeated as a whole before it is out:
-// what a broker lost that went down at the same time leaves again.
+// Where the journal comes to the manifest that is in the audit log, the release is repeated as a whole before it is
+// out: what a broker lost that went down at the same time leaves again.
 func TestAReleaseIsRepeatedBeforeItsLoggedManifestIsOut(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -35,13 +36,13 @@ const (
 )
 
 // errPool says that the audit log has a pool of this shuffler's that the state folder cannot have made.
-var errPool = errors.New("the devices that this state folder knows are not those that this shuffler drew a panel from: " +
-	"the folder was lost, or restored from a backup, or two processes run with copies of it; restore the newest folder, " +
-	"or start a new deployment: who registered, and who was in how many panels, is known nowhere else")
+var errPool = errors.New("the devices that this state folder knows are not those that this shuffler drew a panel " +
+	"from: the folder was lost, or restored from a backup, or two processes run with copies of it; restore the " +
+	"newest folder, or start a new deployment: who registered, and who was in how many panels, is known nowhere else")
 
 // drawer is what the releasing goroutine knows of the panel that is to be drawn.
 type drawer struct {
-	announcement Digest // of the epoch that the rest is about
+	announcement cohort.Digest // of the epoch that the rest is about
 	since        time.Time
 	next         time.Time // of the next look
 	looked       bool      // for a pool of this shuffler's in the audit log
@@ -56,23 +57,30 @@ type drawer struct {
 // said is a statement as it stands in the audit log.
 type said struct {
 	signed []byte
-	digest Digest
+	digest cohort.Digest
 	pool   *wire.Pool
 	draw   *wire.Draw
 }
 
+// panels draws the panels.
+type panels struct {
+	*core
+	drawing   drawer          // of the releasing goroutine alone
+	pool      *cohort.Pooling // as last looked at; guarded by mu
+	drawEvery time.Duration
+}
+
 // draw brings the drawing of the open epoch's panel on. known is false while the journal may lack a draw that was made,
 // and reports that were admitted since. trouble is as in recall.
-func (s *Shuffler) draw(ctx context.Context) (known bool, trouble, err error) {
+func (s *panels) draw(ctx context.Context) (known bool, trouble, err error) {
 	s.mu.Lock()
-	e := s.state.epoch
-	if e == nil || !e.awaiting() || e.closing() || e.over() {
-		s.mu.Unlock()
+	panel := s.state.Panel()
+	s.mu.Unlock()
+	if panel == nil || !panel.Awaited {
 		s.notice(panelCondition, nil)
 		return true, nil, nil
 	}
-	epoch, digest, fixed := e.number, e.rounds[0].digest, e.drawing.pool != nil
-	s.mu.Unlock()
+	epoch, digest, fixed := panel.Epoch, panel.Announcement, panel.Pooled != nil
 	now := s.c.Clock.Now()
 	if s.drawing.announcement != digest {
 		s.drawing = drawer{announcement: digest, since: now}
@@ -100,7 +108,7 @@ func (s *Shuffler) draw(ctx context.Context) (known bool, trouble, err error) {
 }
 
 // fix fixes the pool of the open epoch: the one that the audit log has, or a new one if there are devices enough.
-func (s *Shuffler) fix(ctx context.Context, epoch uint64) (fixed bool, trouble, err error) {
+func (s *panels) fix(ctx context.Context, epoch uint64) (fixed bool, trouble, err error) {
 	if !s.drawing.looked {
 		if fixed, trouble, err = s.adoptPool(ctx, epoch); fixed || trouble != nil || err != nil {
 			return fixed, trouble, err
@@ -112,7 +120,7 @@ func (s *Shuffler) fix(ctx context.Context, epoch uint64) (fixed bool, trouble, 
 		return false, nil, nil
 	}
 	if p.Devices < p.Needed {
-		s.late("%s", p.waits())
+		s.late("%s", p.Waits())
 		return false, nil, nil
 	}
 	// Of two processes with copies of one state folder, the later one must see the pool of the earlier.
@@ -125,7 +133,7 @@ func (s *Shuffler) fix(ctx context.Context, epoch uint64) (fixed bool, trouble, 
 	}
 	defer s.holdPool(false)
 	// Nothing of this needs the state, and nothing else waits for it but who registers.
-	p.root()
+	p.Prepare()
 	signed, of, err := wire.Sign(&wire.Pool{
 		Deployment: s.c.Deployment, Epoch: p.Epoch, Announcement: p.Announcement[:], Registered: uint32(p.Devices),
 		Root: p.Root[:], Contribution: random32(s.c.Source),
@@ -133,14 +141,12 @@ func (s *Shuffler) fix(ctx context.Context, epoch uint64) (fixed bool, trouble, 
 	if err != nil {
 		return false, nil, fatal(err)
 	}
-	ready := poolOf(p.all, p.Quota)
-	err = s.decide(func(state *State) (*Event, error) {
-		if fixed = p.still(state); !fixed {
+	err = s.decide(func(state *cohort.State) (*cohort.Event, error) {
+		if fixed = p.Still(state); !fixed {
 			return nil, nil
 		}
-		ev := s.pooled(p, signed, of)
-		ev.Pooled.ready = ready
-		return ev, nil
+		now, _ := s.clock.now()
+		return p.Fix(now, signed, of), nil
 	})
 	if err == nil && fixed {
 		s.c.Log.Info().Uint64("epoch", epoch).Int("devices", p.Devices).Msg("pool fixed: the panel is drawn from it")
@@ -150,14 +156,14 @@ func (s *Shuffler) fix(ctx context.Context, epoch uint64) (fixed bool, trouble, 
 
 // holdPool begins or ends that nobody registers, and describes the pool by then: whoever asks to be registered
 // meanwhile is told to ask again.
-func (s *Shuffler) holdPool(hold bool) *Pooling {
+func (s *panels) holdPool(hold bool) *cohort.Pooling {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fixing = hold
 	if !hold {
 		return nil
 	}
-	return s.state.pooling()
+	return s.state.Pooling()
 }
 
 // random32 is a contribution to a seed.
@@ -168,42 +174,26 @@ func random32(source protocol.Source) (b []byte) {
 	return b
 }
 
-// pooled is the event of a pool that is fixed now.
-func (s *Shuffler) pooled(p *Pooling, signed []byte, digest [32]byte) *Event {
-	now, _ := s.clock.now()
-	return &Event{Pooled: &Pooled{
-		At: now.UnixMilli(), Registered: uint32(p.Devices), Quota: uint32(p.Quota), Statement: signed, Digest: digest[:],
-	}}
-}
-
 // pooling describes the pool that could be fixed now. It is computed again only when more devices registered.
-func (s *Shuffler) pooling() *Pooling {
+func (s *panels) pooling() *cohort.Pooling {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.pool; p != nil && p.Epoch == s.state.epoch.number && s.pooledAt == s.state.count && p.Devices < p.Needed {
-		return p
-	}
-	if s.pool, s.pooledAt = s.state.pooling(), s.state.count; s.pool != nil {
-		s.pool.all = nil // it may be long until there are enough
+	if last, _ := s.state.Last(); s.pool == nil || s.pool.Epoch != last.Epoch ||
+		s.pool.Registered != s.state.Registered() || s.pool.Devices >= s.pool.Needed {
+		s.pool = s.state.Pooling()
 	}
 	return s.pool
 }
 
-// waits says what a pool of too few devices waits for.
-func (p *Pooling) waits() string {
-	return fmt.Sprintf("Epoch %d waits for registrations: its panel is drawn from at least %d devices, and %d can be drawn "+
-		"now.", p.Epoch, p.Needed, p.Devices)
-}
-
 // late tells readiness what the panel has waited for, once it has for long.
-func (s *Shuffler) late(format string, a ...any) {
+func (s *panels) late(format string, a ...any) {
 	if s.c.Clock.Now().Sub(s.drawing.since) >= panelPatience {
 		s.notice(panelCondition, fmt.Errorf(format, a...))
 	}
 }
 
 // pools reads this shuffler's own pools of an epoch, in the order of the audit log.
-func (s *Shuffler) pools(ctx context.Context, epoch uint64) (all []said, err error) {
+func (s *panels) pools(ctx context.Context, epoch uint64) (all []said, err error) {
 	err = s.c.Bus.Said(ctx, bus.Shuffler, wire.KindPool, func(signed []byte) error {
 		p, digest, err := wire.Open[wire.Pool](signed, s.own())
 		if err == nil && p.Epoch == epoch { // another's words are no pool: the audit says so
@@ -217,18 +207,18 @@ func (s *Shuffler) pools(ctx context.Context, epoch uint64) (all []said, err err
 // adoptPool takes the pool of the open epoch from the audit log, where the journal has none and the log has one. The
 // state folder is an older copy then; it serves if its devices are those of the pool. trouble says that they are not,
 // or that the journal has another pool than the log.
-func (s *Shuffler) adoptPool(ctx context.Context, epoch uint64) (adopted bool, trouble, err error) {
+func (s *panels) adoptPool(ctx context.Context, epoch uint64) (adopted bool, trouble, err error) {
 	all, err := s.pools(ctx, epoch)
 	if err != nil || len(all) == 0 {
 		return false, nil, err
 	}
 	first := all[0]
-	err = s.decide(func(state *State) (*Event, error) {
-		e := state.epoch
-		if e == nil || e.number != epoch || e.drawing == nil {
+	err = s.decide(func(state *cohort.State) (*cohort.Event, error) {
+		panel := state.Panel()
+		if panel == nil || panel.Epoch != epoch {
 			return nil, nil
 		}
-		if own := e.drawing.pool; own != nil {
+		if own := panel.Pooled; own != nil {
 			if adopted = bytes.Equal(own.Digest, first.digest[:]); !adopted {
 				trouble = fmt.Errorf("the pool of epoch %d in the audit log is not the journal's: %w", epoch, errPool)
 			}
@@ -238,7 +228,7 @@ func (s *Shuffler) adoptPool(ctx context.Context, epoch uint64) (adopted bool, t
 		if p == nil {
 			return nil, nil
 		}
-		if p.Announcement != Digest(first.pool.Announcement) || p.Devices != int(first.pool.Registered) ||
+		if p.Announcement != cohort.Digest(first.pool.Announcement) || p.Devices != int(first.pool.Registered) ||
 			p.Root != [32]byte(first.pool.Root) {
 			trouble = fmt.Errorf("the audit log has a pool of epoch %d of %d devices, and %d are known here: %w",
 				epoch, first.pool.Registered, p.Devices, errPool)
@@ -247,15 +237,16 @@ func (s *Shuffler) adoptPool(ctx context.Context, epoch uint64) (adopted bool, t
 		adopted, s.lost = true, true
 		s.c.Log.Warn().Err(errState).Uint64("epoch", epoch).
 			Msg("the pool that the journal lacks is taken from the audit log: its devices are those known here")
-		return s.pooled(p, first.signed, first.digest), nil
+		now, _ := s.clock.now()
+		return p.Fix(now, first.signed, first.digest), nil
 	})
 	return adopted, trouble, err
 }
 
 // sayPool puts the pool of the journal into the audit log, and makes sure that it is the first one there.
-func (s *Shuffler) sayPool(ctx context.Context, epoch uint64) (trouble, err error) {
+func (s *panels) sayPool(ctx context.Context, epoch uint64) (trouble, err error) {
 	s.mu.Lock()
-	signed := s.state.epoch.drawing.pool.Statement
+	signed := s.state.Panel().Pooled.Statement
 	s.mu.Unlock()
 	if err := (logged{s.c.Bus, s.log}).AppendAudit(ctx, wire.KindPool, signed); err != nil {
 		return nil, err
@@ -265,7 +256,7 @@ func (s *Shuffler) sayPool(ctx context.Context, epoch uint64) (trouble, err erro
 }
 
 // drawn draws the panel if the analyzer's contribution is in the audit log. Its error is the broker's or fatal.
-func (s *Shuffler) drawn(ctx context.Context, epoch uint64) (drawn bool, err error) {
+func (s *panels) drawn(ctx context.Context, epoch uint64) (drawn bool, err error) {
 	s.drawing.again()
 	err = s.c.Bus.SaidSince(ctx, bus.Analyzer, s.drawing.from, func(st bus.Statement) error {
 		s.drawing.from = st.Sequence + 1
@@ -286,29 +277,34 @@ func (s *Shuffler) drawn(ctx context.Context, epoch uint64) (drawn bool, err err
 		s.late("epoch %d waits for the analyzer's contribution to the draw of its panel", epoch)
 		return false, nil
 	}
-	of := func(state *State) (*Event, error) {
+	of := func(state *cohort.State) (*cohort.Event, error) {
 		now, _ := s.clock.now()
 		for _, d := range s.drawing.draws[1:] {
 			if d.digest != s.drawing.draws[0].digest {
-				return nil, SecondDraw
+				return nil, cohort.SecondDraw
 			}
 		}
 		return state.Draw(s.drawing.draws[0].draw, s.drawing.draws[0].signed, now)
 	}
-	ready, members := s.drawAhead(of)
-	err = s.decide(func(state *State) (*Event, error) {
+	s.mu.Lock()
+	ahead, err := of(s.state)
+	s.mu.Unlock()
+	if err == nil && ahead != nil {
+		ahead.Drawn.Prepare() // while the state is free for others
+	}
+	err = s.decide(func(state *cohort.State) (*cohort.Event, error) {
 		ev, err := of(state)
-		if drawn = ev != nil; drawn && state.epoch.drawing.pool == ready {
-			ev.Drawn.panel = members
+		if drawn = ev != nil; drawn && ahead != nil {
+			ev.Drawn.Take(ahead.Drawn)
 		}
 		return ev, err
 	})
 	var refused outcome.Reason
 	switch {
 	case errors.As(err, &refused):
-		err := fmt.Errorf("the panel of epoch %d is not drawn: the analyzer's contribution is refused (%s); the analyzer "+
-			"broke the protocol, or somebody else has its key: keep the audit log, and start a new deployment with another "+
-			"analyzer", epoch, refused)
+		err := fmt.Errorf("the panel of epoch %d is not drawn: the analyzer's contribution is refused (%s); the "+
+			"analyzer broke the protocol, or somebody else has its key: keep the audit log, and start a new "+
+			"deployment with another analyzer", epoch, refused)
 		if s.drawing.refused != refused {
 			s.drawing.refused = refused
 			s.c.Log.Error().Err(err).Str(outcome.Field, string(refused)).Uint64("epoch", epoch).Msg("nothing is drawn")
@@ -337,29 +333,13 @@ func (d *drawer) again() {
 	}
 }
 
-// drawAhead draws the panel that an event would draw, from a pool, while the state is free for others: a pool that is
-// fixed does not change. Nil where there is no such event.
-func (s *Shuffler) drawAhead(of func(*State) (*Event, error)) (from *pool, members []panel.Device) {
-	s.mu.Lock()
-	ev, err := of(s.state)
-	var size int
-	if err == nil && ev != nil {
-		from, size = s.state.epoch.drawing.pool, int(s.state.epoch.size)
-	}
-	s.mu.Unlock()
-	if from == nil {
-		return nil, nil
-	}
-	return from, from.panel(ev.Drawn.Contribution, size)
-}
-
 // recallPanel takes in what the journal lacks of the panel of an epoch that is over: its pool and its draw. trouble is
 // as in recall.
-func (s *Shuffler) recallPanel(ctx context.Context, o *opening) (trouble, err error) {
+func (s *panels) recallPanel(ctx context.Context, o *opening) (trouble, err error) {
 	s.mu.Lock()
-	e := s.state.epoch
-	awaiting := e != nil && e.number == o.Epoch && e.awaiting()
+	panel := s.state.Panel()
 	s.mu.Unlock()
+	awaiting := panel != nil && panel.Epoch == o.Epoch && !panel.Drawn
 	if !awaiting {
 		return nil, nil
 	}
@@ -373,5 +353,6 @@ func (s *Shuffler) recallPanel(ctx context.Context, o *opening) (trouble, err er
 			return nil, err
 		}
 	}
-	return fmt.Errorf("the manifest of epoch %d is there, and the draw of its panel is not: %w", o.Epoch, errBroker), nil
+	return fmt.Errorf("the manifest of epoch %d is there, and the draw of its panel is not: %w", o.Epoch, errBroker),
+		nil
 }

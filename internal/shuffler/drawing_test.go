@@ -16,10 +16,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// panels gives the scene's announcement a panel of 12 out of 20 devices or more, twice for each.
-func panels(a *plan.Announcement) *plan.Announcement {
+// panelled gives the scene's announcement a panel of 12 out of 20 devices or more, twice for each.
+func panelled(a *plan.Announcement) *plan.Announcement {
 	a.Plan.Panel, a.Plan.Decisions, a.Plan.Records = &plan.Panel{Registered: 20}, 1, 2
-	c := panel.Commit(contribution(a.Epoch))
+	c := panel.Commit(testbed.Contribution(a.Epoch))
 	a.Commitment = c[:]
 	return a
 }
@@ -39,7 +39,7 @@ func toRegister(r *wire.EnrolRequest) { r.Epoch, r.Announcement = 0, nil }
 
 // quick has the shuffler look at what a panel waits for all the time.
 func quick(s *scene) {
-	s.prepare = func(sh *Shuffler) { sh.drawEvery = 5 * time.Millisecond }
+	s.prepare = func(sh *Shuffler) { sh.panels.drawEvery = 5 * time.Millisecond }
 }
 
 // pooled waits for the one pool of the open epoch in the audit log.
@@ -80,7 +80,7 @@ func (s *scene) reveal(by *seal.Identity, change ...func(*wire.Draw)) (signed []
 	_, digest := s.pooled()
 	d := &wire.Draw{
 		Deployment: testbed.Deployment, Epoch: s.opened.Epoch, Announcement: s.digest[:], Pool: digest[:],
-		Contribution: contribution(s.opened.Epoch),
+		Contribution: testbed.Contribution(s.opened.Epoch),
 	}
 	for _, f := range change {
 		f(d)
@@ -110,7 +110,7 @@ func (s *scene) slots(registered int) map[uint32]uint32 {
 	if root := panel.Root(all); int(p.Registered) != registered || !bytes.Equal(p.Root, root[:]) {
 		s.t.Fatalf("a pool of %d devices, not of the %d registered ones", p.Registered, registered)
 	}
-	want := panel.NewSeed(digest, contribution(s.opened.Epoch)).Panel(all, int(s.opened.Cohort.Size))
+	want := panel.NewSeed(digest, testbed.Contribution(s.opened.Epoch)).Panel(all, int(s.opened.Cohort.Size))
 	out := map[uint32]uint32{}
 	for slot, d := range want {
 		out[d.Number] = uint32(slot)
@@ -164,7 +164,7 @@ func TestPanelsAreDrawnAndReleased(t *testing.T) {
 	if r := s.ask(3, toRegister); !r.Enrolled || !r.Held {
 		t.Errorf("registered twice: %v", r)
 	}
-	s.open(panels(s.announcement()))
+	s.open(panelled(s.announcement()))
 	s.eventually("waiting", func() bool {
 		p := s.shuffler.Snapshot().Panel
 		return p != nil && p.Registered == 15 && p.Needed == 20 && p.Pool == nil &&
@@ -173,7 +173,7 @@ func TestPanelsAreDrawnAndReleased(t *testing.T) {
 	if r := s.ask(0); r.Refusal != wire.RefusalWrongEpoch {
 		t.Errorf("before the draw: %v", r)
 	}
-	s.saysOfAPerson(panels(s.announcement()))
+	s.saysOfAPerson(panelled(s.announcement()))
 	s.register(15, 20)
 	s.pooled()
 	s.register(20, 21) // too late
@@ -199,7 +199,7 @@ func TestPanelsAreDrawnAndReleased(t *testing.T) {
 	s.account(0, 0, map[wire.Refusal]int{wire.RefusalNotEnrolled: 8})
 	s.admitted(11)
 	for device := range slots {
-		if r := s.ask(device); r.Held != s.shuffler.state.epoch.reported(r.Slot) {
+		if r := s.ask(device); r.Held != s.shuffler.state.Reported(r.Slot) {
 			t.Errorf("whether device %d has reported: %v", device, r)
 		}
 	}
@@ -211,7 +211,7 @@ func TestPanelsAreDrawnAndReleased(t *testing.T) {
 	}
 	s.account(11, 0, map[wire.Refusal]int{wire.RefusalNotEnrolled: 8})
 	s.forgotten()
-	s.open(panels(s.next()))
+	s.open(panelled(s.next()))
 	s.reveal(s.Analyzer)
 	s.drawn()
 	s.reportAs(s.slots(21), 0)
@@ -229,7 +229,7 @@ func TestPanelsOfSharesAreDrawn(t *testing.T) {
 	s.start()
 	s.opened = s.announcement()
 	s.register(0, 20)
-	s.open(panels(s.sharesRound(12)))
+	s.open(panelled(s.sharesRound(12)))
 	s.reveal(s.Analyzer)
 	s.drawn()
 	for device := range s.slots(20) {
@@ -299,7 +299,7 @@ func TestCrashAtEveryStepOfADraw(t *testing.T) {
 			s.start()
 			s.opened = s.announcement()
 			s.register(0, 20)
-			s.open(panels(s.announcement()))
+			s.open(panelled(s.announcement()))
 			if step == stepRevealed {
 				s.reveal(s.Analyzer)
 			}

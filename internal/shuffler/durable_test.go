@@ -165,7 +165,7 @@ func (b *broken) Append(entry []byte) func() error {
 func TestAShufflerThatCannotAdmitStops(t *testing.T) {
 	t.Parallel()
 	s, disk := newScene(t), &broken{}
-	sh, err := New(s.configured())
+	sh, err := s.configured().open()
 	s.must(err)
 	disk.Journal, sh.journal, s.shuffler = sh.journal, disk, sh
 	ctx, cancel := context.WithTimeout(s.Context(), testbed.Patience)

@@ -2,19 +2,27 @@ package shuffler
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
+
+// enrolments answers devices that wish to take part.
+type enrolments struct {
+	*core
+	requests *seal.RequestOpener
+	admitted *wire.Credentials // that the registrar admits
+	covered  cohort.Covered    // by the latest credential of each host; guarded by mu
+}
 
 // asked answers one request as it came. Its error is fatal.
 //
 // What could be opened is answered sealed and at one size, whatever the answer. What could not, as a request in the
 // clear, is answered with a signed refusal of these bytes, which a host takes for no answer: the broker may have kept
 // this shuffler's later keys from it.
-func (s *Shuffler) asked(request []byte) ([]byte, error) {
+func (s *enrolments) asked(request []byte) ([]byte, error) {
 	defer s.c.Steps.Since(stepEnrolment, s.c.Clock.Now())
 	opened, err := wire.OpenSealedRequest(request, s.requests)
 	if opened == nil {
@@ -33,22 +41,25 @@ func (s *Shuffler) asked(request []byte) ([]byte, error) {
 
 // enrol answers one request, of one device or of several; wrong says why it is none, nil that it was verified. Its
 // error is fatal.
-func (s *Shuffler) enrol(e wire.Enrolment, wrong error) ([]byte, error) {
+func (s *enrolments) enrol(e wire.Enrolment, wrong error) ([]byte, error) {
 	if wrong != nil {
 		s.c.Enrolments.Received(1)
-		return s.reply(e.Digest, []given{{err: refuse(wire.Reason(wrong), "%v", wrong)}})
+		return s.reply(e.Digest, []given{{err: cohort.Refuse(wire.Reason(wrong), "%v", wrong)}})
 	}
 	devices := e.Request.Devices()
 	s.c.Enrolments.Received(len(devices))
 	all := make([]given, len(devices))
-	if err := s.superseded(e); err != nil {
+	s.mu.Lock()
+	err := s.covered.Refuse(e)
+	s.mu.Unlock()
+	if err != nil {
 		for i := range all {
 			all[i].err = err
 		}
 		return s.reply(e.Digest, all)
 	}
 	for i, number := range devices {
-		all[i] = s.admitDevice(DeviceID{e.HostKey, number}, e.Request, e.Request.NonceOf(i))
+		all[i] = s.admitDevice(cohort.DeviceID{Host: e.HostKey, Number: number}, e.Request, e.Request.NonceOf(i))
 	}
 	s.dominated()
 	for _, g := range all { // what they rest on is durable, with one write for all
@@ -60,7 +71,7 @@ func (s *Shuffler) enrol(e wire.Enrolment, wrong error) ([]byte, error) {
 }
 
 // reply signs what is answered to a request's devices, and counts it.
-func (s *Shuffler) reply(request [32]byte, all []given) ([]byte, error) {
+func (s *enrolments) reply(request [32]byte, all []given) ([]byte, error) {
 	var whole *wire.EnrolReply
 	for _, given := range all {
 		one, err := s.answer(given)
@@ -79,8 +90,8 @@ func (s *Shuffler) reply(request [32]byte, all []given) ([]byte, error) {
 }
 
 // answer is the reply to one device, without the request.
-func (s *Shuffler) answer(given given) (*wire.EnrolReply, error) {
-	var refused *Refused
+func (s *enrolments) answer(given given) (*wire.EnrolReply, error) {
+	var refused *cohort.Refused
 	switch {
 	case errors.As(given.err, &refused):
 		s.c.Enrolments.Refused(given.err, 1)
@@ -128,32 +139,22 @@ func (g given) wait() error {
 	return nil
 }
 
-func (s *Shuffler) admitDevice(id DeviceID, r *wire.EnrolRequest, nonce uint32) (g given) {
+func (s *enrolments) admitDevice(id cohort.DeviceID, r *wire.EnrolRequest, nonce uint32) (g given) {
 	if r.Epoch == 0 {
 		g.held, g.durable, g.err = s.register(id, nonce)
 		return g
 	}
-	g.durable, g.err = s.begin(func(state *State) (*Event, error) {
-		if len(r.Further) > 0 && state.draws() {
-			return nil, refuse(wire.RefusalMalformed, "one request for %d devices, where panels are drawn",
-				len(r.Further)+1)
-		}
-		if nonce == 0 && !state.draws() {
-			return nil, refuse(wire.RefusalMalformed, "a wish without a nonce")
-		}
+	_, g.durable, g.err = s.begin(func(state *cohort.State) (*cohort.Event, error) {
 		now, _ := s.clock.now()
-		slot, reportAt, ev, err := state.Enrol(id, r.Epoch, Digest(r.Announcement), now)
-		if ev != nil {
-			ev.Enrolled.Nonce = nonce
-		}
-		g.slot, g.after, g.held = slot, reportAt.Sub(now), ev == nil && !state.wishes.granted(id, nonce)
-		g.pool, g.draw = state.statements()
-		if g.pool != nil {
-			g.held = err == nil && state.epoch.reported(slot)
-		}
+		given, ev, err := state.Grant(cohort.Wish{
+			Device: id, Epoch: r.Epoch, Announcement: cohort.Digest(r.Announcement), Nonce: nonce,
+			Together: len(r.Further) + 1,
+		}, now)
+		g.slot, g.after, g.held, g.pool, g.draw = given.Slot, given.ReportAt.Sub(now), given.Held, given.Pool,
+			given.Draw
 		if err == nil {
-			first := state.epoch.rounds[0]
-			g.commitment = s.mixing(first.layout).Commitment(first.digest)
+			first := state.Begins()
+			g.commitment = s.mixing(first.Layout).Commitment(first.Digest)
 		}
 		return ev, err
 	})
@@ -162,56 +163,19 @@ func (s *Shuffler) admitDevice(id DeviceID, r *wire.EnrolRequest, nonce uint32) 
 
 // register enters a device among those that panels are drawn from. What this shuffler knows of them may be less than it
 // knew before, until it was held against the audit log: till then no device registers.
-func (s *Shuffler) register(id DeviceID, nonce uint32) (held bool, durable func() error, err error) {
-	durable, err = s.begin(func(state *State) (ev *Event, err error) {
+func (s *enrolments) register(id cohort.DeviceID, nonce uint32) (held bool, durable func() error, err error) {
+	_, durable, err = s.begin(func(state *cohort.State) (ev *cohort.Event, err error) {
 		if !s.recalled || s.trouble != nil {
-			return nil, refuse(wire.RefusalWrongEpoch, "the journal is not held against the audit log yet")
+			return nil, cohort.Refuse(wire.RefusalWrongEpoch, "the journal is not held against the audit log yet")
 		}
 		if nonce == 0 {
-			return nil, refuse(wire.RefusalMalformed, "a registration without a nonce")
+			return nil, cohort.Refuse(wire.RefusalMalformed, "a registration without a nonce")
 		}
-		if s.fixing && !state.registered.has(id) {
-			return nil, refuse(wire.RefusalWrongEpoch, "a pool is being fixed: ask again")
+		if s.fixing && !state.Holds(id) {
+			return nil, cohort.Refuse(wire.RefusalWrongEpoch, "a pool is being fixed: ask again")
 		}
-		held, ev, err = state.Register(id)
-		if ev != nil {
-			ev.Registered.Nonce = nonce
-		}
-		held = held && !state.wishes.granted(id, nonce)
+		held, ev, err = state.Enter(id, nonce)
 		return ev, err
 	})
 	return held, durable, err
-}
-
-// noticeCapacity warns once that nobody is let in any more.
-func (s *Shuffler) noticeCapacity() {
-	s.mu.Lock()
-	first := !s.filled
-	s.filled = true
-	if first {
-		s.warnings = append(s.warnings, fmt.Sprintf("As many devices are known as may be, %d: further ones are refused, and "+
-			"those that are known go on. admission.devices sets how many.", s.state.capacity))
-	}
-	s.mu.Unlock()
-	if first {
-		s.c.Log.Warn().Int("devices", s.state.capacity).Str(outcome.Field, string(reason(wire.RefusalCapacity))).
-			Msg("as many devices are known as may be: further ones are refused; admission.devices sets how many")
-	}
-}
-
-// dominated warns once in each epoch where one host holds most of the cohort. It does not name the host: the journal
-// has it.
-func (s *Shuffler) dominated() {
-	s.mu.Lock()
-	f, ok := s.state.Filling()
-	warn := ok && f.Dominated() && s.warned != f.Epoch
-	if warn {
-		s.warned = f.Epoch
-	}
-	s.mu.Unlock()
-	if warn {
-		s.c.Log.Warn().Uint64("epoch", f.Epoch).Int("slots", f.Largest).Int("of", f.Slots).Uint32("size", f.Size).
-			Msg("one host holds more than half of the cohort's slots: the other devices are hidden among few that " +
-				"this host does not know; admission.host_share limits what one host may hold")
-	}
 }

@@ -114,8 +114,8 @@ func TestNoDeviceIsInTwoCohorts(t *testing.T) {
 	}
 }
 
-// Devices are enrolled under the longest times that an announcement can have: a report may be due after more than one of
-// them allows.
+// Devices are enrolled under the longest times that an announcement can have: a report may be due after more than one
+// of them allows.
 func TestEnrolmentUnderTheLongestTimes(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -172,23 +172,23 @@ func TestPanelsAnswerDevicesSingly(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	s.opened = s.announcement()
-	s.open(panels(s.opened))
+	s.open(panelled(s.opened))
 	s.register(0, 3)
 	if r := s.ask(0, further(1)); r.Refusal != wire.RefusalMalformed {
 		t.Errorf("two at once: %+v", r)
 	}
 }
 
-// Nobody registers between the description of a pool and its being fixed: whoever asks is told to ask again, and whoever
-// is registered is told so.
+// Nobody registers between the description of a pool and its being fixed: whoever asks is told to ask again, and
+// whoever is registered is told so.
 func TestNobodyRegistersWhileAPoolIsFixed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
 	s.opened = s.announcement()
-	s.open(panels(s.opened))
+	s.open(panelled(s.opened))
 	s.register(0, 3)
-	p := s.shuffler.holdPool(true)
+	p := s.shuffler.panels.holdPool(true)
 	if p == nil || p.Devices != 3 {
 		t.Fatalf("pool %+v", p)
 	}
@@ -199,13 +199,13 @@ func TestNobodyRegistersWhileAPoolIsFixed(t *testing.T) {
 		t.Errorf("registered before: %+v", r)
 	}
 	s.shuffler.mu.Lock()
-	same := p.still(s.shuffler.state)
+	same := p.Still(s.shuffler.state)
 	s.shuffler.mu.Unlock()
-	s.shuffler.holdPool(false)
+	s.shuffler.panels.holdPool(false)
 	s.register(7, 8)
 	s.shuffler.mu.Lock()
 	defer s.shuffler.mu.Unlock()
-	if !same || p.still(s.shuffler.state) {
+	if !same || p.Still(s.shuffler.state) {
 		t.Error("a pool is taken for the same with one device more, or for another with none")
 	}
 }

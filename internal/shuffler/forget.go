@@ -7,6 +7,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 )
 
 const (
@@ -22,30 +23,21 @@ const (
 	forgetTime = 10 * time.Second
 )
 
-// First is the smallest sequence of a report that a round still needs; ok is false where none does. A round needs its
-// reports until its manifest is out: over is one whose manifest is out already, or nil.
-func (s *State) First(over *Release) (first uint64, ok bool) {
-	if s.epoch == nil {
-		return 0, false
-	}
-	for i, r := range s.epoch.rounds {
-		if r.done || over != nil && over.Epoch == s.epoch.number && int(over.Round) == i {
-			continue
-		}
-		for _, a := range r.reports.each {
-			if !ok || a.sequence() < first {
-				first, ok = a.sequence(), true
-			}
-		}
-	}
-	return first, ok
+// forgetting has the broker forget reports.
+type forgetting struct {
+	*core
+	reports     *admission
+	history     *history
+	forgetEvery time.Duration
+	forgotten   uint64 // last sequence up to which the broker forgot the reports; guarded by mu
+	owed        uint64 // sequence up to which it must, for the rounds that are finished; guarded by mu
 }
 
 // forget has the broker forget every report before the first one that is not decided on, or that a round needs, or may
 // turn out to need once a newer state folder is back. over is a round whose manifest is out, or nil. What a lost
 // acknowledgement keeps is forgotten at the first look after its redelivery. Nothing is forgotten before the journal
 // was held against the broker and its stream of reports.
-func (s *Shuffler) forget(ctx context.Context, over *Release) error {
+func (s *forgetting) forget(ctx context.Context, over *cohort.Release) error {
 	// In this order: what is acknowledged by now was decided on before, so that the state knows whether a round needs
 	// it.
 	backlog, err := s.c.Bus.Backlog(ctx)
@@ -60,10 +52,10 @@ func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 		}
 	}
 	first, needed := s.state.First(over)
-	if strange, ok := s.estranged(); ok && (!needed || strange < first) {
+	if strange, ok := s.reports.strangers.First(s.state); ok && (!needed || strange < first) {
 		first, needed = strange, true
 	}
-	complete := s.complete()
+	complete := s.history.complete()
 	forgotten := s.forgotten
 	s.mu.Unlock()
 	if !complete { // a restored journal lacks reports that were acknowledged: they are taken in again first
@@ -87,7 +79,7 @@ func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 // forgetOver has the broker forget the reports of a round whose manifest is out, and waits for it. It does not wait for
 // a disk that takes no write: nats-server's health answer shows a purge that failed so only after a report was refused,
 // and none comes while no round opens. keepForgetting goes on with it.
-func (s *Shuffler) forgetOver(ctx context.Context, over *Release) error {
+func (s *forgetting) forgetOver(ctx context.Context, over *cohort.Release) error {
 	for {
 		limited, cancel := s.c.Clock.WithTimeout(ctx, forgetTime)
 		err := s.forget(limited, over)
@@ -105,7 +97,7 @@ func (s *Shuffler) forgetOver(ctx context.Context, over *Release) error {
 
 // keepForgetting forgets from time to time, until the context ends, what no finished round took along: refused reports,
 // and what was not acknowledged yet when its round was finished.
-func (s *Shuffler) keepForgetting(ctx context.Context) error {
+func (s *forgetting) keepForgetting(ctx context.Context) error {
 	for {
 		limited, cancel := s.c.Clock.WithTimeout(ctx, forgetTime)
 		if err := s.forget(limited, nil); err != nil && ctx.Err() == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -198,15 +199,15 @@ func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
 	for range 3 {
 		s.sendTo(1, 0, []byte("a member"))
 	}
-	sh, err := New(s.configured())
+	sh, err := s.configured().open()
 	s.must(err)
 	defer sh.Close()
-	sh.forgetEvery, sh.recalled, s.shuffler = never, true, sh
-	over := &Release{Release: channel.Release{Epoch: 1, Members: []channel.Member{{Sequence: 3}}}}
-	s.must(sh.forget(s.Context(), over))
+	sh.forgetting.forgetEvery, sh.recalled, s.shuffler = never, true, sh
+	over := &cohort.Release{Release: channel.Release{Epoch: 1, Members: []channel.Member{{Sequence: 3}}}}
+	s.must(sh.forgetting.forget(s.Context(), over))
 	ctx, stop := context.WithCancel(s.Context())
 	defer stop()
-	go func() { _ = sh.keepForgetting(ctx) }()
+	go func() { _ = sh.forgetting.keepForgetting(ctx) }()
 	time.Sleep(100 * time.Millisecond)
 	if kept := s.stored(3); len(kept) != 3 {
 		t.Errorf("before the acknowledgements the broker holds %v", kept)

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -22,19 +23,20 @@ import (
 // that does not fit.
 const recallEvery = 5 * time.Second
 
-// errBroker says that the broker shows less than this shuffler has seen, or something else.
-var errBroker = errors.New("the broker's data was set back, or is another deployment's; " +
-	"restore the newer data, or start a new deployment")
-
-// errState says that the state folder is older than what the broker shows.
-var errState = errors.New("the state folder is older than what this shuffler has signed: restored from a backup?")
-
-// historyCondition is the readiness condition that recall keeps.
-const historyCondition = "history"
+// history holds what the journal knows against what the broker shows.
+type history struct {
+	*core
+	restoring     *restoring
+	announcements *announcements
+	panels        *panels
+	newest        *opening     // the latest announcement when the journal was held against the broker; guarded by mu
+	looked        cohort.Round // the last round whose stored reports were looked through, or need not be; guarded by mu
+	once          sync.Once    // closes begun
+}
 
 // manifest reads a round's manifest; nil where there is none. What lies at its place may be another's, who has this
 // shuffler's broker credential and was there first: then the one in the audit log counts.
-func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (m *wire.Manifest, err error) {
+func (s *history) manifest(ctx context.Context, epoch uint64, round uint32) (m *wire.Manifest, err error) {
 	signed, err := s.c.Bus.ReadManifest(ctx, epoch, round)
 	if errors.Is(err, bus.ErrGone) {
 		return nil, nil
@@ -61,7 +63,7 @@ func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (m 
 // shuffler's own manifests. Where the journal lacks what a manifest states, it takes the manifest's word. trouble says
 // that the broker shows less than the journal knows, or another log: then nothing may be decided until it shows it
 // again. err is fatal, or the broker's.
-func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
+func (s *history) recall(ctx context.Context) (trouble, err error) {
 	defer func() {
 		if err == nil {
 			s.settle(trouble)
@@ -82,7 +84,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	there := map[roundID]*opening{}
 	var order []*opening
 	for _, a := range stored {
-		o, err := s.verify(a)
+		o, err := s.announcements.verify(a)
 		if err != nil { // what is refused is said when it comes by in order
 			continue
 		}
@@ -93,9 +95,9 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 		there[at] = o
 		order = append(order, o)
 	}
-	s.drawing.from, s.drawing.draws = 0, nil // the audit log may be another than before
+	s.panels.drawing.from, s.panels.drawing.draws = 0, nil // the audit log may be another than before
 	s.mu.Lock()
-	last, known := s.state.last()
+	last, known := s.state.Last()
 	s.mu.Unlock()
 	if known {
 		if err := s.seen(ctx, last, there, order); errors.Is(err, errBroker) {
@@ -114,7 +116,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	var adopted []string
 	for _, o := range order {
 		s.mu.Lock()
-		over := s.state.finished(o.Epoch, o.Round)
+		over := s.state.Finished(o.Epoch, o.Round)
 		s.mu.Unlock()
 		if o.Final || over {
 			continue
@@ -134,17 +136,17 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 		if m == nil {
 			break // nothing after it can be over
 		}
-		if Digest(m.Announcement) != o.digest {
+		if cohort.Digest(m.Announcement) != o.digest {
 			return fmt.Errorf("%w: the manifest of round %d of epoch %d is about another announcement than the one "+
 				"shown", errBroker, o.Round, o.Epoch), nil
 		}
-		if err := s.opened(o); err != nil {
+		if err := s.restoring.opened(o); err != nil {
 			return nil, err
 		}
-		if trouble, err := s.recallPanel(ctx, o); trouble != nil || err != nil {
+		if trouble, err := s.panels.recallPanel(ctx, o); trouble != nil || err != nil {
 			return trouble, err
 		}
-		line, err := s.adopt(m)
+		line, err := s.restoring.adopt(m)
 		if err != nil {
 			return nil, err
 		}
@@ -153,14 +155,13 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 		}
 	}
 	if len(adopted) > 0 {
-		s.stale(adopted)
+		s.restoring.stale(adopted)
 	}
 	s.mu.Lock()
-	e := s.state.epoch
-	panels := e != nil && e.drawing != nil
+	panel := s.state.Panel()
 	s.mu.Unlock()
-	if panels {
-		_, trouble, err = s.adoptPool(ctx, e.number)
+	if panel != nil {
+		_, trouble, err = s.panels.adoptPool(ctx, panel.Epoch)
 	}
 	return trouble, err
 }
@@ -169,11 +170,12 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 // process ended between the two, and its state folder was restored from an older copy. It is published now, for a round
 // has one manifest: what this journal would come to is another. nil where there is none, and where the journal comes to
 // the same one, because then the release is repeated as a whole.
-func (s *Shuffler) unpublished(ctx context.Context, o *opening) (m *wire.Manifest, err error) {
+func (s *history) unpublished(ctx context.Context, o *opening) (m *wire.Manifest, err error) {
 	var signed []byte
 	err = s.c.Bus.Said(ctx, bus.Shuffler, wire.KindManifest, func(b []byte) error {
 		one, _, err := wire.Open[wire.Manifest](b, s.own())
-		if err == nil && m == nil && one.Epoch == o.Epoch && one.Round == o.Round && Digest(one.Announcement) == o.digest {
+		if err == nil && m == nil && one.Epoch == o.Epoch && one.Round == o.Round &&
+			cohort.Digest(one.Announcement) == o.digest {
 			m, signed = one, bytes.Clone(b)
 		}
 		return nil
@@ -181,7 +183,7 @@ func (s *Shuffler) unpublished(ctx context.Context, o *opening) (m *wire.Manifes
 	if m == nil || err != nil {
 		return nil, err
 	}
-	if err := s.opened(o); err != nil {
+	if err := s.restoring.opened(o); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -198,8 +200,8 @@ func (s *Shuffler) unpublished(ctx context.Context, o *opening) (m *wire.Manifes
 
 // seen checks that the broker still shows the last announcement that the journal knows, and the manifest of the last
 // round that is over.
-func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[roundID]*opening, order []*opening) error {
-	o := there[roundID{last.epoch, int(last.round)}]
+func (s *history) seen(ctx context.Context, last cohort.Round, there map[roundID]*opening, order []*opening) error {
+	o := there[roundID{last.Epoch, int(last.Round)}]
 	if o == nil {
 		newest := "no announcement of the analyzer's"
 		if len(order) > 0 {
@@ -207,42 +209,40 @@ func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[roundID]*
 			newest = fmt.Sprintf("announcements up to round %d of epoch %d", o.Round, o.Epoch)
 		}
 		return fmt.Errorf("the broker shows less than this shuffler has seen: %s; it was at round %d of epoch %d: %w",
-			newest, last.round, last.epoch, errBroker)
+			newest, last.Round, last.Epoch, errBroker)
 	}
-	if o.digest != last.digest {
+	if o.digest != last.Digest {
 		return fmt.Errorf("the broker shows another announcement of round %d of epoch %d than this shuffler has seen "+
-			"(digest %x, it was %x): %w", last.round, last.epoch, o.digest[:8], last.digest[:8], errBroker)
+			"(digest %x, it was %x): %w", last.Round, last.Epoch, o.digest[:8], last.Digest[:8], errBroker)
 	}
 	s.mu.Lock()
-	var over *finished
-	if n := len(s.rounds); n > 0 {
-		over = &s.rounds[n-1]
-	}
+	rounds := s.state.Over()
 	s.mu.Unlock()
-	if over == nil {
+	if len(rounds) == 0 {
 		return nil
 	}
-	m, err := s.manifest(ctx, over.epoch, over.round)
+	over := rounds[len(rounds)-1]
+	m, err := s.manifest(ctx, over.Epoch, over.Round)
 	if err == nil && m == nil {
-		err = fmt.Errorf("the broker shows less than this shuffler has seen: "+
-			"the manifest of round %d of epoch %d is gone: %w", over.round, over.epoch, errBroker)
+		err = fmt.Errorf("the broker shows less than this shuffler has seen: the manifest of round %d of epoch %d is "+
+			"gone: %w", over.Round, over.Epoch, errBroker)
 	}
 	return err
 }
 
-// complete tells whether the journal is known to lack no report that was acknowledged: it was held against the broker,
-// every round that was announced by then is known or will never open, and the stream of reports was looked through for
-// the latest one. The lock is held.
-func (s *Shuffler) complete() bool {
-	last, open := s.state.last()
+// complete reports whether the journal is known to lack no report that was acknowledged: it was held against the
+// broker, every round that was announced by then is known or will never open, and the stream of reports was looked
+// through for the latest one. The lock is held.
+func (s *history) complete() bool {
+	last, open := s.state.Last()
 	return s.recalled && s.trouble == nil && !s.doubt && (s.newest == nil || s.settled(s.newest)) &&
 		(!open || last == s.looked)
 }
 
-// settled tells whether an announcement was opened, or is refused for good. The lock is held.
-func (s *Shuffler) settled(o *opening) bool {
-	never, refused := s.never[roundID{o.Epoch, int(o.Round)}]
-	return s.state.knows(o.Epoch, o.Round) || refused && never == o.digest
+// settled reports whether an announcement was opened, or is refused for good. The lock is held.
+func (s *history) settled(o *opening) bool {
+	never, refused := s.announcements.never[roundID{o.Epoch, int(o.Round)}]
+	return s.state.Knows(o.Epoch, o.Round) || refused && never == o.digest
 }
 
 // A look is what the releasing goroutine has looked at.
@@ -253,13 +253,13 @@ type look struct {
 }
 
 // consistent holds the broker against the journal whenever something gives reason to, looks again at announcements that
-// did not fit, and takes in again what was acknowledged and forgotten. It tells whether decisions may be made. After an
-// error, fatal or not, they may not.
-func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err error) {
+// did not fit, and takes in again what was acknowledged and forgotten. It reports whether decisions may be made. After
+// an error, fatal or not, they may not.
+func (s *history) consistent(ctx context.Context, last *look) (clear bool, err error) {
 	reconnects := s.c.Bus.Traffic().Reconnects
 	now, _ := s.clock.now()
 	s.mu.Lock()
-	doubt, trouble, unfit := s.doubt, s.trouble, len(s.unfit) > 0
+	doubt, trouble, unfit := s.doubt, s.trouble, len(s.announcements.unfit) > 0
 	s.mu.Unlock()
 	if reconnects != last.reconnects || doubt || (trouble != nil || unfit) && now.Sub(last.at) >= recallEvery {
 		s.doubts(false)
@@ -273,11 +273,11 @@ func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err 
 		return false, nil
 	}
 	if unfit {
-		if err := s.reconsider(); err != nil {
+		if err := s.announcements.reconsider(); err != nil {
 			return false, err
 		}
 	}
-	known, trouble, err := s.draw(ctx)
+	known, trouble, err := s.panels.draw(ctx)
 	if trouble != nil {
 		s.settle(trouble)
 		last.at = now
@@ -286,11 +286,11 @@ func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err 
 		return err == nil && trouble == nil, err
 	}
 	s.mu.Lock()
-	round, open := s.state.last()
+	round, open := s.state.Last()
 	looked, lost := s.looked, s.lost
 	s.mu.Unlock()
 	if open && round != looked && (lost || !last.begun) {
-		if err := s.takeAgain(ctx); err != nil {
+		if err := s.restoring.takeAgain(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -305,25 +305,25 @@ func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err 
 	return true, nil
 }
 
-// judged tells whether the latest announcement that the broker had is opened, refused for good, or waits for a round
+// judged reports whether the latest announcement that the broker had is opened, refused for good, or waits for a round
 // ahead of it. The lock is held.
-func (s *Shuffler) judged() bool {
+func (s *history) judged() bool {
 	if s.newest == nil || s.settled(s.newest) {
 		return true
 	}
-	_, waits := s.unfit[roundID{s.newest.Epoch, int(s.newest.Round)}]
+	_, waits := s.announcements.unfit[roundID{s.newest.Epoch, int(s.newest.Round)}]
 	return waits
 }
 
 // doubts notes whether something gives reason to hold the broker against the journal.
-func (s *Shuffler) doubts(yes bool) {
+func (s *history) doubts(yes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.doubt = yes
 }
 
 // settle keeps the condition of readiness.
-func (s *Shuffler) settle(trouble error) {
+func (s *history) settle(trouble error) {
 	s.mu.Lock()
 	before := s.trouble
 	s.trouble = trouble
@@ -335,74 +335,4 @@ func (s *Shuffler) settle(trouble error) {
 		s.c.Log.Info().Msg("the broker shows what this shuffler has seen")
 	}
 	s.notice(historyCondition, trouble)
-}
-
-// seenRound is a round that was opened.
-type seenRound struct {
-	epoch  uint64
-	round  uint32
-	digest Digest
-	layout channel.Layout
-}
-
-// last is the latest round that was opened; ok is false before the first.
-func (s *State) last() (seenRound, bool) {
-	e := s.epoch
-	if e == nil {
-		return seenRound{}, false
-	}
-	n := len(e.rounds) - 1
-	return seenRound{e.number, uint32(n), e.rounds[n].digest, e.rounds[n].layout}, true
-}
-
-// knows tells whether a round was opened here, or lies behind one that was.
-func (s *State) knows(epoch uint64, round uint32) bool {
-	return s.epoch != nil && (epoch < s.epoch.number || epoch == s.epoch.number && int(round) < len(s.epoch.rounds))
-}
-
-// finished tells whether a round is over.
-func (s *State) finished(epoch uint64, round uint32) bool {
-	return s.knows(epoch, round) && (epoch < s.epoch.number || s.epoch.rounds[round].done)
-}
-
-// admitted are the places in the stream of the open round's reports; nil where no round is open.
-func (s *State) admitted() map[uint64]bool {
-	e := s.epoch
-	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {
-		return nil
-	}
-	all := map[uint64]bool{}
-	for _, a := range e.rounds[len(e.rounds)-1].reports.each {
-		all[a.sequence()] = true
-	}
-	return all
-}
-
-// Adopt decides on the shuffler's own manifest of a round, verified. It gives an event where the manifest states what
-// no event so far does: that the round is over, or that another release than the committed one left. Then the journal
-// is an older copy whose later events are lost, and the manifest's word stands for them. The members are known where
-// they are those that it names.
-func (s *State) Adopt(m *wire.Manifest) *Event {
-	e := s.epoch
-	if e == nil || m.Epoch != e.number || int(m.Round) >= len(e.rounds) || e.rounds[m.Round].done {
-		return nil
-	}
-	r := e.rounds[m.Round]
-	var digests [][32]byte
-	for _, a := range r.reports.each {
-		digests = append(digests, a.digest)
-	}
-	all := wire.ReportsDigest(digests)
-	known := m.Outcome == wire.Released && bytes.Equal(m.ReportsDigest, all[:])
-	left := uint64(0)
-	if m.Outcome == wire.Destroyed {
-		left = m.Messages
-	}
-	if r.outcome == m.Outcome && (known || m.Outcome == wire.Destroyed && left == r.left) &&
-		int(m.Reports) == r.reports.count {
-		return nil // committed here: only its end is missing
-	}
-	return &Event{Adopted: &Adopted{
-		Round: m.Round, Outcome: m.Outcome, Enrolled: m.Enrolled, Reports: m.Reports, Left: left, Members: known,
-	}}
 }

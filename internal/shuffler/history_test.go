@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
-	"github.com/rs/zerolog"
 )
 
 // backup stops the shuffler, copies its state folder and starts it again.
@@ -340,7 +341,7 @@ func TestNothingIsDecidedOnABrokerThatWasSetBack(t *testing.T) {
 			})
 			if early {
 				s.eventually("asked what waits", func() bool {
-					o := &s.shuffler.outages
+					o := &s.shuffler.times.outages
 					o.mu.Lock()
 					defer o.mu.Unlock()
 					return o.count == s.broker.Traffic().Reconnects && o.held != nil && *o.held == 0

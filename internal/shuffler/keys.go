@@ -10,6 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -17,12 +18,15 @@ import (
 // not met at first.
 const keysCondition = "keys"
 
+// keySet publishes the keys that reports may be sealed to.
+type keySet struct{ *core }
+
 // publishKeys publishes the keys that reports may be sealed to, under a number above that of every set before: a host
 // that saw a later set refuses an earlier one. A set that is unchanged keeps its number and, where the broker shows it,
 // is not published again. The number is in the journal before it leaves; where one of state folder and broker was set
 // back, the other still knows it. Where both were, a number comes again: hosts that saw a later set refuse this one,
 // and say so.
-func (s *Shuffler) publishKeys(ctx context.Context) error {
+func (s *keySet) publishKeys(ctx context.Context) error {
 	set := &wire.KeySet{Deployment: s.c.Deployment}
 	for _, k := range s.c.Keys {
 		set.Keys = append(set.Keys, k.Public())
@@ -36,7 +40,7 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 		shown = new(wire.KeySet)
 	}
 	s.mu.Lock()
-	own := s.state.keys
+	own := s.state.Keys()
 	s.mu.Unlock()
 	set.Number = max(shown.Number, own.Number)
 	changed := own.Number == set.Number && !bytes.Equal(own.Digest, digest[:]) ||
@@ -47,11 +51,11 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 		}
 		set.Number++
 	}
-	err = s.decide(func(state *State) (*Event, error) {
-		if state.keys.Number == set.Number {
+	err = s.decide(func(state *cohort.State) (*cohort.Event, error) {
+		if state.Keys().Number == set.Number {
 			return nil, nil
 		}
-		return &Event{Keys: &Keys{Number: set.Number, Digest: digest[:]}}, nil
+		return &cohort.Event{Keys: &cohort.Keys{Number: set.Number, Digest: digest[:]}}, nil
 	})
 	if err != nil || shown.Number == set.Number {
 		return err
@@ -70,7 +74,7 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 // keepPublishing tries again to publish the keys until the broker has room for them. Until then hosts seal to the set
 // that the broker shows, which this shuffler can open if its keys were rotated with the old one kept. The cause is why
 // they could not be published so far.
-func (s *Shuffler) keepPublishing(ctx context.Context, cause error) error {
+func (s *keySet) keepPublishing(ctx context.Context, cause error) error {
 	s.c.Log.Error().Err(cause).Msg("the broker has no room for the key set; tried again until it has")
 	for {
 		s.notice(keysCondition, fmt.Errorf("the key set is not published: %w", cause))
@@ -89,7 +93,7 @@ func (s *Shuffler) keepPublishing(ctx context.Context, cause error) error {
 
 // shownKeys is this shuffler's own latest set at the broker; nil where there is none. A set that this shuffler did not
 // sign counts for nothing.
-func (s *Shuffler) shownKeys(ctx context.Context) (*wire.KeySet, error) {
+func (s *keySet) shownKeys(ctx context.Context) (*wire.KeySet, error) {
 	payload, err := s.c.Bus.ReadKeys(ctx, bus.Shuffler)
 	if errors.Is(err, bus.ErrGone) {
 		return nil, nil
@@ -106,12 +110,7 @@ func (s *Shuffler) shownKeys(ctx context.Context) (*wire.KeySet, error) {
 	return set, nil
 }
 
-// own is this shuffler as the signer of a statement.
-func (s *Shuffler) own() wire.Party {
-	return wire.Party{Deployment: s.c.Deployment, Key: s.c.Identity.Public()}
-}
-
 // keysDigest names a list of keys.
-func keysDigest(keys [][]byte) Digest {
+func keysDigest(keys [][]byte) cohort.Digest {
 	return sha256.Sum256(bytes.Join(keys, nil)) // all have one length
 }

@@ -20,9 +20,9 @@ import (
 func (s *scene) published(keys ...*seal.HPKEKey) *wire.KeySet {
 	s.t.Helper()
 	s.config.Keys = keys
-	sh, err := New(s.configured())
+	sh, err := s.configured().open()
 	s.must(err)
-	s.must(sh.publishKeys(s.Context()))
+	s.must(sh.keys.publishKeys(s.Context()))
 	s.must(sh.Close())
 	payload, err := s.devices.Keys.ReadKeys(s.Context(), bus.Shuffler)
 	s.must(err)

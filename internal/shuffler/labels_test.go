@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -29,8 +30,9 @@ func (s *scene) rearranged(device uint32) []byte {
 	})
 }
 
-// A device that puts all bits of its report on one coordinate is refused, as is one whose messages stand in another order
-// than the plan's, in the lead and in a worker. The others are released, and what left has each coordinate's share.
+// A device that puts all bits of its report on one coordinate is refused, as is one whose messages stand in another
+// order than the plan's, in the lead and in a worker. The others are released, and what left has each coordinate's
+// share.
 func TestADeviceThatPutsAllOnOneCoordinateIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, worked := range []bool{false, true} {
@@ -63,7 +65,7 @@ func TestADeviceThatPutsAllOnOneCoordinateIsRefused(t *testing.T) {
 			if m.Outcome != wire.Released || m.Reports != 10 {
 				t.Errorf("manifest %v", m)
 			}
-			refusedIn(t, m, refused, nil)
+			testbed.RefusedIn(t, m, refused, nil)
 			seen := map[[2]int]int{}
 			for _, message := range split(bits(t, s.left(1, 0))) {
 				label := seal.Label(message)

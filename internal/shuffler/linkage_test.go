@@ -71,13 +71,15 @@ func same(t *testing.T, what string, a, b world) {
 	}
 }
 
-// crowd is a round of twelve devices whose payloads are made once: two repeat a message, and others send what is refused.
+// crowd is a round of twelve devices whose payloads are made once: two repeat a message, and others send what is
+// refused.
 type crowd struct {
 	a        *plan.Announcement
 	payloads [][]byte
 }
 
-// play runs a round in which the device at each slot sends the payload that sent names, and reports arrive in this order.
+// play runs a round in which the device at each slot sends the payload that sent names, and reports arrive in this
+// order.
 func (c crowd) play(s *scene, sent, arrival []int) world {
 	s.t.Helper()
 	s.start()
@@ -103,10 +105,10 @@ func (c crowd) play(s *scene, sent, arrival []int) world {
 	return s.seen()
 }
 
-// Neither the log nor what left tells who sent what, or in which order it came. In worlds with the same sealed messages,
-// another order of arrival changes no byte. If other devices sent the messages, one field of the manifest differs: the
-// digest of the reports, which covers their hosts' signatures, so that nobody who does not hold all of them can tell
-// which of the worlds it is of.
+// Neither the log nor what left tells who sent what, or in which order it came. In worlds with the same sealed
+// messages, another order of arrival changes no byte. If other devices sent the messages, one field of the manifest
+// differs: the digest of the reports, which covers their hosts' signatures, so that nobody who does not hold all of
+// them can tell which of the worlds it is of.
 func TestTheLogLinksNothing(t *testing.T) {
 	t.Parallel()
 	for _, mixed := range []plan.Channel{plan.Shuffle, plan.Local, plan.Central} {
@@ -127,7 +129,7 @@ func TestTheLogLinksNothing(t *testing.T) {
 			}
 			refused := map[wire.Refusal]int{wire.RefusalNotEnrolled: 2, wire.RefusalWrongSize: 1,
 				wire.RefusalRepeatedMessage: 2}
-			refusedIn(t, a.manifest, refused, map[wire.Refusal]int{wire.RefusalRepeatedMessage: 2})
+			testbed.RefusedIn(t, a.manifest, refused, map[wire.Refusal]int{wire.RefusalRepeatedMessage: 2})
 			same(t, "another order of arrival", a, c.play(first.twin(t), own, arrival))
 
 			b := c.play(first.twin(t), sent, arrival)

@@ -14,8 +14,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// transparent reads the shuffler's log as an outsider does: every checkpoint is of exactly the statements before it, the
-// newest one covers all, and the statements are those that are given.
+// transparent reads the shuffler's log as an outsider does: every checkpoint is of exactly the statements before it,
+// the newest one covers all, and the statements are those that are given.
 func (s *scene) transparent(statements ...[]byte) {
 	s.t.Helper()
 	by, origin := s.ShufflerParty(), transparency.Origin(testbed.Deployment, string(bus.Shuffler))
@@ -91,7 +91,7 @@ func TestAShufflerWhoseLogForkedDecidesNothing(t *testing.T) {
 	s.eventually("not ready", func() bool {
 		return strings.Contains(s.why(historyCondition), "is not the one that this role wrote")
 	})
-	trouble, err := s.shuffler.recall(s.Context())
+	trouble, err := s.shuffler.history.recall(s.Context())
 	if trouble == nil || err != nil {
 		t.Errorf("%v, %v", trouble, err)
 	}
@@ -101,7 +101,7 @@ func TestAShufflerWhoseLogForkedDecidesNothing(t *testing.T) {
 		b, err := s.broker.Reports.Backlog(s.Context())
 		return err == nil && b.Waiting == 12 && s.shuffler.Held() == 0
 	})
-	if clear, err := s.shuffler.consistent(s.Context(), &look{begun: true}); clear || err != nil {
+	if clear, err := s.shuffler.history.consistent(s.Context(), &look{begun: true}); clear || err != nil {
 		t.Errorf("decisions may be made: %v, %v", clear, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 )
 
 const (
@@ -25,6 +26,12 @@ const (
 	// deadlineCondition is the readiness condition that a round is decided when its time has come.
 	deadlineCondition = "deadline"
 )
+
+// times knows when a round's time is over.
+type times struct {
+	*core
+	outages outages
+}
 
 // outages is what the shuffler knows of its broker's outages.
 type outages struct {
@@ -73,7 +80,7 @@ type mark struct {
 	sequence uint64
 }
 
-// reached tells whether every report up to the mark is decided on. newest is the last report that the stream holds.
+// reached reports whether every report up to the mark is decided on. newest is the last report that the stream holds.
 // That none waits says it only of what the consumer has been told of: the stream stores a report, and answers its
 // device, a moment before. A stream that was emptied, or is a backup, ends before the mark.
 func (m mark) reached(b bus.Backlog, newest uint64) bool {
@@ -82,7 +89,7 @@ func (m mark) reached(b bus.Backlog, newest uint64) bool {
 
 // backlog asks the broker what waits. No answer in time is an outage, and so is a connection that was lost meanwhile:
 // devices that report over the same broker may have been cut off as well.
-func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
+func (s *times) backlog(ctx context.Context) (bus.Backlog, error) {
 	asking, cancel := s.c.Clock.WithTimeout(ctx, maxGap)
 	defer cancel()
 	b, err := s.c.Bus.Backlog(asking)
@@ -110,11 +117,11 @@ func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
 	return b, err
 }
 
-// takenIn tells whether all reports are decided on that the broker had stored when the open round's deadline had
+// takenIn reports whether all reports are decided on that the broker had stored when the open round's deadline had
 // passed: a shuffler that was frozen, or slow, or busy with strangers' reports, must not shut out devices that reported
 // in time. What comes later does not put off the round. While the broker does not answer, nothing is known to be taken
 // in.
-func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
+func (s *times) takenIn(ctx context.Context, of mark) bool {
 	b, err := s.backlog(ctx)
 	if err != nil {
 		s.c.Log.Debug().Err(err).Msg("deadline put off: the broker does not say what waits")
@@ -153,14 +160,14 @@ func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
 
 // moment is the time, as the open round's deadline takes it: outages put it off while its patience lasts. late says
 // that the round should have been decided long ago. The lock is held.
-func (s *Shuffler) moment() (m Moment, late error) {
+func (s *times) moment() (m cohort.Moment, late error) {
 	m.Now, m.Resumed = s.clock.now()
-	own, fixed := s.state.deadline(m.Now, time.Time{})
+	own, fixed := s.state.Deadline(m.Now, time.Time{})
 	if !fixed || m.Now.Before(own) {
 		return m, nil
 	}
 	f, _ := s.state.Filling()
-	limit := max(patience*s.state.epoch.timing.Grace, leastPatience)
+	limit := max(patience*s.state.Grace(), leastPatience)
 	all, there := s.outages.borne(f.Epoch, uint32(f.Round), m.Now)
 	if there >= limit {
 		m.Resumed = time.Time{}
@@ -173,7 +180,7 @@ func (s *Shuffler) moment() (m Moment, late error) {
 }
 
 // keepTime looks at the clock often enough to notice when this process stood still, and has the journal keep the time.
-func (s *Shuffler) keepTime(ctx context.Context) error {
+func (s *times) keepTime(ctx context.Context) error {
 	stops := 0
 	for {
 		now, resumed := s.clock.now()
@@ -182,12 +189,12 @@ func (s *Shuffler) keepTime(ctx context.Context) error {
 			s.c.Log.Warn().Msg("this process or its machine stood still, or the time of day was set: " +
 				"people have the announced grace from now on")
 		}
-		err := s.decide(func(state *State) (*Event, error) {
-			_, open := state.deadline(now, resumed)
-			if !open && !state.timed() || now.Sub(state.Clock()) < noteEvery {
+		err := s.decide(func(state *cohort.State) (*cohort.Event, error) {
+			_, open := state.Deadline(now, resumed)
+			if !open && !state.Timed() || now.Sub(state.Clock()) < noteEvery {
 				return nil, nil
 			}
-			return &Event{Passed: &Passed{At: now.UnixMilli()}}, nil
+			return &cohort.Event{Passed: &cohort.Passed{At: now.UnixMilli()}}, nil
 		})
 		if err != nil {
 			return err
@@ -199,7 +206,7 @@ func (s *Shuffler) keepTime(ctx context.Context) error {
 }
 
 // watchBroker notices the broker's outages whether or not anything has to be decided meanwhile.
-func (s *Shuffler) watchBroker(ctx context.Context) error {
+func (s *times) watchBroker(ctx context.Context) error {
 	for {
 		if _, err := s.backlog(ctx); err != nil && ctx.Err() == nil {
 			s.c.Log.Debug().Err(err).Msg("broker's outage noted")
@@ -209,36 +216,4 @@ func (s *Shuffler) watchBroker(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-const (
-	// stuckAfter is how long a report may wait for a worker. A worker takes milliseconds, or as long as one write to
-	// the disk.
-	stuckAfter = 30 * time.Second
-	// workersCondition is the readiness condition that a report finds a worker.
-	workersCondition = "workers"
-)
-
-// wait is since when something has been waiting.
-type wait struct {
-	mu      sync.Mutex
-	waiting bool
-	since   time.Time
-}
-
-func (w *wait) set(waiting bool, since time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.waiting, w.since = waiting, since
-}
-
-// tooLong is an error where a report has waited for more than stuckAfter.
-func (w *wait) tooLong(now time.Time) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.waiting || now.Sub(w.since) < stuckAfter {
-		return nil
-	}
-	return fmt.Errorf("all %d workers are busy and have decided on no report for %v; "+
-		"restart the shuffler if the broker and the disk are well", workers, stuckAfter)
 }

@@ -25,7 +25,7 @@ func interruptedOften(t *testing.T, hang func(*scene, *Shuffler)) (decided bool,
 	s.acknowledged()
 	s.must(s.stop())
 	sh := s.idle()
-	if clear, err := sh.consistent(s.Context(), &look{}); !clear || err != nil {
+	if clear, err := sh.history.consistent(s.Context(), &look{}); !clear || err != nil {
 		t.Fatal(clear, err)
 	}
 	sh.clock.skip(a.Timing.RewardWindow)
@@ -35,18 +35,18 @@ func interruptedOften(t *testing.T, hang func(*scene, *Shuffler)) (decided bool,
 			sh.clock.skip(2 * time.Second)
 			if hang != nil {
 				hang(s, sh)
-			} else if _, err := sh.backlog(s.Context()); err != nil {
+			} else if _, err := sh.times.backlog(s.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		sh.clock.interrupted()
-		s.must(sh.commit(s.Context()))
+		s.must(sh.releases.commit(s.Context()))
 		now, _ := sh.clock.now()
 		if r, ok := sh.state.Unfinished(); ok {
 			if r.Outcome != wire.Released {
 				t.Errorf("decided on %v", r.Outcome)
 			}
-			s.must(sh.commit(s.Context())) // the next look finds nothing late
+			s.must(sh.releases.commit(s.Context())) // the next look finds nothing late
 			return true, now.Sub(begin), s.why(deadlineCondition)
 		}
 		after = now.Sub(begin)
@@ -73,14 +73,14 @@ func TestADeadlineIsPutOffWhileTheBrokerIsAway(t *testing.T) {
 	asked := 0
 	decided, after, why := interruptedOften(t, func(s *scene, sh *Shuffler) {
 		if asked++; asked%4 == 0 {
-			if _, err := sh.backlog(s.Context()); err != nil {
+			if _, err := sh.times.backlog(s.Context()); err != nil {
 				t.Error(err)
 			}
 			return
 		}
 		gone, stop := context.WithCancel(context.Background())
 		stop()
-		if _, err := sh.backlog(gone); err == nil {
+		if _, err := sh.times.backlog(gone); err == nil {
 			t.Error("an answer although the question was withdrawn")
 		}
 	})

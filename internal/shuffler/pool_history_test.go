@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -29,8 +28,8 @@ func registered(t *testing.T) *scene {
 	return s
 }
 
-// lost waits until the shuffler says that its devices are not those of a pool, and checks that it draws nothing and takes
-// no registration.
+// lost waits until the shuffler says that its devices are not those of a pool, and checks that it draws nothing and
+// takes no registration.
 func (s *scene) lost() {
 	s.t.Helper()
 	s.eventually("noticed", func() bool {
@@ -57,7 +56,7 @@ func TestAnOlderStateFolderHasTheSamePanel(t *testing.T) {
 			t.Parallel()
 			s := registered(t)
 			folder := s.backup()
-			s.open(panels(s.announcement()))
+			s.open(panelled(s.announcement()))
 			s.pooled()
 			var slots map[uint32]uint32
 			if when > 0 {
@@ -130,8 +129,8 @@ func (b hidingBroker) SaidSince(
 	})
 }
 
-// A broker that shows later entries of the analyzer's, and hides the draw before them for a while, delays the draw, and no
-// more: the shuffler reads the log again.
+// A broker that shows later entries of the analyzer's, and hides the draw before them for a while, delays the draw, and
+// no more: the shuffler reads the log again.
 func TestADrawThatWasHiddenIsFoundLater(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -141,7 +140,7 @@ func TestADrawThatWasHiddenIsFoundLater(t *testing.T) {
 	s.start()
 	s.opened = s.announcement()
 	s.register(0, 20)
-	s.open(panels(s.announcement()))
+	s.open(panelled(s.announcement()))
 	s.reveal(s.Analyzer)
 	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.KindCounts, []byte("what stands behind the draw")))
 	s.eventually("read on behind the draw", passed.Load)
@@ -150,12 +149,12 @@ func TestADrawThatWasHiddenIsFoundLater(t *testing.T) {
 	s.slots(20)
 }
 
-// A state folder from between pool and draw, and the draw does not show at once: the reports that were acknowledged since
-// are kept at the broker until it does, and are taken in then.
+// A state folder from between pool and draw, and the draw does not show at once: the reports that were acknowledged
+// since are kept at the broker until it does, and are taken in then.
 func TestReportsWaitForADrawThatTheJournalLacks(t *testing.T) {
 	t.Parallel()
 	s := registered(t)
-	s.open(panels(s.announcement()))
+	s.open(panelled(s.announcement()))
 	s.pooled()
 	folder := s.backup()
 	s.reopen()
@@ -173,8 +172,8 @@ func TestReportsWaitForADrawThatTheJournalLacks(t *testing.T) {
 	s.admitted(10)
 }
 
-// The same, where the epoch is over meanwhile: its panel is known again from the pool and the draw, so that it counts in
-// later epochs.
+// The same, where the epoch is over meanwhile: its panel is known again from the pool and the draw, so that it counts
+// in later epochs.
 func TestAnOlderStateFolderLearnsThePanelsThatAreOver(t *testing.T) {
 	t.Parallel()
 	s := registered(t)
@@ -182,9 +181,9 @@ func TestAnOlderStateFolderLearnsThePanelsThatAreOver(t *testing.T) {
 	first := map[uint32]uint32{}
 	for epoch := range 2 {
 		if epoch == 0 {
-			s.open(panels(s.announcement()))
+			s.open(panelled(s.announcement()))
 		} else {
-			s.open(panels(s.next()))
+			s.open(panelled(s.next()))
 		}
 		s.reveal(s.Analyzer)
 		s.drawn()
@@ -202,8 +201,8 @@ func TestAnOlderStateFolderLearnsThePanelsThatAreOver(t *testing.T) {
 	s.shuffler.mu.Lock()
 	defer s.shuffler.mu.Unlock()
 	for device, n := range first {
-		id := DeviceID{[32]byte(s.host.Public()), device}
-		if s.shuffler.state.history.served(id, 3, s.shuffler.state.terms) != (n == 2) {
+		id := cohort.DeviceID{Host: [32]byte(s.host.Public()), Number: device}
+		if s.shuffler.state.Served(id, 3) != (n == 2) {
 			t.Errorf("device %d was in %d panels of two that it may be in", device, n)
 		}
 	}
@@ -227,7 +226,7 @@ func TestAStateFolderWithoutThePoolsDevicesDrawsNothing(t *testing.T) {
 			s.register(0, c.known)
 			older := s.backup()
 			s.register(c.known, 22)
-			s.open(panels(s.announcement()))
+			s.open(panelled(s.announcement()))
 			s.pooled()
 			if over {
 				s.reveal(s.Analyzer)
@@ -246,7 +245,7 @@ func TestAStateFolderWithoutThePoolsDevicesDrawsNothing(t *testing.T) {
 				s.slots(22)
 				return
 			}
-			s.open(panels(s.next()))
+			s.open(panelled(s.next()))
 			s.reveal(s.Analyzer)
 			s.drawn()
 			s.slots(22)
@@ -262,7 +261,7 @@ func TestAnOlderBrokerGetsTheSamePool(t *testing.T) {
 	s.start()
 	s.opened = s.announcement()
 	s.register(0, 19)
-	s.open(panels(s.announcement()))
+	s.open(panelled(s.announcement()))
 	older := s.Backup()
 	s.register(19, 20)
 	before, first := s.pooled()
@@ -289,15 +288,15 @@ func TestAnOlderBrokerGetsTheSamePool(t *testing.T) {
 	}
 }
 
-// Another pool of this shuffler's stands in the audit log before its own, as of a second process with a copy of the state
-// folder: nothing is drawn from either.
+// Another pool of this shuffler's stands in the audit log before its own, as of a second process with a copy of the
+// state folder: nothing is drawn from either.
 func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
 	t.Parallel()
 	other := func(s *scene, a *plan.Announcement) {
 		_, digest := s.Sign(a, s.Analyzer)
 		signed, _ := s.Sign(&wire.Pool{
-			Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Registered: 20, Root: contribution(8),
-			Contribution: contribution(9),
+			Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Registered: 20, Root: testbed.Contribution(8),
+			Contribution: testbed.Contribution(9),
 		}, s.Shuffler)
 		s.must(s.broker.Audit.AppendAudit(s.Context(), wire.KindPool, signed))
 	}
@@ -336,12 +335,12 @@ func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
 			s := newScene(t)
 			quick(s)
 			s.start()
-			a := panels(s.announcement())
+			a := panelled(s.announcement())
 			s.opened = a
 			f(s, a)
 			s.lost()
 			s.must(s.stop())
-			if trouble, err := s.idle().recall(s.Context()); trouble == nil || err != nil {
+			if trouble, err := s.idle().history.recall(s.Context()); trouble == nil || err != nil {
 				t.Errorf("held against the audit log again: %v, %v", trouble, err)
 			}
 		})
@@ -356,17 +355,17 @@ func TestNothingIsDrawnByAFalseContribution(t *testing.T) {
 		why    error
 		change []func(*wire.Draw)
 	}{
-		"another pool":         {OtherPool, []func(*wire.Draw){func(d *wire.Draw) { d.Pool = contribution(7) }}},
-		"another announcement": {OtherAnnouncement, []func(*wire.Draw){func(d *wire.Draw) { d.Announcement = contribution(7) }}},
-		"not committed":        {NotCommitted, []func(*wire.Draw){func(d *wire.Draw) { d.Contribution = contribution(7) }}},
-		"a second one": {SecondDraw, []func(*wire.Draw){
-			func(*wire.Draw) {}, func(d *wire.Draw) { d.Pool = contribution(7) },
+		"another pool":         {cohort.OtherPool, []func(*wire.Draw){func(d *wire.Draw) { d.Pool = testbed.Contribution(7) }}},
+		"another announcement": {cohort.OtherAnnouncement, []func(*wire.Draw){func(d *wire.Draw) { d.Announcement = testbed.Contribution(7) }}},
+		"not committed":        {cohort.NotCommitted, []func(*wire.Draw){func(d *wire.Draw) { d.Contribution = testbed.Contribution(7) }}},
+		"a second one": {cohort.SecondDraw, []func(*wire.Draw){
+			func(*wire.Draw) {}, func(d *wire.Draw) { d.Pool = testbed.Contribution(7) },
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := registered(t)
-			s.open(panels(s.announcement()))
+			s.open(panelled(s.announcement()))
 			s.pooled()
 			s.must(s.stop()) // both are there before the shuffler looks
 			for _, change := range c.change {
@@ -383,43 +382,4 @@ func TestNothingIsDrawnByAFalseContribution(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Words that the analyzer did not sign, under its credential at the broker, are no contribution.
-func TestForeignContributionsAreSkipped(t *testing.T) {
-	t.Parallel()
-	s := registered(t)
-	s.open(panels(s.announcement()))
-	for _, by := range []*seal.Identity{testbed.NewIdentity(t), s.Shuffler} {
-		s.reveal(by, func(d *wire.Draw) { d.Contribution = contribution(7) })
-	}
-	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.KindDraw, []byte("junk")))
-	s.reveal(s.Analyzer, func(d *wire.Draw) { d.Epoch = 9 })
-	s.reveal(s.Analyzer)
-	s.drawn()
-	s.slots(20)
-}
-
-// What a panel waits for shows at once, and in readiness after a minute; readiness is met again when the wait is over.
-func TestReadinessNamesWhatAPanelWaitsFor(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	quick(s)
-	clock := &shifted{Clock: role.SystemClock()}
-	s.config.Clock = clock
-	s.start()
-	s.opened = s.announcement()
-	s.register(0, 18)
-	s.open(panels(s.announcement()))
-	s.eventually("shown", func() bool { return s.shuffler.Snapshot().Panel.Waits != "" })
-	if why := s.why(panelCondition); why != "" {
-		t.Errorf("not ready at once: %s", why)
-	}
-	clock.by.Store(int64(2 * panelPatience))
-	s.eventually("said", func() bool { return strings.Contains(s.why(panelCondition), "at least 20 devices, and 18") })
-	s.register(18, 20)
-	s.eventually("said", func() bool { return strings.Contains(s.why(panelCondition), "the analyzer's contribution") })
-	s.reveal(s.Analyzer)
-	s.drawn()
-	s.eventually("ready", func() bool { return s.why(panelCondition) == "" })
 }

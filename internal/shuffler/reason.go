@@ -1,14 +1,14 @@
 package shuffler
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
-
-// reason is a refusal as error, metric label and log field.
-func reason(r wire.Refusal) outcome.Reason { return outcome.Reason(r.String()) }
 
 // Reasons of the shuffler's own.
 const (
@@ -24,22 +24,37 @@ const (
 func Reasons() []outcome.Reason {
 	var all []outcome.Reason
 	for _, r := range wire.Refusals() {
-		all = append(all, reason(r))
+		all = append(all, cohort.Reason(r))
 	}
 	return append(all, Destroyed, Ahead, Interrupted)
 }
 
-// Refused is a refusal with its reason and a sentence on what led to it. The sentence never holds a payload.
-type Refused struct {
-	Reason wire.Refusal
-	Detail string
+// Steps whose time is measured. Enrolment and admission include the wait for the disk.
+const (
+	stepEnrolment = "enrolment" // request to reply
+	stepAdmission = "admission" // report to decision
+	stepRelease   = "release"   // commitment to manifest
+)
+
+// Steps lists the steps whose time is measured.
+func Steps() []string { return []string{stepEnrolment, stepAdmission, stepRelease} }
+
+// shown is an outcome as people read it.
+func shown(o wire.Outcome) string {
+	if o == wire.Released {
+		return status.Released
+	}
+	return status.Destroyed
 }
 
-func (r *Refused) Error() string { return fmt.Sprintf("%s: %s", reason(r.Reason), r.Detail) }
+// errFatal marks an error after which the shuffler must stop: its memory may be ahead of its journal.
+var errFatal = errors.New("shuffler: cannot go on")
 
-// Unwrap is the reason as metrics and logs have it.
-func (r *Refused) Unwrap() error { return reason(r.Reason) }
+func fatal(err error) error { return fmt.Errorf("%w: %w", errFatal, err) }
 
-func refuse(reason wire.Refusal, format string, a ...any) error {
-	return &Refused{reason, fmt.Sprintf(format, a...)}
-}
+// errBroker says that the broker shows less than this shuffler has seen, or something else.
+var errBroker = errors.New("the broker's data was set back, or is another deployment's; " +
+	"restore the newer data, or start a new deployment")
+
+// errState says that the state folder is older than what the broker shows.
+var errState = errors.New("the state folder is older than what this shuffler has signed: restored from a backup?")

@@ -24,7 +24,8 @@ func (s *scene) replace() (old func()) {
 }
 
 // A host whose key is replaced in the middle of an epoch keeps its devices' slots and gains none: the new key's devices
-// are the old one's, in this cohort and in the next. What the old key signs is refused, also where it was signed before.
+// are the old one's, in this cohort and in the next. What the old key signs is refused, also where it was signed
+// before.
 func TestAHostsNewKeyGivesNoDeviceASecondPlace(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -18,15 +18,22 @@ import (
 // releaseCondition is the readiness condition that what is due leaves.
 const releaseCondition = "release"
 
-// analyzerCondition is the readiness condition that the analyzer answers, in a round whose release needs it, within
-// shares.Patience.
-const analyzerCondition = "analyzer"
+// releases commits rounds and carries out what is committed.
+type releases struct {
+	*core
+	reports       *admission
+	times         *times
+	announcements *announcements
+	history       *history
+	restoring     *restoring
+	forgetting    *forgetting
+}
 
 // release watches the open round and carries out what is committed, one round at a time.
-func (s *Shuffler) release(ctx context.Context) error {
+func (s *releases) release(ctx context.Context) error {
 	var looked look
 	for {
-		clear, err := s.consistent(ctx, &looked)
+		clear, err := s.history.consistent(ctx, &looked)
 		if ctx.Err() == nil && (err != nil || clear) { // what is not clear was told already
 			s.notice(historyCondition, err)
 		}
@@ -76,23 +83,23 @@ func (s *Shuffler) release(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.c.Clock.After(tick):
-		case <-s.wake:
+		case <-s.reports.wake:
 		}
 	}
 }
 
 // commit fixes the open round's membership if its time has come. Its error is fatal.
-func (s *Shuffler) commit(ctx context.Context) error {
+func (s *releases) commit(ctx context.Context) error {
 	s.mu.Lock()
-	m, late := s.moment()
+	m, late := s.times.moment()
 	r := s.state.Due(m)
-	at, fixed := s.state.deadline(m.Now, m.Resumed)
+	at, fixed := s.state.Deadline(m.Now, m.Resumed)
 	f, _ := s.state.Filling()
 	s.mu.Unlock()
 	s.notice(deadlineCondition, late)
-	s.notice(enrolmentsCondition, s.enrolments())
+	s.notice(enrolmentsCondition, s.reports.enrolments())
 	if r == nil && fixed && !m.Now.Before(at) {
-		if m.TakenIn = s.takenIn(ctx, mark{epoch: f.Epoch, round: uint32(f.Round), deadline: at}); !m.TakenIn {
+		if m.TakenIn = s.times.takenIn(ctx, mark{epoch: f.Epoch, round: uint32(f.Round), deadline: at}); !m.TakenIn {
 			return nil
 		}
 		s.mu.Lock()
@@ -105,10 +112,10 @@ func (s *Shuffler) commit(ctx context.Context) error {
 	if whole, err := s.sift(ctx, r); err != nil || !whole {
 		return err
 	}
-	err := s.decide(func(state *State) (*Event, error) {
+	err := s.decide(func(state *cohort.State) (*cohort.Event, error) {
 		ev := state.Commit(r)
 		if ev != nil {
-			ev.Committed.Refused = s.refusals.of(r.Epoch, r.Round)
+			ev.Committed.Refused = s.reports.refusals.Of(r.Epoch, r.Round)
 		}
 		return ev, nil
 	})
@@ -117,11 +124,11 @@ func (s *Shuffler) commit(ctx context.Context) error {
 }
 
 // sift makes sure that no member of the release that is due repeats what another one, or its own report, holds, before
-// the membership is committed. It tells whether the release can be committed as it is. If not, it is due again in a
+// the membership is committed. It reports whether the release can be committed as it is. If not, it is due again in a
 // moment, with the members that are left. Its error is fatal.
 //
 // Which members are refused here depends on what no honest device sends, never on a record.
-func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error) {
+func (s *releases) sift(ctx context.Context, r *cohort.Release) (whole bool, err error) {
 	if r.Outcome != wire.Released {
 		return true, nil // nothing of it leaves
 	}
@@ -143,34 +150,26 @@ func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error)
 	if len(slots) == 0 {
 		return true, nil
 	}
-	if err := s.record(&Event{Excluded: repeats(r.Round, slots...)}); err != nil {
+	if err := s.record(&cohort.Event{Excluded: cohort.Repeats(r.Round, slots...)}); err != nil {
 		return false, err
 	}
-	why := s.c.Reports.Refused(reason(wire.RefusalRepeatedMessage), len(slots))
-	s.c.Messages.Refused(reason(wire.RefusalRepeatedMessage), len(slots)*r.Layout.Messages)
+	s.mu.Lock()
+	hosts := s.state.Hosts(slots)
+	s.mu.Unlock()
+	why := s.c.Reports.Refused(cohort.Reason(wire.RefusalRepeatedMessage), len(slots))
+	s.c.Messages.Refused(cohort.Reason(wire.RefusalRepeatedMessage), len(slots)*r.Layout.Messages)
 	s.c.Log.Warn().Str("reason", string(why)).Func(about(r.Epoch, r.Round)).Int("reports", len(slots)).
-		Int("hosts", s.hosts(slots)).
+		Int("hosts", hosts).
 		Msg("reports that repeat a message are refused: their hosts do not follow the protocol")
 	return false, nil
 }
 
-// hosts counts the hosts that hold these slots.
-func (s *Shuffler) hosts(slots []uint32) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := map[uint32]bool{}
-	for _, slot := range slots {
-		all[s.state.epoch.slots.at(int(slot)).device.host] = true
-	}
-	return len(all)
-}
-
 // carryOut does what the committed round's outcome says, up to its manifest. It can be repeated after any failure: what
 // left before leaves again byte for byte, and nothing else ever does.
-func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
+func (s *releases) carryOut(ctx context.Context, r *cohort.Release) error {
 	defer s.c.Steps.Since(stepRelease, s.c.Clock.Now())
 	// Once the manifest is out the analyzer may have counted what left and dropped it: it must not come back.
-	m, err := s.manifest(ctx, r.Epoch, r.Round)
+	m, err := s.history.manifest(ctx, r.Epoch, r.Round)
 	switch {
 	case err != nil:
 		return err
@@ -179,20 +178,20 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 			return err
 		}
 	default:
-		if line, err := s.adopt(m); err != nil {
+		if line, err := s.restoring.adopt(m); err != nil {
 			return err
 		} else if line != "" {
-			s.stale([]string{line})
+			s.restoring.stale([]string{line})
 			return nil
 		}
 	}
-	if err := s.forgetOver(ctx, r); err != nil {
+	if err := s.forgetting.forgetOver(ctx, r); err != nil {
 		return err
 	}
 	if err := s.mixing(r.Layout).Forget(r.Epoch, r.Round); err != nil {
 		return err
 	}
-	if err := s.record(&Event{Finished: &Finished{Round: r.Round}}); err != nil {
+	if err := s.record(&cohort.Event{Finished: &cohort.Finished{Round: r.Round}}); err != nil {
 		return err
 	}
 	s.gone(r.Outcome, len(r.Members), r.Messages())
@@ -201,23 +200,12 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 	return nil
 }
 
-// gone accounts for the reports of a round that is over.
-func (s *Shuffler) gone(o wire.Outcome, reports, messages int) {
-	if o == wire.Released {
-		s.c.Reports.Released(reports)
-		s.c.Messages.Released(messages)
-	} else {
-		s.c.Reports.Refused(Destroyed, reports)
-		s.c.Messages.Refused(Destroyed, messages)
-	}
-}
-
 // leave has the channel send a release, and sends the manifest behind it. left is false where the release turned out to
 // be impossible and is committed to destruction instead. The manifest stands in the transparency log, under a
 // checkpoint, before the analyzer can see it: nothing acts on what is not logged. It depends on the release and on what
 // the channel keeps of it alone and is signed deterministically, so a retry appends and sends the same bytes, and
 // either is stored once.
-func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error) {
+func (s *releases) leave(ctx context.Context, r *cohort.Release) (left bool, err error) {
 	manifest := &wire.Manifest{
 		Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.Announcement[:], Outcome: r.Outcome,
 		Enrolled: r.Enrolled, Reports: uint32(len(r.Members)), Refused: r.Refused, Messages: r.Left,
@@ -262,22 +250,22 @@ func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error)
 		if _, _, foreign := wire.Open[wire.Manifest](taken.Stored, s.own()); foreign == nil {
 			return true, err
 		}
-		s.c.Log.Error().Err(err).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("what lies at the manifest's place is " +
-			"not this shuffler's: another writes with its broker credential, rotate it. The analyzer finds the manifest in " +
-			"the audit log")
+		s.c.Log.Error().Err(err).Uint64("epoch", r.Epoch).Uint32("round",
+			r.Round).Msg("what lies at the manifest's place is not this shuffler's: another writes with its broker " +
+			"credential, rotate it. The analyzer finds the manifest in the audit log")
 		return true, nil
 	}
 	return true, err
 }
 
 // announcement reads the announcement of a release's round.
-func (s *Shuffler) announcement(ctx context.Context, r *Release) (*plan.Announcement, error) {
+func (s *releases) announcement(ctx context.Context, r *cohort.Release) (*plan.Announcement, error) {
 	all, err := s.c.Bus.ReadAnnouncementsAt(ctx, r.Epoch, r.Round)
 	if err != nil {
 		return nil, err
 	}
 	for _, stored := range all {
-		if o, err := s.verify(stored); err == nil && o.digest == r.Announcement {
+		if o, err := s.announcements.verify(stored); err == nil && o.digest == r.Announcement {
 			return o.Announcement, nil
 		}
 	}
@@ -285,13 +273,13 @@ func (s *Shuffler) announcement(ctx context.Context, r *Release) (*plan.Announce
 }
 
 // reject takes the members whose reports did not leave out of a committed release. Its error is fatal.
-func (s *Shuffler) reject(r *Release, rejected []channel.Rejected) error {
+func (s *releases) reject(r *cohort.Release, rejected []channel.Rejected) error {
 	reasons := map[uint32]wire.Refusal{}
 	for _, one := range rejected {
 		reasons[one.Slot] = one.Reason
 	}
 	var left []channel.Member
-	out := &Excluded{Round: r.Round}
+	out := &cohort.Excluded{Round: r.Round}
 	for _, m := range r.Members {
 		if why, ok := reasons[m.Slot]; ok {
 			out.Slots, out.Reasons = append(out.Slots, m.Slot), append(out.Reasons, why)
@@ -306,15 +294,15 @@ func (s *Shuffler) reject(r *Release, rejected []channel.Rejected) error {
 		return fatal(fmt.Errorf("of round %d of epoch %d %d reports left, below the minimum of %d",
 			r.Round, r.Epoch, len(left), r.Minimum))
 	}
-	if err := s.record(&Event{Rejected: out}); err != nil {
+	if err := s.record(&cohort.Event{Rejected: out}); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	r.Members, r.Refused = left, s.state.epoch.rounds[r.Round].refusals()
+	r.Members, r.Refused = left, s.state.Refused(r.Round)
 	s.mu.Unlock()
 	for _, why := range out.Reasons {
-		s.c.Reports.Refused(reason(why), 1)
-		s.c.Messages.Refused(reason(why), r.Layout.Messages)
+		s.c.Reports.Refused(cohort.Reason(why), 1)
+		s.c.Messages.Refused(cohort.Reason(why), r.Layout.Messages)
 	}
 	s.c.Log.Warn().Func(about(r.Epoch, r.Round)).Int("reports", len(out.Slots)).
 		Msg("reports of the release were not verified and are refused: their hosts do not follow the protocol, " +
@@ -322,19 +310,13 @@ func (s *Shuffler) reject(r *Release, rejected []channel.Rejected) error {
 	return nil
 }
 
-// repeats takes the reports of these slots out of a round because they repeat a message.
-func repeats(round uint32, slots ...uint32) *Excluded {
-	return &Excluded{Round: round, Slots: slots,
-		Reasons: slices.Repeat([]wire.Refusal{wire.RefusalRepeatedMessage}, len(slots))}
-}
-
 // destroy commits a release to destruction, and says how much of it can have left before.
-func (s *Shuffler) destroy(r *Release, why error) error {
+func (s *releases) destroy(r *cohort.Release, why error) error {
 	left := uint64(0)
 	if errors.Is(why, channel.ErrLeft) {
 		left = uint64(r.Messages()) + shuffle.NoiseMessages(r.Announced)
 	}
 	s.c.Log.Error().Err(why).Str(outcome.Field, string(Destroyed)).Func(about(r.Epoch, r.Round)).
 		Uint64("left_at_most", left).Msg("release is destroyed")
-	return s.record(&Event{Committed: &Committed{Round: r.Round, Outcome: wire.Destroyed, Left: left}})
+	return s.record(&cohort.Event{Committed: &cohort.Committed{Round: r.Round, Outcome: wire.Destroyed, Left: left}})
 }

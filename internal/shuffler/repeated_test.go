@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -76,7 +78,7 @@ func TestRepeatedMessagesAreRefused(t *testing.T) {
 				t.Errorf("manifest %v", m)
 			}
 			refused := map[wire.Refusal]int{wire.RefusalRepeatedMessage: c.refused}
-			refusedIn(t, m, refused, refused)
+			testbed.RefusedIn(t, m, refused, refused)
 			seen := map[string]bool{}
 			for _, message := range split(bits(t, s.left(1, 0))) {
 				if key := string(message[:seal.EncapsulatedSize]); seen[key] {
@@ -118,7 +120,7 @@ func TestRepeatedMessagesLeaveTooFew(t *testing.T) {
 		t.Errorf("manifest %v", m)
 	}
 	refused := map[wire.Refusal]int{wire.RefusalRepeatedMessage: 2}
-	refusedIn(t, m, refused, refused)
+	testbed.RefusedIn(t, m, refused, refused)
 	s.account(0, 9, map[wire.Refusal]int{wire.RefusalRepeatedMessage: 2})
 }
 
@@ -138,10 +140,10 @@ func TestACommittedRepetitionDoesNotLeave(t *testing.T) {
 	}
 	s.admitted(11)
 	s.must(s.stop())
-	sh, err := New(s.configured())
+	sh, err := s.configured().open()
 	s.must(err)
-	s.must(sh.decide(func(*State) (*Event, error) {
-		return &Event{Committed: &Committed{Outcome: wire.Released}}, nil
+	s.must(sh.decide(func(*cohort.State) (*cohort.Event, error) {
+		return &cohort.Event{Committed: &cohort.Committed{Outcome: wire.Released}}, nil
 	}))
 	s.must(sh.Close())
 	s.start()
@@ -149,37 +151,4 @@ func TestACommittedRepetitionDoesNotLeave(t *testing.T) {
 		t.Errorf("manifest %v", m)
 	}
 	s.finished()
-}
-
-// An exclusion is part of the journal: the same members are due after a restart, and the slot is given up.
-func TestExcludedSlotsStayExcluded(t *testing.T) {
-	s := newScript(t, 1)
-	d := digest(1)
-	s.must(s.open(announcement(1, 0, 3, 1, 2), d))
-	for n := range 3 {
-		_, _, err := s.enrol(n, 1, d)
-		s.must(err)
-		s.must(s.report(n, 1, 0, uint32(n), d, byte(n)))
-	}
-	s.apply(&Event{Excluded: repeats(0, 0, 2)})
-	s.refused(s.report(0, 1, 0, 0, d, 7), wire.RefusalRepeatedMessage)
-	s.reopened()
-	if c := s.commit(); c == nil || c.Outcome != wire.Released { // complete: no other device can report
-		t.Fatalf("committed %+v", c)
-	}
-	if r, _ := s.state.Unfinished(); len(r.Members) != 1 || r.Members[0].Slot != 1 {
-		t.Errorf("members %+v", r.Members)
-	}
-	s.finish(0)
-	s.must(s.open(announcement(1, 1, 3, 1, 2), digest(2)))
-	s.refused(s.report(0, 1, 1, 0, digest(2), 9), wire.RefusalNotEnrolled)
-	s.reopened()
-	for _, slots := range [][]uint32{{0}, {2}} {
-		if err := s.state.Apply(&Event{Excluded: repeats(1, slots...)}); err == nil {
-			t.Errorf("slots %v of a round in which they have no report were excluded", slots)
-		}
-	}
-	if err := s.state.Apply(&Event{Excluded: repeats(0, 1)}); err == nil {
-		t.Error("a member of a committed round was excluded")
-	}
 }

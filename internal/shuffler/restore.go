@@ -8,33 +8,40 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
+// restoring takes in again what a journal lacks that was restored from an older copy.
+type restoring struct {
+	*core
+	guarantees *guarantees
+	reports    *admission
+}
+
 // opened makes sure that the journal has the round of an announcement whose manifest is out.
-func (s *Shuffler) opened(o *opening) error {
-	err := s.decide(func(state *State) (*Event, error) {
-		if state.knows(o.Epoch, o.Round) {
+func (s *restoring) opened(o *opening) error {
+	err := s.decide(func(state *cohort.State) (*cohort.Event, error) {
+		if state.Knows(o.Epoch, o.Round) {
 			return nil, nil
 		}
 		now, _ := s.clock.now()
-		return openedBy(o.Announcement, o.digest, o.layout, now), nil
+		return cohort.OpenedBy(o.Announcement, o.digest, o.layout, now), nil
 	})
 	if err == nil {
-		s.promised(o.Announcement)
+		s.guarantees.promised(o.Announcement)
 	}
 	return err
 }
 
 // adopt takes a manifest's word for a round that the journal ends otherwise or not at all. Its reports are forgotten
 // from time to time, as refused ones are. line describes the round, and is empty where there was nothing to adopt.
-func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
-	held, messages, layout := 0, 0, channel.Layout{}
-	err = s.decide(func(state *State) (*Event, error) {
+func (s *restoring) adopt(m *wire.Manifest) (line string, err error) {
+	held, layout := 0, channel.Layout{}
+	err = s.decide(func(state *cohort.State) (*cohort.Event, error) {
 		ev := state.Adopt(m)
 		if ev != nil {
-			r := state.epoch.rounds[m.Round]
-			held, messages, layout = r.reports.count, r.layout.Messages, r.layout
+			held, layout = state.Has(m.Round)
 			line = fmt.Sprintf("epoch %d round %d: %s, %d reports of %d enrolled",
 				m.Epoch, m.Round, shown(m.Outcome), m.Reports, m.Enrolled)
 		}
@@ -45,12 +52,12 @@ func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
 	}
 	s.notice(historyCondition, errState)
 	defer s.notice(historyCondition, nil)
-	s.gone(m.Outcome, held, held*messages)
+	s.gone(m.Outcome, held, held*layout.Messages)
 	return line, s.mixing(layout).Forget(m.Epoch, m.Round)
 }
 
 // stale says that rounds were taken from this shuffler's own manifests, and what follows.
-func (s *Shuffler) stale(adopted []string) {
+func (s *restoring) stale(adopted []string) {
 	s.c.Log.Error().Err(errState).Strs("adopted", adopted).
 		Msg("the outcomes of rounds that the journal lacks are taken from this shuffler's own manifests")
 	s.c.Log.Error().Err(errState).Msg("who took part in these rounds is no longer known here: " +
@@ -68,10 +75,10 @@ func (s *Shuffler) stale(adopted []string) {
 // and refuses the report of a device that it does not know, as ever. Above the floor the broker does not tell what was
 // acknowledged from what was only handed out, as to a process that was killed: both are taken in, and only what is
 // below shows that the folder is old.
-func (s *Shuffler) takeAgain(ctx context.Context) error {
+func (s *restoring) takeAgain(ctx context.Context) error {
 	s.mu.Lock()
-	last, ok := s.state.last()
-	admitted := s.state.admitted()
+	last, ok := s.state.Last()
+	admitted := s.state.Admitted()
 	s.mu.Unlock()
 	if !ok || admitted == nil {
 		return nil
@@ -97,9 +104,9 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 		if admitted[sequence] {
 			return nil
 		}
-		d := &bus.Delivery{Epoch: last.epoch, Round: last.round, Sequence: sequence, Payload: payload}
-		fresh, err := s.admitReport(d)
-		var refused *Refused
+		d := &bus.Delivery{Epoch: last.Epoch, Round: last.Round, Sequence: sequence, Payload: payload}
+		fresh, err := s.reports.admitReport(d, s.reports.expects(d))
+		var refused *cohort.Refused
 		switch {
 		case errors.As(err, &refused):
 			if refused.Reason == wire.RefusalNotEnrolled {
@@ -112,43 +119,24 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 				again++
 			}
 			s.c.Reports.Received(1)
-			s.c.Messages.Received(last.layout.Messages)
+			s.c.Messages.Received(last.Layout.Messages)
 		}
 		return nil
 	})
 	if again > 0 {
-		s.c.Log.Warn().Err(errState).Func(about(last.epoch, last.round)).Int("reports", again).
+		s.c.Log.Warn().Err(errState).Func(about(last.Epoch, last.Round)).Int("reports", again).
 			Msg("reports were acknowledged before and are not in the journal: taken in again")
 	}
 	s.mu.Lock()
 	lost := s.lost || again > 0
 	s.mu.Unlock()
 	if strangers > 0 && lost {
-		s.c.Log.Error().Err(errState).Str(outcome.Field, string(reason(wire.RefusalNotEnrolled))).
-			Func(about(last.epoch, last.round)).Int("reports", strangers).
+		s.c.Log.Error().Err(errState).Str(outcome.Field, string(cohort.Reason(wire.RefusalNotEnrolled))).
+			Func(about(last.Epoch, last.Round)).Int("reports", strangers).
 			Msg("reports of devices whose enrolments are lost cannot be used; their slots go to others")
 	}
 	return err
 }
 
-// errEnough ends a scan.
-var errEnough = errors.New("enough")
-
-// stored hands over the round's stored reports between two sequences.
-func (s *Shuffler) stored(
-	ctx context.Context, r seenRound, from, upTo uint64, fn func(sequence uint64, payload []byte) error,
-) error {
-	if from > upTo {
-		return nil
-	}
-	err := s.c.Bus.StoredReports(ctx, r.epoch, r.round, from, func(sequence uint64, payload []byte) error {
-		if sequence > upTo {
-			return errEnough
-		}
-		return fn(sequence, payload)
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
-}
+// historyCondition is the readiness condition that recall keeps.
+const historyCondition = "history"

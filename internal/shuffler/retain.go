@@ -2,7 +2,6 @@ package shuffler
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,44 +39,29 @@ func retainable(served []plan.Channel) error {
 	return nil
 }
 
-// retention is what the configuration says of retention; nil where nothing is retained. It is refused where one of the
-// served channels has nothing that may be retained: a deployment that believes it can be recounted must not run a round
-// that cannot.
-func (c *Config) retention() (*shuffle.Retention, error) {
-	if c.Retain == 0 {
+// Retention retains what is forwarded for a time, sealed to the auditor; nil where the time is 0. It is refused where
+// one of the served channels has nothing that may be retained: a deployment that believes it can be recounted must not
+// run a round that cannot.
+func Retention(
+	window time.Duration, auditor []byte, served []plan.Channel, of Party, store shuffle.RetainedStore,
+) (*shuffle.Retention, error) {
+	if window == 0 {
 		return nil, nil
 	}
-	served := c.Channels
-	if served == nil {
-		served = plan.Channels()
-	}
-	err := errors.Join(append(AuditSettings{Retain: c.Retain}.Validate(), retainable(served))...)
+	err := errors.Join(append(AuditSettings{Retain: window}.Validate(), retainable(served))...)
 	if err != nil {
 		return nil, fmt.Errorf("shuffler: %w", err)
 	}
-	if err := seal.CheckHPKEPublic(c.Auditor); err != nil {
+	if err := seal.CheckHPKEPublic(auditor); err != nil {
 		return nil, fmt.Errorf("shuffler: the auditor's key: %w", err)
 	}
-	for _, own := range c.Keys {
-		if bytes.Equal(own.Public(), c.Auditor) {
-			return nil, errors.New("shuffler: the auditor's key is one of the shuffler's own, which would open all that " +
-				"is retained: run riffle keygen rotate auditor, and give the new bundle.json to the shuffler")
+	for _, own := range of.Keys {
+		if bytes.Equal(own.Public(), auditor) {
+			return nil, errors.New("shuffler: the auditor's key is one of the shuffler's own, which would open all " +
+				"that is retained: run riffle keygen rotate auditor, and give the new bundle.json to the shuffler")
 		}
 	}
 	return &shuffle.Retention{
-		Deployment: c.Deployment, Auditor: slices.Clone(c.Auditor), Window: c.Retain, Store: c.Bus,
+		Deployment: of.Deployment, Auditor: slices.Clone(auditor), Window: window, Store: store,
 	}, nil
-}
-
-// canRetain makes sure before the first release that the broker takes what is retained, and drops it in time.
-func (s *Shuffler) canRetain(ctx context.Context) error {
-	if s.c.Retain == 0 {
-		return nil
-	}
-	if err := s.c.Bus.CanRetain(ctx); err != nil {
-		return fmt.Errorf("audit.retain: %w", err)
-	}
-	s.c.Log.Info().Stringer("window", s.c.Retain).
-		Msg("what is forwarded is retained, sealed to the auditor, until its window is over")
-	return nil
 }

@@ -265,22 +265,22 @@ func TestRetentionThatCannotBeIsRefused(t *testing.T) {
 	s := newScene(t)
 	s.retain()
 	for name, c := range map[string]struct {
-		change func(*Config)
+		change func(*config)
 		want   string
 	}{
-		"central":       {func(c *Config) { c.Channels = []plan.Channel{plan.Shuffle, plan.Central} }, "central"},
-		"shares":        {func(c *Config) { c.Channels = []plan.Channel{plan.Shares} }, "shares"},
-		"every channel": {func(c *Config) { c.Channels = nil }, "channels: shuffle, local"},
-		"no auditor":    {func(c *Config) { c.Auditor = nil }, "the auditor's key"},
-		"its own key":   {func(c *Config) { c.Auditor = c.Keys[0].Public() }, "one of the shuffler's own"},
-		"a weak key":    {func(c *Config) { c.Auditor = make([]byte, 32) }, "auditor's key"},
-		"too short":     {func(c *Config) { c.Retain = time.Millisecond }, "must be 0, or from 1s to 8784h0m0s"},
-		"too long":      {func(c *Config) { c.Retain = bus.MaxRetain + 1 }, "must be 0, or from 1s to 8784h0m0s"},
-		"negative":      {func(c *Config) { c.Retain = -time.Hour }, "must be 0, or from 1s to 8784h0m0s"},
+		"central":       {func(c *config) { c.Channels = []plan.Channel{plan.Shuffle, plan.Central} }, "central"},
+		"shares":        {func(c *config) { c.Channels = []plan.Channel{plan.Shares} }, "shares"},
+		"every channel": {func(c *config) { c.Channels = plan.Channels() }, "channels: shuffle, local"},
+		"no auditor":    {func(c *config) { c.Auditor = nil }, "the auditor's key"},
+		"its own key":   {func(c *config) { c.Auditor = c.Keys[0].Public() }, "one of the shuffler's own"},
+		"a weak key":    {func(c *config) { c.Auditor = make([]byte, 32) }, "auditor's key"},
+		"too short":     {func(c *config) { c.Retain = time.Millisecond }, "must be 0, or from 1s to 8784h0m0s"},
+		"too long":      {func(c *config) { c.Retain = bus.MaxRetain + 1 }, "must be 0, or from 1s to 8784h0m0s"},
+		"negative":      {func(c *config) { c.Retain = -time.Hour }, "must be 0, or from 1s to 8784h0m0s"},
 	} {
 		config := s.configured()
 		c.change(&config)
-		sh, err := New(config)
+		sh, err := config.open()
 		if err == nil {
 			s.must(sh.Close())
 		}
@@ -297,7 +297,7 @@ func TestABrokerThatCannotRetainEndsTheStart(t *testing.T) {
 	s.retain()
 	config := s.configured()
 	config.Bus = oldBroker{config.Bus}
-	sh, err := New(config)
+	sh, err := config.open()
 	s.must(err)
 	if err := sh.Run(s.Context()); !errors.Is(err, bus.ErrUnprovisioned) {
 		t.Errorf("ended by %v", err)

@@ -8,21 +8,19 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/glm"
-	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// warned tells whether people are told of something.
+// warned reports whether people are told of something.
 func (s *scene) warned(of string) bool {
 	return slices.ContainsFunc(s.shuffler.Snapshot().Warnings, func(w string) bool { return strings.Contains(w, of) })
 }
 
 // A broker that keeps 20 reports of one host, and a cohort of 40: before this was looked at, 40 people of one host were
 // enrolled, the broker took 20 reports, and the cohort was destroyed with the others' only record. The host gets 20
-// slots, and the shuffler says why, from the beginning. Once the broker keeps more the cohort fills, and every report of
-// it is there.
+// slots, and the shuffler says why, from the beginning. Once the broker keeps more the cohort fills, and every report
+// of it is there.
 func TestNobodyIsEnrolledWhoseReportTheBrokerCannotKeep(t *testing.T) {
 	t.Parallel()
 	const kept, people = 20, 40
@@ -77,8 +75,8 @@ func TestNobodyIsEnrolledWhoseReportTheBrokerCannotKeep(t *testing.T) {
 	}
 }
 
-// An epoch is not opened, and nobody is enrolled, where the broker takes no report of its size, or has no room for all of
-// them; the shuffler says what to raise.
+// An epoch is not opened, and nobody is enrolled, where the broker takes no report of its size, or has no room for all
+// of them; the shuffler says what to raise.
 func TestAnEpochThatTheBrokerHasNoRoomForIsNotOpened(t *testing.T) {
 	t.Parallel()
 	size := int64(0)
@@ -92,7 +90,7 @@ func TestAnEpochThatTheBrokerHasNoRoomForIsNotOpened(t *testing.T) {
 			s.start()
 			s.open(s.announcement())
 			s.shuffler.mu.Lock()
-			size = int64(wire.EnvelopeSize(s.shuffler.state.epoch.rounds[0].layout.Size()))
+			size = int64(wire.EnvelopeSize(s.shuffler.state.Begins().Layout.Size()))
 			s.shuffler.mu.Unlock()
 			s.must(s.stop())
 		}
@@ -112,23 +110,4 @@ func TestAnEpochThatTheBrokerHasNoRoomForIsNotOpened(t *testing.T) {
 			t.Errorf("%s: people are told %q", flag, s.shuffler.Snapshot().Warnings)
 		}
 	}
-}
-
-// Whoever registers may be drawn: no more devices of a host register than the broker keeps reports of one host, where the
-// panel could hold more of them. An epoch whose panel could is not opened.
-func TestPanelsFitIntoTheBroker(t *testing.T) {
-	s := newScript(t, 1)
-	s.state.stores = bus.ReportRoom{PerHost: 5}
-	s.must(s.open(panelled(1, 4, 4, plan.Panel{Registered: 7, Tail: 1e-9}, 9, 0), digest(1)))
-	s.registers(1, 0, 7) // no more than 4 of them are in the panel
-	s.state.stores.PerHost = 3
-	_, err := s.register(DeviceID{[32]byte{1}, 8})
-	s.refused(err, wire.RefusalHostShare)
-	s.registers(2, 0, 3)
-	_, err = s.register(DeviceID{[32]byte{2}, 3})
-	s.refused(err, wire.RefusalHostShare)
-	next := panelled(2, 4, 4, plan.Panel{Registered: 7, Tail: 1e-9}, 9, 0)
-	s.refused(s.state.fits(next, channel.Layout{Messages: 9}), wire.RefusalCapacity)
-	s.state.stores.PerHost = 4
-	s.must(s.state.fits(next, channel.Layout{Messages: 9}))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -31,7 +32,7 @@ type scene struct {
 	broker            *bus.Conn // the shuffler's
 	host              *seal.Identity
 	credential        []byte
-	config            Config // but for its broker: see configured
+	config            config // but for its broker: see configured
 	crash             func(after string) error
 	wrap              func(Broker) Broker // the shuffler's broker; nil: as it is
 	forgetEvery       time.Duration
@@ -57,11 +58,10 @@ func newScene(t testing.TB, change ...func(*broker.Options, *bus.ProvisionOption
 	s := &scene{Bed: testbed.New(t, change...), t: t, forgetEvery: 20 * time.Millisecond, unmet: map[string]error{}}
 	s.analyzer, s.devices, s.broker = s.Connect(bus.Analyzer), s.Connect(bus.Randomizer), s.Connect(bus.Shuffler)
 	s.host, s.credential = s.Host(capacity)
-	s.config = Config{
+	s.config = newConfig(Party{
 		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Registrar: s.Registrar.Public(),
-		Identity: s.Shuffler, Keys: []*seal.HPKEKey{s.ShufflerKey}, MinCohort: 4, StateDir: t.TempDir(),
-		Source: testbed.Source(), Log: testbed.Log(),
-	}
+		Identity: s.Shuffler, Keys: []*seal.HPKEKey{s.ShufflerKey},
+	}, t.TempDir())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -98,9 +98,9 @@ func (s *scene) start() {
 		defer s.mu.Unlock()
 		s.unmet[condition] = err
 	}
-	sh, err := New(s.configured())
+	sh, err := s.configured().open()
 	s.must(err)
-	sh.channels[plan.Shuffle].(*shuffle.Mixing).Chunk, sh.forgetEvery = 100, s.forgetEvery
+	sh.channels[plan.Shuffle].(*shuffle.Mixing).Chunk, sh.forgetting.forgetEvery = 100, s.forgetEvery
 	if s.crash != nil {
 		sh.channels[plan.Shuffle] = crashingChannel{sh.channels[plan.Shuffle], s.crash}
 	}
@@ -298,8 +298,8 @@ func (s *scene) finished() {
 	s.eventually("finished", func() bool {
 		s.shuffler.mu.Lock()
 		defer s.shuffler.mu.Unlock()
-		e := s.shuffler.state.epoch
-		return e != nil && e.rounds[len(e.rounds)-1].done
+		last, ok := s.shuffler.state.Last()
+		return ok && s.shuffler.state.Finished(last.Epoch, last.Round)
 	})
 }
 
@@ -325,7 +325,7 @@ func (s *scene) account(released, destroyed int, want map[wire.Refusal]int) {
 				n = destroyed
 			}
 			for r, k := range want {
-				if reason(r) == c.Reason {
+				if cohort.Reason(r) == c.Reason {
 					n = k
 				}
 			}

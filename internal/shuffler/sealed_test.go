@@ -51,7 +51,7 @@ func TestARegistrationThatComesTwiceIsNotHeld(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	s.opened = s.announcement()
-	s.open(panels(s.opened))
+	s.open(panelled(s.opened))
 	by := func(nonce uint32) func(*wire.EnrolRequest) {
 		return func(r *wire.EnrolRequest) { toRegister(r); r.Nonces = []uint32{nonce} }
 	}
@@ -72,25 +72,10 @@ func TestARegistrationThatComesTwiceIsNotHeld(t *testing.T) {
 			return s.shuffler.recalled
 		})
 	}
-	var w wishes
-	id := DeviceID{Number: 3}
-	w.grant(id, 7)
-	for _, other := range []DeviceID{{Number: 4}, {Host: [32]byte{1}, Number: 3}} {
-		if w.granted(other, 7) {
-			t.Errorf("the wish of device %d of one host is taken for that of device %d of host %x", id.Number, other.Number,
-				other.Host[:1])
-		}
-	}
-	for turns, known := range []bool{true, true, false} {
-		if w.granted(id, 7) != known {
-			t.Errorf("after %d epochs, known %v", turns, !known)
-		}
-		w.turn()
-	}
 }
 
-// Whatever a sealed request is for and whatever the answer is, the broker sees one size of each. What is sealed to a key
-// that is kept is opened. What is sealed to no key of this shuffler is refused in the clear, and gives nothing.
+// Whatever a sealed request is for and whatever the answer is, the broker sees one size of each. What is sealed to a
+// key that is kept is opened. What is sealed to no key of this shuffler is refused in the clear, and gives nothing.
 func TestSealedRequestsAreAnsweredAtOneSize(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -2,11 +2,13 @@ package shuffler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
@@ -15,16 +17,10 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
-
-// DefaultMinCohort is the shuffler's own minimum cohort unless it is configured: far below useful cohorts.
-const DefaultMinCohort = 50
-
-// DefaultDevices is how many devices the shuffler remembers at most unless it is configured. One of a host that has
-// thousands takes less than a byte of memory for ever. One that stands alone takes some 150 bytes, and hosts with valid
-// credentials could name only such: 600 MB, in the worst case.
-const DefaultDevices = 4_000_000
 
 // DefaultMemory is how many MiB of memory mixing takes unless it is configured, and leastMemory the fewest.
 const (
@@ -115,7 +111,7 @@ shares its own share of the sum, which it computes together with the analyzer; i
 boxes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
 		Defaults: Settings{
 			MinCohort: DefaultMinCohort, Memory: DefaultMemory, Channels: everyChannel(),
-			Admission: AdmissionSettings{HostShare: 1, Devices: DefaultDevices},
+			Admission: AdmissionSettings{HostShare: 1, Devices: cohort.DefaultDevices},
 			Workers:   worker.DefaultLead(), Broker: role.DefaultBroker(),
 		},
 		OpsListen: "127.0.0.1:9401",
@@ -162,7 +158,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		}
 		env.Account(accounts[a.item])
 	}
-	if err := env.ShowProcess(); err != nil { // all that a device sends is sealed to the analyzer too, or is a share of it
+	// all that a device sends is sealed to the analyzer too, or is a share of it
+	if err := env.ShowProcess(); err != nil {
 		return nil, err
 	}
 	steps, err := role.NewSteps(env, Steps()...)
@@ -188,26 +185,62 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			return err
 		}
 		defer conn.Close()
-		c := Config{
+		of := Party{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar,
 			Hosts: keys.Bundle.RegistrarParty().Hosts, Identity: keys.Identity, Keys: keys.HPKE,
-			MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
-			Devices: s.Admission.Devices, Channels: s.served(), Retain: s.Audit.Retain, Auditor: keys.Bundle.Auditor,
-			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: Over(conn.Streams),
-			Log:     env.Log,
+		}
+		told := Accounts{
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
 			Announcements: accounts["announcement"], Steps: steps,
 			Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 		}
-		lead, err := s.lead(env, conn.Streams, keys, &c)
+		lead, err := s.lead(env, conn.Streams, keys)
 		if err != nil {
 			return err
 		}
-		sh, err := New(c)
+		sh, err := s.open(env, of, told, keys.Bundle.Auditor, Over(conn.Streams), lead)
 		if err != nil {
 			return err
 		}
 		running.Store(sh)
 		return lead.Beside(ctx, sh.Answers(), sh.Run)
 	}, nil
+}
+
+// open makes the shuffler of these settings.
+func (s Settings) open(
+	env *role.Env, of Party, told Accounts, auditor []byte, broker Broker, lead *worker.Lead,
+) (*Shuffler, error) {
+	retention, err := Retention(s.Audit.Retain, auditor, s.served(), of, broker)
+	if err != nil {
+		return nil, err
+	}
+	files, err := OpenFiles(s.State, s.Memory, of, broker, env.Log)
+	if err != nil {
+		return nil, err
+	}
+	mixing := Mixing{Disk: channel.Folder(s.State), Source: entropy.New(), Retention: retention}
+	if lead != nil {
+		mixing.Workers = lead
+	}
+	channels, err := NewChannels(of, files, mixing, broker, told, env.Log)
+	if err != nil {
+		return nil, errors.Join(err, files.Close())
+	}
+	by := DefaultPolicy()
+	by.MinCohort, by.HostShare, by.Devices = s.MinCohort, s.Admission.HostShare, s.Admission.Devices
+	by.Channels = s.served()
+	return New(of, by, files, channels, broker, told, env.Clock, mixing.Source, env.Log)
+}
+
+// lead leads workers, if the settings ask for some. Without, it is nil.
+func (s Settings) lead(env *role.Env, streams bus.Streams, keys *keyring.ServerKeys) (*worker.Lead, error) {
+	if !s.Workers.Enabled {
+		return nil, nil
+	}
+	w, err := work.Of(env, streams, keys.Bundle.Deployment, keys.HPKE)
+	if err != nil {
+		return nil, err
+	}
+	return s.Workers.Lead(env, streams, keyring.Secrets(keys.HPKE), w.Handlers())
 }

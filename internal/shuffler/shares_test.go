@@ -129,7 +129,7 @@ func TestARoundOfSharesLeavesWithoutWhatWasRefused(t *testing.T) {
 	}
 	s.finished()
 	refused := map[wire.Refusal]int{wire.RefusalDuplicate: 1}
-	refusedIn(t, m, refused, refused)
+	testbed.RefusedIn(t, m, refused, refused)
 	s.account(11, 0, map[wire.Refusal]int{wire.RefusalDuplicate: 1})
 }
 

@@ -4,239 +4,118 @@
 // commits the membership of a release durably before anything leaves, has the channel send it, and signs a manifest. It
 // never releases a round below the minimum cohort, however it is asked, and a retry after a crash sends the same bytes.
 //
-// Its decisions are a function of its journal (State, Event). The channel (package channel) determines what a report
-// carries and what leaves the shuffler. This package does not protect anyone from a malicious shuffler,
-// which knows who reported and could release what it likes.
+// Its decisions are a function of its journal (package cohort); this package carries them out. It subscribes, verifies,
+// journals, applies and publishes, in parts that share one core: the state under its lock. testdata/walk.txt is the way
+// of a report through its files. The channel (package channel) determines what a report carries and what leaves the
+// shuffler. This package does not protect anyone from a malicious shuffler, which knows who reported and could release
+// what it likes.
 package shuffler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
-	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/internal/role"
-	"github.com/riffle-dp/riffle/internal/role/journal"
-	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/worker"
-	"github.com/riffle-dp/riffle/internal/translog"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Config is what a shuffler needs.
-type Config struct {
-	Deployment string
-	Analyzer   []byte           // Ed25519 public key that announcements must be signed with
-	Registrar  []byte           // Ed25519 public key that credentials must be signed with
-	Hosts      *wire.Hosts      // whose keys were replaced or withdrawn; nil: none
-	Identity   *seal.Identity   // signs manifests and replies
-	Keys       []*seal.HPKEKey  // that reports may be sealed to, newest first
-	MinCohort  int              // fewest reports of a release, whatever is announced
-	HostShare  float64          // largest share of a cohort's slots that one host may hold; 0: 1, all of them
-	Devices    int              // the most devices that are remembered; 0: DefaultDevices
-	Channels   []plan.Channel   // whose cohorts are served; nil: every one
-	StateDir   string           // folder of journal, log and disk where these are nil; it belongs to one process
-	Journal    Journal          // nil: the file "journal" in StateDir
-	Compact    int              // bytes of its events that a snapshot replaces; 0: compactAfter
-	LogJournal translog.Journal // of the log; nil: the file "log" in StateDir
-	Disk       channel.Disk     // for the channel; nil: StateDir
-	Source     protocol.Source  // for the channel: a CSPRNG
-	Memory     int              // MiB that mixing may take of the process's memory; 0: DefaultMemory
-	Retain     time.Duration    // how long what is forwarded is retained for the auditor; 0: not at all
-	Auditor    []byte           // HPKE public key that it is sealed to; empty: none, and Retain must be 0
-	Clock      role.Clock       // nil: the system's
-	Bus        Broker
-	Log        zerolog.Logger
-	Reports    *outcome.Outcomes // account of reports; made with Reasons
-	Enrolments *outcome.Outcomes // account of enrolment requests; made with Reasons
-	// Workers do parts of the mixing; nil: this process mixes alone. See Answers.
-	Workers worker.Pool
-	// Further accounts, made with Reasons, and times, made with Steps. All may be nil.
-	Messages      *outcome.Outcomes // the channel's messages in admitted reports
-	Announcements *outcome.Outcomes
-	Steps         *role.Steps
-	// Notice hears of a condition of readiness, by name, that is met (nil) or not. May be nil.
-	Notice func(condition string, err error)
-}
-
-const (
-	// tick is how often the open round's deadline is looked at.
-	tick = 100 * time.Millisecond
-	// workers is how many enrolments are answered, and how many reports opened, at the same time. Most of a worker's
-	// time is waiting for the disk, and many share one write.
-	workers = 64
-	// laterPause is how long a report waits whose round was announced to its device before it was announced here.
-	laterPause = 200 * time.Millisecond
-	// laterAgainPause is how long it waits every further time: a sender of many that wait must not keep the broker
-	// busy.
-	laterAgainPause = time.Second
-	// retryPause is the wait before a release that failed for outside reasons is tried again.
-	retryPause = time.Second
-)
-
 // Shuffler is the running role.
 type Shuffler struct {
-	c         Config
-	envelopes *envelopes
-	requests  *seal.RequestOpener
-	admitted  *wire.Credentials // that the registrar admits
-	channels  map[plan.Channel]channel.Mixing
-	journal   Journal
-	log       *translog.Log
-	store     *spill.Store // of admitted reports, and of messages that are mixed
-	full      atomic.Bool  // the store could not keep the last report
-	clock     *clock
-	outages   outages
-	counter   *counter      // where workers ask about reports
-	once      sync.Once     // closes begun
-	begun     chan struct{} // closed when reports may be decided on: the journal was held against the broker
-	waits     wait          // a report for a worker
-	wake      chan struct{} // a report was admitted
+	*core
+	files    Files
+	retained *shuffle.Retention // nil: nothing
 
-	mu         sync.Mutex
-	state      *State
-	covered    covered // by the latest credential of each host
-	compacting compacting
-	refusals   refusals                      // of the open round, as reports came
-	strangers  strangers                     // of the open epoch
-	latest     func() error                  // waits until the last decision is durable; nil before the first
-	rounds     []finished                    // that are over, oldest first
-	planned    map[uint64]*plan.Announcement // first announcement of each epoch
-	epsilon    map[sized]float64             // by epoch and reports: it takes a while to compute
-	promises   map[uint64]promise            // by epoch
-	unfit      map[roundID]*opening          // announcements that do not fit yet, by epoch and round
-	never      map[roundID]Digest            // announcements that are refused for good, by epoch and round
-	doubt      bool                          // one came since the broker was last held against the journal
-	trouble    error                         // the broker shows less than the journal knows
-	lost       bool                          // the state folder is known to be older than what was signed
-	recalled   bool                          // the journal was held against the broker
-	newest     *opening                      // the latest announcement by then
-	looked     seenRound                     // the last round whose stored reports were looked through, or need not be
-	warned     uint64                        // epoch of the last warning that one host holds most of its cohort
-	filled     bool                          // somebody was refused because as many devices are known as may be
-	warnings   []string                      // for people
-
-	drawing  drawer   // of the releasing goroutine alone
-	pool     *Pooling // as last looked at; guarded by mu
-	pooledAt int      // registered devices by then; guarded by mu
-	fixing   bool     // a pool is fixed, and nobody registers; guarded by mu
-
-	drawEvery   time.Duration
-	forgetEvery time.Duration
-	forgotten   uint64 // last sequence up to which the broker forgot the reports; guarded by mu
-	owed        uint64 // sequence up to which it must, for the rounds that are finished; guarded by mu
+	guarantees    *guarantees
+	reports       *admission
+	times         *times
+	announcements *announcements
+	enrolments    *enrolments
+	panels        *panels
+	restoring     *restoring
+	history       *history
+	forgetting    *forgetting
+	releases      *releases
+	keys          *keySet
 }
 
-// New opens the shuffler's state and replays its journal. Run closes it when it returns; call Close if Run is
-// never called.
-func New(c Config) (*Shuffler, error) {
-	retention, err := c.retention()
+// New makes a shuffler, and replays its journal. Run closes its files when it returns; call Close if Run is never
+// called. After an error they are closed.
+func New(
+	of Party, by Policy, files Files, channels *Channels, broker Broker, accounts Accounts, clock role.Clock,
+	source protocol.Source, log zerolog.Logger,
+) (*Shuffler, error) {
+	requests, err := seal.NewRequestOpener(of.Deployment, of.Keys...)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, files.Close())
 	}
-	opener, err := seal.NewReportOpener(c.Keys...)
-	if err != nil {
-		return nil, err
-	}
-	requests, err := seal.NewRequestOpener(c.Deployment, c.Keys...)
-	if err != nil {
-		return nil, err
-	}
-	if c.Journal == nil {
-		if c.Journal, err = journal.Open(filepath.Join(c.StateDir, "journal")); err != nil {
-			return nil, err
-		}
-	}
-	if c.Disk == nil {
-		c.Disk = channel.Folder(c.StateDir)
-	}
-	if c.Clock == nil {
-		c.Clock = role.SystemClock()
-	}
-	s := &Shuffler{
-		c: c, journal: c.Journal, requests: requests, counter: newCounter(), begun: make(chan struct{}),
-		wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
-		drawEvery: drawEvery, compacting: compacting{after: c.Compact},
-		state:    NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare, Devices: c.Devices}),
-		admitted: wire.NewCredentials(wire.Party{Deployment: c.Deployment, Key: c.Registrar, Hosts: c.Hosts}),
-		planned:  map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, promises: map[uint64]promise{},
-		unfit: map[roundID]*opening{}, never: map[roundID]Digest{},
-	}
-	s.log, err = translog.New(translog.Config{
-		Deployment: c.Deployment, Role: bus.Shuffler, Identity: c.Identity, Broker: c.Bus,
-		Path: filepath.Join(c.StateDir, "log"), Journal: c.LogJournal, Log: c.Log,
-	})
-	if err != nil {
-		return nil, errors.Join(err, s.journal.Close())
-	}
-	// Half of the memory is live at most, because the heap grows to twice of that before it is collected: a quarter for
-	// the store, and as much for what is loaded of it.
-	s.store, err = spill.New(c.StateDir, int64(cmp.Or(c.Memory, DefaultMemory))<<20/4)
-	if err != nil {
-		return nil, errors.Join(err, s.journal.Close(), s.log.Close())
-	}
-	var private [][]byte
-	for _, k := range c.Keys {
-		private = append(private, k.Bytes())
-	}
-	s.channels = map[plan.Channel]channel.Mixing{}
-	for _, mixed := range []plan.Channel{plan.Shuffle, plan.Local, plan.Central} {
-		mixing := &shuffle.Mixing{
-			Channel: mixed, Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Store: s.store, Source: c.Source,
-		}
-		if shuffle.Retainable(mixed) {
-			mixing.Retain = retention
-		}
-		if c.Workers != nil {
-			mixing.Exchange = &shuffle.Exchange{Pool: c.Workers, Segments: c.Bus, Chunks: c.Bus, Keys: private}
-		}
-		s.channels[mixed] = mixing
-	}
-	s.channels[plan.Shares] = &shares.Mixing{
-		Deployment: c.Deployment, Reports: s.reread, Broker: logged{c.Bus, s.log}, Disk: c.Disk, Source: c.Source,
-		Identity: c.Identity, Analyzer: c.Analyzer, Log: c.Log, Pool: c.Workers,
-		Silent: func(err error) { s.notice(analyzerCondition, err) },
-	}
-	s.envelopes = &envelopes{c.Deployment, opener, s.channels}
+	s := &Shuffler{files: files, retained: channels.retention, core: &core{
+		c:         setup{of, by, accounts, broker, clock, source, log},
+		envelopes: channels.envelopes, channels: channels.of, journal: files.Journal, log: files.Log,
+		begun: make(chan struct{}), compacting: cohort.Compaction{After: by.Compact},
+		state: cohort.NewState(cohort.Admission{
+			Minimum: uint32(max(1, by.MinCohort)), HostShare: by.HostShare, Devices: by.Devices,
+		}),
+	}}
 	err = s.journal.Replay(func(entry []byte) error {
-		ev, err := DecodeEvent(entry)
+		ev, err := cohort.DecodeEvent(entry)
 		if err != nil {
 			return err
 		}
-		s.compacting.read(ev, len(entry))
-		defer s.note(ev)
+		s.compacting.Read(ev, len(entry))
 		return s.state.Apply(ev)
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("shuffler: replaying the journal: %w", err), s.Close())
 	}
-	s.covered = coveredBy(s.state)
-	s.clock = newClock(readings(c.Clock), s.state.Clock())
+	s.clock = newClock(readings(clock), s.state.Clock())
+	s.parts(requests)
 	return s, nil
 }
 
-// mixing is the channel of a round's layout.
-func (s *Shuffler) mixing(l channel.Layout) channel.Mixing { return s.channels[l.Of()] }
+// parts makes the parts of the shuffler, each after those that it asks.
+func (s *Shuffler) parts(requests *seal.RequestOpener) {
+	registrar := wire.Party{Deployment: s.c.Deployment, Key: s.c.Registrar, Hosts: s.c.Hosts}
+	s.guarantees = &guarantees{
+		core: s.core, planned: map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{},
+		promises: map[uint64]promise{},
+	}
+	s.reports = &admission{core: s.core, counter: newCounter(), wake: make(chan struct{}, 1)}
+	s.times = &times{core: s.core}
+	s.announcements = &announcements{
+		core: s.core, guarantees: s.guarantees, unfit: map[roundID]*opening{}, never: map[roundID]cohort.Digest{},
+	}
+	s.enrolments = &enrolments{
+		core: s.core, requests: requests, admitted: wire.NewCredentials(registrar), covered: cohort.CoveredBy(s.state),
+	}
+	s.panels = &panels{core: s.core, drawEvery: drawEvery}
+	s.restoring = &restoring{core: s.core, guarantees: s.guarantees, reports: s.reports}
+	s.history = &history{core: s.core, restoring: s.restoring, announcements: s.announcements, panels: s.panels}
+	s.forgetting = &forgetting{core: s.core, reports: s.reports, history: s.history, forgetEvery: forgetEvery}
+	s.releases = &releases{
+		core: s.core, reports: s.reports, times: s.times, announcements: s.announcements, history: s.history,
+		restoring: s.restoring, forgetting: s.forgetting,
+	}
+	s.keys = &keySet{s.core}
+}
+
+// Answers are the answers to what workers ask. They wait until reports may be decided on.
+func (s *Shuffler) Answers() worker.Handlers { return worker.Handlers{work.Question: s.reports.claims} }
 
 // Close lets go of the journal, of the log and of what is kept in memory and beyond it for mixing.
-func (s *Shuffler) Close() error {
-	return errors.Join(s.journal.Close(), s.log.Close(), s.store.Close())
-}
+func (s *Shuffler) Close() error { return s.files.Close() }
 
 // Held counts the reports that are admitted and neither released nor destroyed.
 func (s *Shuffler) Held() int64 {
@@ -255,7 +134,7 @@ func (s *Shuffler) HeldMessages() int64 {
 }
 
 // Filling describes the latest cohort; ok is false before the first announcement.
-func (s *Shuffler) Filling() (f Filling, ok bool) {
+func (s *Shuffler) Filling() (f cohort.Filling, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state.Filling()
@@ -273,7 +152,7 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	if err := s.look(ctx); err != nil {
 		return err
 	}
-	switch _, err := s.recall(ctx); {
+	switch _, err := s.history.recall(ctx); {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errFatal):
@@ -282,23 +161,24 @@ func (s *Shuffler) Run(ctx context.Context) error {
 		s.doubt = true
 		s.c.Log.Error().Err(err).Msg("the broker could not be held against the journal; tried again")
 	}
-	keys := s.publishKeys(ctx)
+	keys := s.keys.publishKeys(ctx)
 	if keys != nil && !errors.Is(keys, bus.ErrFull) {
 		return keys
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	if keys != nil { // beside the rest: the reports that this shuffler takes in and forgets may be what makes room
-		g.Go(func() error { return s.keepPublishing(ctx, keys) })
+		g.Go(func() error { return s.keys.keepPublishing(ctx, keys) })
 	}
 	deliveries := make(chan *bus.Delivery)
 	g.Go(func() error {
-		return s.c.Bus.WatchAnnouncements(ctx, func(a bus.Announcement) error { return s.announced(ctx, a) })
+		return s.c.Bus.WatchAnnouncements(ctx,
+			func(a bus.Announcement) error { return s.announcements.announced(ctx, a) })
 	})
 	g.Go(func() error {
 		ctx, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
 		return s.c.Bus.ServeEnrol(ctx, workers, func(_ context.Context, request []byte) ([]byte, error) {
-			reply, err := s.asked(request)
+			reply, err := s.enrolments.asked(request)
 			if err != nil {
 				stop(err)
 			}
@@ -325,7 +205,7 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	for range workers {
 		g.Go(func() error {
 			for d := range deliveries {
-				if err := s.take(d); err != nil {
+				if err := s.reports.take(d); err != nil {
 					return err // which ends the group, and so the reader too
 				}
 			}
@@ -334,75 +214,28 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	}
 	g.Go(func() error {
 		select {
-		case err := <-s.counter.failed:
+		case err := <-s.reports.counter.failed:
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	})
-	g.Go(func() error { return s.release(ctx) })
-	g.Go(func() error { return s.keepForgetting(ctx) })
-	g.Go(func() error { return s.keepTime(ctx) })
-	g.Go(func() error { return s.watchBroker(ctx) })
+	g.Go(func() error { return s.releases.release(ctx) })
+	g.Go(func() error { return s.forgetting.keepForgetting(ctx) })
+	g.Go(func() error { return s.times.keepTime(ctx) })
+	g.Go(func() error { return s.times.watchBroker(ctx) })
 	return g.Wait()
 }
 
-// decide makes one decision on the state and returns once it is durable, and with it every decision that it was made
-// upon. A refusal, or the repetition of an answer, must not be heard of before what it rests on can no longer be
-// forgotten.
-func (s *Shuffler) decide(f func(*State) (*Event, error)) error {
-	durable, err := s.begin(f)
-	if durable != nil {
-		if err := durable(); err != nil {
-			return fatal(err)
-		}
+// canRetain makes sure before the first release that the broker takes what is retained, and drops it in time.
+func (s *Shuffler) canRetain(ctx context.Context) error {
+	if s.retained == nil {
+		return nil
 	}
-	return err
-}
-
-// begin makes one decision on the state. Nothing may be said of it, not even a refusal, before durable has returned;
-// nil where nothing was ever decided, and with an error that is fatal. The error of durable is fatal.
-func (s *Shuffler) begin(f func(*State) (*Event, error)) (durable func() error, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ev, err := f(s.state)
-	if err == nil && ev != nil {
-		if err := s.apply(ev); err != nil {
-			return nil, err
-		}
+	if err := s.c.Bus.CanRetain(ctx); err != nil {
+		return fmt.Errorf("audit.retain: %w", err)
 	}
-	return s.latest, err
-}
-
-// apply makes a decision part of the state, and appends it to the journal. The lock is held, and nobody may hear of the
-// decision before latest says that it is durable. Its error is fatal.
-func (s *Shuffler) apply(ev *Event) error {
-	if err := s.state.Apply(ev); err != nil {
-		return fatal(err)
-	}
-	s.note(ev)
-	s.keepEvent(ev)
+	s.c.Log.Info().Stringer("window", s.retained.Window).
+		Msg("what is forwarded is retained, sealed to the auditor, until its window is over")
 	return nil
-}
-
-// record makes a decision that does not depend on the state.
-func (s *Shuffler) record(ev *Event) error {
-	return s.decide(func(*State) (*Event, error) { return ev, nil })
-}
-
-// errFatal marks an error after which the shuffler must stop: its memory may be ahead of its journal.
-var errFatal = errors.New("shuffler: cannot go on")
-
-func fatal(err error) error { return fmt.Errorf("%w: %w", errFatal, err) }
-
-// about names a round in a log line.
-func about(epoch uint64, round uint32) func(*zerolog.Event) {
-	return func(e *zerolog.Event) { e.Uint64("epoch", epoch).Uint32("round", round) }
-}
-
-// notice tells readiness of a condition.
-func (s *Shuffler) notice(condition string, err error) {
-	if s.c.Notice != nil {
-		s.c.Notice(condition, err)
-	}
 }

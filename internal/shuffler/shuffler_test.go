@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -242,7 +241,7 @@ func TestEachBadReportIsRefusedForItsReason(t *testing.T) {
 	s.account(12, 0, want)
 	want[wire.RefusalMalformed]-- // of no round
 	delete(want, wire.RefusalWrongEpoch)
-	refusedIn(t, m, want, nil)
+	testbed.RefusedIn(t, m, want, nil)
 	s.forgotten()
 }
 
@@ -327,38 +326,15 @@ func TestAStateFolderBelongsToOneProcess(t *testing.T) {
 	}
 	s := newScene(t)
 	s.start()
-	if _, err := New(s.configured()); err == nil || !strings.Contains(err.Error(), "another process has it open") {
+	if _, err := s.configured().open(); err == nil || !strings.Contains(err.Error(), "another process has it open") {
 		t.Errorf("%v", err)
 	}
 }
 
-// A journal that was tampered with, or is another shuffler's, is not worked on.
-func TestAForeignJournalIsRefused(t *testing.T) {
+// A shuffler without keys to open reports with does not start.
+func TestWithoutKeysNothingStarts(t *testing.T) {
 	t.Parallel()
-	opened := func(digest string) string {
-		return `{"opened":{"at_ms":1,"epoch":1,"digest":"` + digest + `","size":1,"minimum":1,"rounds":1,"messages":1}}`
-	}
-	whole := strings.Repeat("A", 43) + "="
-	for name, entries := range map[string][]string{
-		"not an event":        {`{`},
-		"unknown kind":        {opened(whole), `{}`},
-		"out of order":        {`{"enrolled":{"host":"AA==","device":1,"report_at_ms":1}}`},
-		"a digest cut short":  {opened("AA==")},
-		"a round from beyond": {opened(whole), `{"committed":{"round":3,"outcome":1}}`},
-	} {
-		state := NewState(Admission{Minimum: 1})
-		var err error
-		for _, e := range entries {
-			var ev *Event
-			if ev, err = DecodeEvent([]byte(e)); err == nil {
-				err = state.Apply(ev)
-			}
-		}
-		if err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-	if _, err := New(Config{Keys: nil, StateDir: filepath.Join(t.TempDir(), "none")}); err == nil {
+	if _, err := newConfig(Party{Identity: testbed.NewIdentity(t)}, t.TempDir()).open(); err == nil {
 		t.Error("no keys: accepted")
 	}
 }

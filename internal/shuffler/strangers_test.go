@@ -27,7 +27,7 @@ func TestReportsOfStrangersShowInReadiness(t *testing.T) {
 	s.restore(older)
 	s.eventually("told", func() bool { return strings.Contains(s.why(enrolmentsCondition), "restore the newest copy") })
 	s.acknowledged()
-	s.must(s.shuffler.forget(s.Context(), nil))
+	s.must(s.shuffler.forgetting.forget(s.Context(), nil))
 	if n := len(s.stored(5)); n != 5 {
 		t.Errorf("the broker holds %d of 5 reports of devices that a newer folder knows", n)
 	}
@@ -41,8 +41,8 @@ func TestReportsOfStrangersShowInReadiness(t *testing.T) {
 	}
 }
 
-// Reports of strangers, and of devices for a slot that is not theirs, are kept until the membership of their round is fixed,
-// and no longer.
+// Reports of strangers, and of devices for a slot that is not theirs, are kept until the membership of their round is
+// fixed, and no longer.
 func TestReportsOfStrangersAreForgottenWithTheirRound(t *testing.T) {
 	t.Parallel()
 	for name, foreign := range map[string]func(s *scene) []byte{
@@ -65,10 +65,10 @@ func TestReportsOfStrangersAreForgottenWithTheirRound(t *testing.T) {
 			s.eventually("refused", func() bool {
 				s.shuffler.mu.Lock()
 				defer s.shuffler.mu.Unlock()
-				return s.shuffler.refusals.by[wire.RefusalNotEnrolled] == 1
+				return s.shuffler.reports.refusals.Of(1, 0)[wire.RefusalNotEnrolled] == 1
 			})
 			s.acknowledged()
-			s.must(s.shuffler.forget(s.Context(), nil))
+			s.must(s.shuffler.forgetting.forget(s.Context(), nil))
 			if n := len(s.stored(1)); n != 1 {
 				t.Errorf("the broker holds %d reports while the round is open", n)
 			}
@@ -101,7 +101,7 @@ func TestStrangersAreCountedAndStopNothing(t *testing.T) {
 		s.eventually("refused", func() bool {
 			s.shuffler.mu.Lock()
 			defer s.shuffler.mu.Unlock()
-			return s.shuffler.refusals.by[wire.RefusalNotEnrolled] == n
+			return s.shuffler.reports.refusals.Of(1, 0)[wire.RefusalNotEnrolled] == n
 		})
 	}
 	foreign(1)
@@ -109,7 +109,7 @@ func TestStrangersAreCountedAndStopNothing(t *testing.T) {
 	s.send(s.report(1, at(2)))
 	s.send(s.report(2, at(1)))
 	refused(4)
-	if err := s.shuffler.enrolments(); err != nil { // a tenth of twelve slots is two
+	if err := s.shuffler.reports.enrolments(); err != nil { // a tenth of twelve slots is two
 		t.Errorf("one stranger and two devices with other slots: %v", err)
 	}
 	foreign(2)

@@ -80,12 +80,12 @@ func TestABrokerThatIsNotReadShowsInReadiness(t *testing.T) {
 	s.mu.Unlock()
 	ctx, stop := context.WithCancel(s.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = sh.release(ctx) }()
+	go func() { defer close(done); _ = sh.releases.release(ctx) }()
 	defer func() { stop(); <-done }()
 	s.eventually("told", func() bool { return strings.Contains(s.why(historyCondition), "may not use") })
 }
 
-// unmetKnown tells whether a condition was told of.
+// unmetKnown reports whether a condition was told of.
 func (s *scene) unmetKnown(condition string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,51 +7,31 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // batchOf is what a worker asks about these claims.
-func batchOf(id byte, all ...claim) []byte {
-	body := make([]byte, len(batchID{}))
-	body[0] = id
-	for i := range all {
-		body = all[i].append(body)
-	}
-	return body
-}
+func batchOf(id byte, all ...work.Claim) []byte { return work.Batch(work.BatchID{id}, all) }
 
 // claimed is the claim of a report that the device of that slot makes, at a place in the stream of reports.
-func (s *scene) claimed(slot uint32, sequence uint64) claim {
-	c := claim{epoch: s.opened.Epoch, sequence: sequence, slot: slot, device: DeviceID{Number: slot}, announced: s.digest}
-	copy(c.device.Host[:], s.host.Public())
-	binary.BigEndian.PutUint64(c.digest[:], sequence)
+func (s *scene) claimed(slot uint32, sequence uint64) work.Claim {
+	c := work.Claim{Epoch: s.opened.Epoch, Sequence: sequence, Slot: slot, Device: cohort.DeviceID{Number: slot}, Announced: s.digest}
+	copy(c.Device.Host[:], s.host.Public())
+	binary.BigEndian.PutUint64(c.Digest[:], sequence)
 	return c
 }
 
 // verdicts are the lead's.
 func (s *scene) verdicts(body []byte) []byte {
 	s.t.Helper()
-	b, err := s.shuffler.claims(s.Context(), body)
+	b, err := s.shuffler.reports.claims(s.Context(), body)
 	s.must(err)
-	var reply answer
+	var reply work.Answer
 	s.must(json.Unmarshal(b, &reply))
 	return reply.Verdicts
-}
-
-// Every field of a claim comes over, and what it says does not show in its length.
-func TestClaimsComeOver(t *testing.T) {
-	t.Parallel()
-	full := claim{
-		epoch: 1<<40 + 1, round: 2, sequence: 1<<40 + 3, redelivered: true, unopened: true, refused: wire.RefusalLate,
-		device: DeviceID{[32]byte{4, 31: 5}, 6}, slot: 7, announced: Digest{8, 31: 9}, digest: Digest{10, 31: 11},
-	}
-	for _, c := range []claim{{}, full, {redelivered: true}, {unopened: true}} {
-		b := c.append(nil)
-		if len(b) != claimSize || readClaim(b) != c {
-			t.Errorf("%d bytes, %+v", len(b), readClaim(b))
-		}
-	}
 }
 
 // A batch that is asked about again, because the answer was lost or because the broker repeats it, is decided and
@@ -63,11 +43,11 @@ func TestClaimsAreCountedOnce(t *testing.T) {
 	s.open(s.announcement())
 	s.enrol(3)
 	one, refused := s.claimed(1, 1001), s.claimed(2, 1002)
-	refused.refused = wire.RefusalBadSignature
-	unknown := claim{epoch: 1, sequence: 1003, unopened: true}
+	refused.Refused = wire.RefusalBadSignature
+	unknown := work.Claim{Epoch: 1, Sequence: 1003, Unopened: true}
 	for range 3 {
 		v := s.verdicts(batchOf(1, one, refused, unknown))
-		if len(v) != 3 || v[0] != verdictSettled || v[1] != verdictSettled || v[2] != verdictOpen {
+		if len(v) != 3 || v[0] != work.Settled || v[1] != work.Settled || v[2] != work.Open {
 			t.Fatalf("verdicts %v", v)
 		}
 	}
@@ -76,7 +56,7 @@ func TestClaimsAreCountedOnce(t *testing.T) {
 	s.verdicts(batchOf(2, one))
 	s.account(0, 0, want)
 	again := one
-	again.sequence++
+	again.Sequence++
 	s.verdicts(batchOf(3, again))
 	want[wire.RefusalDuplicate] = 1
 	s.account(0, 0, want)
@@ -84,10 +64,10 @@ func TestClaimsAreCountedOnce(t *testing.T) {
 		t.Errorf("%d reports are held", n)
 	}
 	for what, body := range map[string][]byte{
-		"short": nil, "half a claim": make([]byte, len(batchID{})+claimSize/2),
-		"too many": make([]byte, len(batchID{})+(maxBatch+1)*claimSize),
+		"short": nil, "half a claim": make([]byte, len(work.BatchID{})+work.ClaimSize/2),
+		"too many": make([]byte, len(work.BatchID{})+(work.MaxBatch+1)*work.ClaimSize),
 	} {
-		if _, err := s.shuffler.claims(s.Context(), body); err == nil {
+		if _, err := s.shuffler.reports.claims(s.Context(), body); err == nil {
 			t.Errorf("%s: answered", what)
 		}
 	}
@@ -103,7 +83,7 @@ func TestNoVerdictBeforeItIsDurable(t *testing.T) {
 	body := batchOf(1, s.claimed(0, 1001), s.claimed(1, 1002))
 	heard := make(chan error, 1)
 	go func() {
-		_, err := s.shuffler.claims(context.Background(), body)
+		_, err := s.shuffler.reports.claims(context.Background(), body)
 		heard <- err
 	}()
 	select {
@@ -115,8 +95,8 @@ func TestNoVerdictBeforeItIsDurable(t *testing.T) {
 	s.must(<-heard)
 }
 
-// BenchmarkClaims is how many decisions the lead makes in a second: batches of claims of enrolled devices, each of which
-// is decided on and made durable in the journal.
+// BenchmarkClaims is how many decisions the lead makes in a second: batches of claims of enrolled devices, each of
+// which is decided on and made durable in the journal.
 func BenchmarkClaims(b *testing.B) {
 	s := newScene(b)
 	s.start()
@@ -125,26 +105,27 @@ func BenchmarkClaims(b *testing.B) {
 	a.Timing.Grace = time.Hour
 	s.open(a)
 	s.shuffler.mu.Lock()
-	id := DeviceID{}
+	id := cohort.DeviceID{}
 	copy(id.Host[:], s.host.Public())
 	for i := range size {
 		id.Number = uint32(i)
 		_, _, ev, err := s.shuffler.state.Enrol(id, 1, s.digest, time.Now())
 		s.must(err)
-		s.must(s.shuffler.apply(ev))
+		s.must(s.shuffler.state.Apply(ev))
+		s.shuffler.keepEvent(ev)
 	}
 	latest := s.shuffler.latest
 	s.shuffler.mu.Unlock()
 	s.must(latest())
 	b.ResetTimer()
 	for i := 0; i < b.N; {
-		var all []claim
-		for ; i < b.N && len(all) < maxBatch; i++ {
+		var all []work.Claim
+		for ; i < b.N && len(all) < work.MaxBatch; i++ {
 			all = append(all, s.claimed(uint32(i), uint64(i)+1))
 		}
-		body := batchOf(0, all...)
-		binary.BigEndian.PutUint64(body, uint64(i))
-		s.verdicts(body)
+		id := work.BatchID{}
+		binary.BigEndian.PutUint64(id[:], uint64(i))
+		s.verdicts(work.Batch(id, all))
 	}
 	b.StopTimer()
 	decided := b.Elapsed()

@@ -8,13 +8,14 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // dropping is a broker that drops what workers exchanged of all buckets but one, once a chunk of that one has left.
 type dropping struct {
-	WorkerBroker
+	work.Broker
 	bucket atomic.Int64 // that leaves, and 1 more; 0: none yet
 	once   sync.Once
 	left   chan struct{}
@@ -23,7 +24,7 @@ type dropping struct {
 func (b *dropping) ReadSegment(ctx context.Context, e uint64, r uint32, n string, bucket uint32) ([]byte, error) {
 	b.bucket.CompareAndSwap(0, int64(bucket)+1)
 	if b.bucket.Load() == int64(bucket)+1 {
-		return b.WorkerBroker.ReadSegment(ctx, e, r, n, bucket)
+		return b.Broker.ReadSegment(ctx, e, r, n, bucket)
 	}
 	select {
 	case <-b.left:
@@ -34,14 +35,14 @@ func (b *dropping) ReadSegment(ctx context.Context, e uint64, r uint32, n string
 }
 
 func (b *dropping) PublishChunk(ctx context.Context, e uint64, r, index uint32, p []byte) error {
-	err := b.WorkerBroker.PublishChunk(ctx, e, r, index, p)
+	err := b.Broker.PublishChunk(ctx, e, r, index, p)
 	b.once.Do(func() { close(b.left) })
 	return err
 }
 
-// A cohort that is destroyed after a part of it left, because the broker dropped the rest, is not said to have left nothing:
-// the manifest says how many messages can have left at most, and what the plan reveals is spent. So says the next process,
-// whose journal is all that it has.
+// A cohort that is destroyed after a part of it left, because the broker dropped the rest, is not said to have left
+// nothing: the manifest says how many messages can have left at most, and what the plan reveals is spent. So says the
+// next process, whose journal is all that it has.
 func TestWhatLeftBeforeACohortWasDestroyedIsSaid(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t)
@@ -51,7 +52,7 @@ func TestWhatLeftBeforeACohortWasDestroyedIsSaid(t *testing.T) {
 	c.sendAll(12)
 	conn := c.Connect(bus.Shuffler)
 	ctx, cancel := context.WithCancel(context.Background())
-	w, err := NewWorker(c.worker(&dropping{WorkerBroker: WorkerOver(conn.Streams), left: make(chan struct{})}))
+	w, err := work.New(c.worker(&dropping{Broker: work.Over(conn.Streams), left: make(chan struct{})}))
 	c.must(err)
 	member := worker.NewWorker(worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Log: testbed.Log()})
 	var running sync.WaitGroup

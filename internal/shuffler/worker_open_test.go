@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -43,7 +45,7 @@ func TestAMembersReportIsTheAdmittedOne(t *testing.T) {
 	r := &channel.Release{Epoch: 1, Layout: layout}
 	reports := [][]byte{s.report(0), s.report(1), s.report(2)}
 	for i, sequence := range []uint64{5, 7} {
-		_, digest, err := s.shuffler.envelopes.open(reports[i], 1, 0, r.Layout)
+		_, digest, err := s.shuffler.envelopes.Open(reports[i], 1, 0, r.Layout)
 		s.must(err)
 		r.Members = append(r.Members, channel.Member{Slot: uint32(i), Sequence: sequence, Digest: digest})
 	}
@@ -58,7 +60,7 @@ func TestAMembersReportIsTheAdmittedOne(t *testing.T) {
 		"the last is gone":      {inPlace{{5, reports[0]}}, "no longer has"},
 	} {
 		var second atomic.Int32
-		err := (&run{s.shuffler.envelopes, c.stored.read}).reports(s.Context(), r, r.Members, func(i int, _ []byte) {
+		err := (&work.Run{Envelopes: s.shuffler.envelopes, Stored: c.stored.read}).Reports(s.Context(), r, r.Members, func(i int, _ []byte) {
 			second.Add(int32(i))
 		})
 		switch {
@@ -79,11 +81,11 @@ func TestACommittedReleaseBelowTheMinimumDoesNotLeave(t *testing.T) {
 	s.start()
 	s.open(s.announcement())
 	s.enrol(3)
-	r := &Release{Outcome: wire.Released}
+	r := &cohort.Release{Outcome: wire.Released}
 	r.Epoch, r.Announcement, r.Minimum = 1, s.digest, 4
 	r.Layout = channel.Layout{Messages: s.opened.ReportMessages()}
 	r.Members = []channel.Member{{Slot: 0, Sequence: 1}, {Slot: 1, Sequence: 2}, {Slot: 2, Sequence: 3}}
-	left, err := s.shuffler.leave(s.Context(), r)
+	left, err := s.shuffler.releases.leave(s.Context(), r)
 	if left || !errors.Is(err, errFatal) || len(s.left(1, 0)) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}

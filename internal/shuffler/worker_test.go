@@ -16,6 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -81,7 +82,7 @@ func (c *crew) box() *worker.Box {
 func (c *crew) start() {
 	c.t.Helper()
 	conn := c.Connect(bus.Shuffler)
-	w, err := NewWorker(c.worker(WorkerOver(conn.Streams)))
+	w, err := work.New(c.worker(work.Over(conn.Streams)))
 	c.must(err)
 	lead := worker.NewLead(worker.Config{
 		Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Handlers: w.Handlers(), Log: testbed.Log(), Reissue: 2 * time.Second,
@@ -102,8 +103,8 @@ func (c *crew) start() {
 	c.scene.start()
 }
 
-func (c *crew) worker(b WorkerBroker) WorkerConfig {
-	return WorkerConfig{
+func (c *crew) worker(b work.Broker) work.Config {
+	return work.Config{
 		Deployment: testbed.Deployment, Keys: []*seal.HPKEKey{c.ShufflerKey}, Source: func() protocol.Source {
 			return testbed.Source()
 		}, Bus: b, Log: testbed.Log(),
@@ -112,7 +113,7 @@ func (c *crew) worker(b WorkerBroker) WorkerConfig {
 
 // mortal is a worker's broker, at which the worker dies at the step that the test says.
 type mortal struct {
-	WorkerBroker
+	work.Broker
 	dies func(step string) bool
 	die  context.CancelFunc
 }
@@ -128,7 +129,7 @@ func (b mortal) step(what string, err error) error {
 }
 
 func (b mortal) ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error {
-	return b.WorkerBroker.ReceiveReports(ctx, func(d *bus.Delivery) {
+	return b.Broker.ReceiveReports(ctx, func(d *bus.Delivery) {
 		if b.step("report", nil) == nil {
 			handler(d)
 		}
@@ -136,18 +137,18 @@ func (b mortal) ReceiveReports(ctx context.Context, handler func(*bus.Delivery))
 }
 
 func (b mortal) PublishSegment(ctx context.Context, e uint64, r uint32, n string, bucket uint32, p []byte) error {
-	return b.step("segment", b.WorkerBroker.PublishSegment(ctx, e, r, n, bucket, p))
+	return b.step("segment", b.Broker.PublishSegment(ctx, e, r, n, bucket, p))
 }
 
 func (b mortal) ReadSegment(ctx context.Context, e uint64, r uint32, n string, bucket uint32) ([]byte, error) {
 	if err := b.step("segment read", nil); err != nil {
 		return nil, err
 	}
-	return b.WorkerBroker.ReadSegment(ctx, e, r, n, bucket)
+	return b.Broker.ReadSegment(ctx, e, r, n, bucket)
 }
 
 func (b mortal) PublishChunk(ctx context.Context, e uint64, r, index uint32, p []byte) error {
-	return b.step("chunk", b.WorkerBroker.PublishChunk(ctx, e, r, index, p))
+	return b.step("chunk", b.Broker.PublishChunk(ctx, e, r, index, p))
 }
 
 // work starts a worker, which dies at the first step for which dies is true.
@@ -155,7 +156,7 @@ func (c *crew) work(dies func(step string) bool) {
 	c.t.Helper()
 	conn := c.Connect(bus.Shuffler)
 	ctx, cancel := context.WithCancel(context.Background())
-	w, err := NewWorker(c.worker(mortal{WorkerOver(conn.Streams), dies, cancel}))
+	w, err := work.New(c.worker(mortal{work.Over(conn.Streams), dies, cancel}))
 	c.must(err)
 	member := worker.NewWorker(worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Log: testbed.Log()})
 	var running sync.WaitGroup
@@ -233,7 +234,7 @@ func TestWorkersShareACohort(t *testing.T) {
 			c.reports = append(c.reports[:11], c.reports[len(c.reports)-1])
 			c.whole(c.messages(12), m)
 			delete(refused, wire.RefusalWrongEpoch) // it was not of this round
-			refusedIn(t, m, refused, nil)
+			testbed.RefusedIn(t, m, refused, nil)
 			refused[wire.RefusalWrongEpoch] = 1
 			c.account(12, 0, refused)
 			c.eventually("acknowledged", func() bool {

@@ -101,12 +101,14 @@ func (l *Log) leaf(e entry, sequence uint64) error {
 	known, there := l.places[hash]
 	switch {
 	case there && known < place:
-		return fmt.Errorf("%w: entry %d stands there a second time (sequence %d): the broker's data was tampered with; "+
-			"restore it from a good copy", ErrForked, known, sequence)
+		return fmt.Errorf("%w: entry %d stands there a second time (sequence %d): the broker's data was tampered "+
+			"with; restore it from a good copy", ErrForked, known, sequence)
 	case place < len(l.leaves) && l.leaves[place] != hash:
-		return fmt.Errorf("%w: at the place of entry %d the stream has another statement, of the kind %s (sequence %d). "+
-			"Two processes ran with this role's key, or the broker's data or the state folder were changed. Stop the other "+
-			"process, and restore the broker's data and the state folder that belong together", ErrForked, place, e.kind,
+		return fmt.Errorf("%w: at the place of entry %d the stream has another statement, of the kind %s (sequence "+
+			"%d). Two processes ran with this role's key, or the broker's data or the state folder were changed. "+
+			"Stop the other process, and restore the broker's data and the state folder that belong "+
+			"together", ErrForked, place,
+			e.kind,
 			sequence)
 	case place == len(l.leaves):
 		l.add(hash)
@@ -127,9 +129,9 @@ func (l *Log) checkpoint(c transparency.Checkpoint, sequence uint64) error {
 		return fmt.Errorf("%w: the checkpoint at sequence %d counts %d entries, and %d stand before it: restore the "+
 			"broker's newer data", ErrRewound, sequence, c.Size, v.tree.Size())
 	case c.Size <= v.signed, v.roots[c.Size-v.signed-1] != c.Root:
-		return fmt.Errorf("%w: the checkpoint of %d entries at sequence %d does not extend the one of %d before it, or is "+
-			"of other entries. Two processes ran with this role's key, or the broker's data were changed. Stop the other "+
-			"process, and restore the broker's data", ErrForked, c.Size, sequence, v.signed)
+		return fmt.Errorf("%w: the checkpoint of %d entries at sequence %d does not extend the one of %d before it, "+
+			"or is of other entries. Two processes ran with this role's key, or the broker's data were changed. Stop "+
+			"the other process, and restore the broker's data", ErrForked, c.Size, sequence, v.signed)
 	}
 	v.roots = v.roots[c.Size-v.signed:]
 	v.signed = c.Size
@@ -181,8 +183,9 @@ func (l *Log) publish(ctx context.Context, next *entry) error {
 			err = l.see(bus.Statement{Role: l.c.Role, Kind: e.kind, Sequence: sequence, Payload: e.signed})
 		case errors.Is(err, bus.ErrMoved):
 			if err = l.read(ctx); err == nil && l.shown.last == before {
-				err = fmt.Errorf("%w: it does not take an entry of the kind %s, as if something else stood under its name: "+
-					"the role's broker credential was stolen, or the broker's data were changed", ErrForked, e.kind)
+				err = fmt.Errorf("%w: it does not take an entry of the kind %s, as if something else stood under its "+
+					"name: the role's broker credential was stolen, or the broker's data were "+
+					"changed", ErrForked, e.kind)
 			}
 		}
 		if err != nil {

@@ -132,7 +132,7 @@ func (s *stream) said() (all []bus.Statement) {
 	return all
 }
 
-// same says whether two streams show the same words of the shuffler in the same order.
+// same reports whether two streams show the same words of the shuffler in the same order.
 func (s *stream) same(as *stream) bool {
 	return slices.EqualFunc(s.said(), as.said(), func(a, b bus.Statement) bool {
 		return a.Kind == b.Kind && bytes.Equal(a.Payload, b.Payload)

@@ -107,7 +107,8 @@ func New(c Config) (*Log, error) {
 			err = ErrStatement
 		}
 		if err != nil {
-			return fmt.Errorf("%w: the file is damaged, or of another deployment or role: restore the state folder", err)
+			return fmt.Errorf("%w: the file is damaged, or of another deployment or role: restore the state folder",
+				err)
 		}
 		l.add(transparency.LeafHash(e.signed))
 		return nil

@@ -24,10 +24,11 @@ const (
 // turns in a plane of its own per seed and keeps its norm. A zero field means its default.
 type Change struct {
 	Kind string `json:"kind"`
-	// At is the share of the run after which Abrupt and Arms happen, default 0.5, and after which Slow begins, default 0.
+	// At is the share of the run after which Abrupt and Arms happen, default 0.5, and after which Slow begins, default
+	// 0.
 	At float64 `json:"at,omitempty"`
-	// Turn is the angle between the first parameter and the one farthest from it, in degrees: default 90, at which what was
-	// known says nothing any more. Above that, much of what was known is wrong.
+	// Turn is the angle between the first parameter and the one farthest from it, in degrees: default 90, at which what
+	// was known says nothing any more. Above that, much of what was known is wrong.
 	Turn float64 `json:"turn,omitempty"`
 	// Period is the share of the run in which Seasonal swings to Turn and back; default 0.5.
 	Period float64 `json:"period,omitempty"`
@@ -36,7 +37,8 @@ type Change struct {
 	Withdrawn int `json:"withdrawn,omitempty"`
 }
 
-// Resolve checks the change for a world of so many dimensions and arms, and fills its defaults in. Errors wrap ErrSetting.
+// Resolve checks the change for a world of so many dimensions and arms, and fills its defaults in. Errors wrap
+// ErrSetting.
 func (c Change) Resolve(dimension, arms int) (Change, error) {
 	if kinds := []string{Abrupt, Slow, Seasonal, Arms}; !slices.Contains(kinds, c.Kind) {
 		return c, fmt.Errorf("%w: change %q is none of %q", ErrSetting, c.Kind, kinds)
@@ -50,14 +52,17 @@ func (c Change) Resolve(dimension, arms int) (Change, error) {
 	}
 	switch {
 	case !(c.At >= 0 && c.At < 1) || !(c.Period > 0 && c.Period <= 1):
-		return c, fmt.Errorf("%w: a change at %v must be in [0, 1) and its period %v in (0, 1]: shares of the run", ErrSetting,
+		return c, fmt.Errorf("%w: a change at %v must be in [0, 1) and its period %v in (0, 1]: shares of the run",
+			ErrSetting,
 			c.At, c.Period)
 	case !(c.Turn > 0 && c.Turn <= 180):
 		return c, fmt.Errorf("%w: a turn of %v degrees must be in (0, 180]", ErrSetting, c.Turn)
 	case c.Kind != Arms && (dimension < 2 || c.New != 0 || c.Withdrawn != 0):
-		return c, fmt.Errorf("%w: the change %s needs 2 dimensions, and has no new or withdrawn arms", ErrSetting, c.Kind)
+		return c, fmt.Errorf("%w: the change %s needs 2 dimensions, and has no new or withdrawn arms", ErrSetting,
+			c.Kind)
 	case c.New < 0 || c.Withdrawn < 0 || c.New+c.Withdrawn > arms-2:
-		return c, fmt.Errorf("%w: %d new and %d withdrawn of %d arms must leave 2 that stay", ErrSetting, c.New, c.Withdrawn,
+		return c, fmt.Errorf("%w: %d new and %d withdrawn of %d arms must leave 2 that stay", ErrSetting, c.New,
+			c.Withdrawn,
 			arms)
 	}
 	return c, nil

@@ -27,8 +27,8 @@ const (
 // Mode is one way to run the deployment.
 type Mode struct {
 	Kind Kind `json:"kind"`
-	// Of panels: Decisions is K_max, the most decisions of a report and the days of an epoch; Records is R, the most reports
-	// of a person.
+	// Of panels: Decisions is K_max, the most decisions of a report and the days of an epoch; Records is R, the most
+	// reports of a person.
 	Decisions int `json:"decisions,omitempty"`
 	Records   int `json:"records,omitempty"`
 }
@@ -110,7 +110,8 @@ func (m Mode) Schedule(w World) (Schedule, error) {
 			m.Records)
 	}
 	if s.Epochs = (w.Days - 1) / s.Window; s.Epochs < 1 {
-		return s, fmt.Errorf("%w: an epoch of %d days is not over before the last of %d days", ErrSetting, s.Window, w.Days)
+		return s, fmt.Errorf("%w: an epoch of %d days is not over before the last of %d days", ErrSetting, s.Window,
+			w.Days)
 	}
 	s.Records = min(s.Records, s.Epochs)
 	s.Panel, s.Pool = panelSize(w.People, s.Records, s.Epochs)
@@ -131,9 +132,9 @@ const slack = 1.1
 
 // panelSize is the size of panels with which a number of people, each in so many panels at most, lasts for the epochs,
 // and the fewest people that a panel is drawn from. If people may be in every panel, that is all of them. Else the pool
-// shrinks as people have served, and some are left who could serve more often than there are epochs left: panels must be
-// smaller than people*records/epochs. The size is the largest that leaves slack in the last epoch, with pools as large as
-// they are on average.
+// shrinks as people have served, and some are left who could serve more often than there are epochs left: panels must
+// be smaller than people*records/epochs. The size is the largest that leaves slack in the last epoch, with pools as
+// large as they are on average.
 func panelSize(people, records, epochs int) (size, pool int) {
 	if records >= epochs {
 		return people, people

@@ -25,12 +25,12 @@ type Row struct {
 	ByDay      []float64 `json:"mean_reward_by_day"`
 	RegretDay  []float64 `json:"regret_by_day"` // of a decision
 	Kept       float64   `json:"kept"`          // share of the cohorts' decisions that reports had room for
-	// Learned is after how many days the regret of a day first came down to its rate before the change, and Returned after
-	// how many days from the change it was there again; null: never, or nothing changes at once.
+	// Learned is after how many days the regret of a day first came down to its rate before the change, and Returned
+	// after how many days from the change it was there again; null: never, or nothing changes at once.
 	Learned  *int `json:"days_to_learn,omitempty"`
 	Returned *int `json:"days_to_return,omitempty"`
-	// Of a control group, per epoch of the first seed: the lift of the policy over the default arm with its 95 % interval,
-	// and the truth. Held is the share of all seeds' epochs whose interval holds the truth.
+	// Of a control group, per epoch of the first seed: the lift of the policy over the default arm with its 95 %
+	// interval, and the truth. Held is the share of all seeds' epochs whose interval holds the truth.
 	LiftDay  []int     `json:"lift_day,omitempty"` // on which the epoch began
 	Lift     []float64 `json:"lift,omitempty"`
 	LiftLow  []float64 `json:"lift_low,omitempty"`

@@ -1,5 +1,5 @@
-// Package world has the people of a deployment's life: they decide day after day, differ from each other and persist, and
-// what works for them may change. It says how panels of them go on, too. A world is a function of a seed, so that
+// Package world has the people of a deployment's life: they decide day after day, differ from each other and persist,
+// and what works for them may change. It says how panels of them go on, too. A world is a function of a seed, so that
 // algorithms, and a real deployment that is driven by it, meet the same people with the same luck. It protects no one.
 package world
 
@@ -54,7 +54,8 @@ func (w World) Resolve() (World, error) {
 	w.Norm, w.Rate = cmp.Or(w.Norm, 3), cmp.Or(w.Rate, 1)
 	switch {
 	case w.People < 100 || w.People > 1e7 || w.Days < 2 || w.Days > 10_000:
-		return w, fmt.Errorf("%w: %d people must be in [100, 10^7], %d days in [2, 10000]", ErrSetting, w.People, w.Days)
+		return w, fmt.Errorf("%w: %d people must be in [100, 10^7], %d days in [2, 10000]", ErrSetting, w.People,
+			w.Days)
 	case w.Dimension < 1 || w.Dimension > glm.MaxDimension || w.Arms < 2:
 		return w, fmt.Errorf("%w: dimension %d must be in [1, %d], arms %d at least 2", ErrSetting, w.Dimension,
 			glm.MaxDimension, w.Arms)

@@ -14,10 +14,10 @@ import (
 
 // BGLinCB is B-GLinCB of Sawarni, Das, Barman and Sinha, "Generalized linear bandits with limited adaptivity" (2024),
 // the batched non-private bandit that Algorithm 1 of the seed paper starts from. A warm-up batch draws from people's
-// own G-optimal designs. From the second batch on, arms are eliminated by the confidence sets of all batches before, the
-// rest are scaled by the variance at the warm-up's estimate, and one is drawn from the design. Half of a batch gives
-// the maximum likelihood estimate and its matrix, and the raw arm sets of the other half the DistributionalDesign of
-// the next batch. The second batch has none to learn from, and draws from G-optimal designs.
+// own G-optimal designs. From the second batch on, arms are eliminated by the confidence sets of all batches before,
+// the rest are scaled by the variance at the warm-up's estimate, and one is drawn from the design. Half of a batch
+// gives the maximum likelihood estimate and its matrix, and the raw arm sets of the other half the DistributionalDesign
+// of the next batch. The second batch has none to learn from, and draws from G-optimal designs.
 //
 // The constants are those of learner.PaperConfig. ProofConstants are the paper's, as far as they are remembered:
 // lambda = 20 R d ln T and the width 30 R S sqrt(d ln T). TunedConstants have lambda = 1 and the width of

@@ -83,7 +83,8 @@ func (e *ECOLog) Learn(reward float64) error {
 		difference.SetVec(i, next[i]-both[i])
 	}
 	length := math.Sqrt(math.Max(0, mat.Inner(difference, e.matrix, difference)))
-	progress := family.Loss(model, population.Dot(x, both), reward) - family.Loss(model, population.Dot(x, next), reward)
+	progress := family.Loss(model, population.Dot(x, both), reward) - family.Loss(model, population.Dot(x, next),
+		reward)
 	e.cumulated += 2*(1+e.setting.Radius)*progress - 0.5*length
 	w := model.Variance(population.Dot(x, next))
 	e.design.add(w, x)

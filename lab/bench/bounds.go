@@ -128,7 +128,8 @@ func measureBounds(d time.Duration) (all Bounds, err error) {
 	add(boundBitOpen, "one bit message opened by pkg/seal", each(func() { _, _, _, _ = opener.Open(message) }))
 	all = append(all, Bound{
 		Name: boundBothCores, Wall: true, Seconds: allCores(d, sealer, opener, message),
-		What: "one bit message sealed and opened by pkg/seal, all cores at work: their processor time over their number",
+		What: "one bit message sealed and opened by pkg/seal, all cores at work: their processor time over their " +
+			"number",
 	})
 
 	const report = 8192

@@ -104,7 +104,8 @@ func prio3Bytes(s shape) (up, between float64) {
 	}
 	const element, seed = 16, 32
 	p := v.Params()
-	up = float64((p.MeasurementLength()+p.ProofLength())*element + 2*seed + 2*seed + 2*seed) // shares, blinds, public part
+	// shares, blinds, public part
+	up = float64((p.MeasurementLength()+p.ProofLength())*element + 2*seed + 2*seed + 2*seed)
 	return up, float64(p.VerifierLength()*element + seed)
 }
 
@@ -214,8 +215,9 @@ func curator(s shape, users int) (*Compared, error) {
 	noise.Add(sum, src)
 	return &Compared{
 		Name: "trusted curator", Dimension: s.dim, Users: users,
-		ServersCPU: (cluster.Own().CPU - begin).Seconds() / float64(users), Bytes: float64(8 * s.entries), NoiseRatio: 1,
-		Trust: "the curator, who has every record", Source: "in this process, without network",
+		ServersCPU: (cluster.Own().CPU - begin).Seconds() / float64(users), Bytes: float64(8 * s.entries),
+		NoiseRatio: 1,
+		Trust:      "the curator, who has every record", Source: "in this process, without network",
 	}, nil
 }
 
@@ -224,12 +226,13 @@ func curator(s shape, users int) (*Compared, error) {
 func published() []Published {
 	return []Published{{
 		System: "Janus (two servers, Prio3)",
-		Figure: "its standard load test sends 100 uploads a second (Prio3Count, a 16-core AMD Ryzen 9 7950X); a test of " +
-			"its upload counters ran at 5500 a second over two tasks (machine not named)",
+		Figure: "its standard load test sends 100 uploads a second (Prio3Count, a 16-core AMD Ryzen 9 7950X); a test " +
+			"of its upload counters ran at 5500 a second over two tasks (machine not named)",
 		Source: "github.com/divviup/janus, comments on pull requests 2513 and 2684, 2024",
 	}, {
 		System: "Loopix (mix network, the design of Katzenpost)",
 		Figure: "a relay handles upwards of 300 messages a second, with less than 1.5 ms of its own delay (AWS EC2)",
-		Source: "Piotrowska, Hayes, Elahi, Meiser and Danezis, The Loopix Anonymity System, 2017, arXiv:1703.00536, abstract",
+		Source: "Piotrowska, Hayes, Elahi, Meiser and Danezis, The Loopix Anonymity System, 2017, arXiv:1703.00536, " +
+			"abstract",
 	}}
 }

@@ -70,7 +70,8 @@ func computeCost(_ context.Context, o Options, r *Result) error {
 				Channel: string(c), Dimension: dim, Users: d.Users, Messages: d.Messages,
 				Device: hours(RoleDevice), Broker: hours(RoleBroker), Shuffler: hours(RoleShuffler),
 				Analyzer: hours(RoleAnalyzer),
-				Up:       gb(d.SentPerUser), Down: gb(d.ReceivedPerUser), ToMix: gb(s.ReceivedPerUser), Mixed: gb(s.SentPerUser),
+				Up:       gb(d.SentPerUser), Down: gb(d.ReceivedPerUser), ToMix: gb(s.ReceivedPerUser),
+				Mixed:   gb(s.SentPerUser),
 				ToCount: gb(a.ReceivedPerUser), FromRole: gb(a.SentPerUser), Source: FromComputed,
 			}
 			cost.Dollars = (cost.Broker+cost.Shuffler+cost.Analyzer)*r.Prices.CPUHour +

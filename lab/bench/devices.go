@@ -64,7 +64,8 @@ func runDeployment(ctx context.Context, o Options, r *Result, c plan.Channel, di
 	case res.Unsettled != "":
 		return fmt.Errorf("not everything was released: %s", res.Unsettled)
 	case !res.Sound() || res.Reports != users || res.Compared == 0:
-		return fmt.Errorf("%d of %d reports were released, and %d sums compared with the truth, not all as they should be",
+		return fmt.Errorf("%d of %d reports were released, and %d sums compared with the truth, not all as they "+
+			"should be",
 			res.Reports, users, res.Compared)
 	case c == plan.Shuffle && res.Messages != uint64(users*s.messages):
 		return fmt.Errorf("%d messages were released, %d reports of %d are expected", res.Messages, users, s.messages)

@@ -18,19 +18,19 @@ const mixedDimension = 20
 type Mixed struct {
 	Users    int `json:"users"` // reports
 	Messages int `json:"messages"`
-	// Wall time, in seconds: until everyone had a slot; until all reports were admitted, the enrolment not counted; from
-	// then until the manifest was at the broker.
+	// Wall time, in seconds: until everyone had a slot; until all reports were admitted, the enrolment not counted;
+	// from then until the manifest was at the broker.
 	EnrolSeconds   float64 `json:"enrol_seconds"`
 	AdmitSeconds   float64 `json:"admit_seconds"`
 	ReleaseSeconds float64 `json:"release_seconds"`
-	// The shuffler's processor time in these parts, in seconds, and how much of it opening and checking the reports takes
-	// at least.
+	// The shuffler's processor time in these parts, in seconds, and how much of it opening and checking the reports
+	// takes at least.
 	EnrolCPU   float64 `json:"enrol_cpu_seconds"`
 	AdmitCPU   float64 `json:"admit_cpu_seconds"`
 	ReleaseCPU float64 `json:"release_cpu_seconds"`
 	OpeningCPU float64 `json:"opening_cpu_seconds"`
-	// PerCore is bit messages for each second of the shuffler's processor time beyond opening; PerSecond is bit messages a
-	// second of wall time from the last admission to the manifest.
+	// PerCore is bit messages for each second of the shuffler's processor time beyond opening; PerSecond is bit
+	// messages a second of wall time from the last admission to the manifest.
 	PerCore       float64 `json:"messages_per_core_second"`
 	PerSecond     float64 `json:"messages_per_second"`
 	ResidentBytes int64   `json:"resident_bytes"` // of the shuffler, at most; 0: not known

@@ -97,7 +97,8 @@ func (r *Result) bounds(s shape) map[string]bound {
 	case plan.Shares:
 		out[RoleDevice] = bound{envelope + shard + pair + sign,
 			"Prio3SumVec shard, 1 box with a proof of participation, " + around}
-		out[RoleAnalyzer] = bound{prepare + x + verify, "Prio3SumVec preparation, 1 X25519 multiplication, 1 verification"}
+		out[RoleAnalyzer] = bound{prepare + x + verify, "Prio3SumVec preparation, 1 X25519 multiplication, 1 " +
+			"verification"}
 		out[RoleShuffler] = bound{taken + prepare, out[RoleShuffler].what + ", Prio3SumVec preparation"}
 	default:
 		out[RoleDevice] = bound{envelope + pair + sign, "1 box with a proof of participation, " + around}

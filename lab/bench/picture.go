@@ -55,8 +55,9 @@ func (r *Result) memoryChart() (chart.Chart, bool) {
 
 // costChart shows the processor time of one person by role and channel.
 func (r *Result) costChart() (chart.Chart, bool) {
-	c := chart.Chart{Title: "Processor time of one person", Subtitle: "by role, largest run of each channel", LogY: true,
-		X: "", Y: "milliseconds of one core"}
+	c := chart.Chart{Title: "Processor time of one person", Subtitle: "by role, largest run of each channel",
+		LogY: true,
+		X:    "", Y: "milliseconds of one core"}
 	channels := r.channels()
 	for _, role := range []string{RoleDevice, RoleBroker, RoleShuffler, RoleAnalyzer} {
 		s := chart.Series{Name: role, Dots: true}

@@ -53,7 +53,7 @@ func (r *Result) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// like tells whether two rows differ in their number of people alone.
+// like reports whether two rows differ in their number of people alone.
 func like(a, b Row) bool {
 	return a.Role == b.Role && a.Channel == b.Channel && a.Dimension == b.Dimension && a.Source == b.Source &&
 		a.Workers == b.Workers

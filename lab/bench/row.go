@@ -29,15 +29,15 @@ type Row struct {
 	Channel string `json:"channel"`
 	Users   int    `json:"users"` // people of the cohort, each with one report
 
-	// PerSecond is reports a second: end to end of wall time on this machine, for a role of its own processor time, that
-	// is, what one core of the role takes.
+	// PerSecond is reports a second: end to end of wall time on this machine, for a role of its own processor time,
+	// that is, what one core of the role takes.
 	PerSecond         float64 `json:"per_second"`
 	CPUSecondsPerUser float64 `json:"cpu_seconds_per_user"`
 	// BytesPerUser is what the role sent to the broker and received from it; of the broker and end to end, all that it
 	// carried.
 	BytesPerUser float64 `json:"bytes_per_user"`
-	// ResidentBytes is the most memory that a process of the role had; end to end the sum of the servers and the broker.
-	// 0: not known, because the system has no /proc.
+	// ResidentBytes is the most memory that a process of the role had; end to end the sum of the servers and the
+	// broker. 0: not known, because the system has no /proc.
 	ResidentBytes int64 `json:"resident_bytes"`
 	// RatioToBound is the least processor time that the role's work could take, Bound, over what it took, in [0, 1] but
 	// for errors of measurement; 0: there is no bound.
@@ -49,8 +49,8 @@ type Row struct {
 	MessagesPerSecond float64 `json:"messages_per_second"`
 	SentPerUser       float64 `json:"sent_bytes_per_user"`     // to the broker
 	ReceivedPerUser   float64 `json:"received_bytes_per_user"` // from the broker
-	// ResidentPerUser is how much more memory a person takes than in the smallest run of the same kind, in bytes; 0: there
-	// is no smaller run, or the memory is not known.
+	// ResidentPerUser is how much more memory a person takes than in the smallest run of the same kind, in bytes; 0:
+	// there is no smaller run, or the memory is not known.
 	ResidentPerUser float64 `json:"resident_bytes_per_user"`
 	WallSeconds     float64 `json:"wall_seconds"`
 	Source          string  `json:"source"` // what the role worked on, or FromComputed

@@ -28,7 +28,8 @@ type Options struct {
 	Setup
 	Channels []plan.Channel
 	Users    []int // sizes of cohorts whose devices seal everything, ascending
-	// Dimensions are of the people's arms: rows of the first one are measured at every size, of the others at the first.
+	// Dimensions are of the people's arms: rows of the first one are measured at every size, of the others at the
+	// first.
 	Dimensions []int
 	Junk       []int // sizes of cohorts whose reports are junk, ascending: the shuffler's part
 	Mixed      []int // numbers of bit messages that one release mixes, ascending; of junk, in large reports

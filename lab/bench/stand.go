@@ -178,7 +178,8 @@ func (s *stand) announce(ctx context.Context) error {
 		return err
 	}
 	a.Deployment, a.Epoch, a.AnalyzerKey = standName, 1, s.server.HPKE[0].Public()
-	a.Timing = plan.Timing{RewardWindow: time.Second, Jitter: time.Second, Grace: 12 * time.Hour, RoundWindow: time.Hour}
+	a.Timing = plan.Timing{RewardWindow: time.Second, Jitter: time.Second, Grace: 12 * time.Hour,
+		RoundWindow: time.Hour}
 	signed, digest, err := wire.Sign(a, s.server.Identity)
 	if err != nil {
 		return err
@@ -293,7 +294,7 @@ func (k *kept) compare(counts *wire.Counts) error {
 	return nil
 }
 
-// same tells whether the payloads that were kept fit the announcement of this run.
+// same reports whether the payloads that were kept fit the announcement of this run.
 func (k *kept) same(digest [32]byte, commitment []byte) error {
 	if k.digest != digest || !bytes.Equal(k.commitment, commitment) {
 		return fmt.Errorf("bench: the deployment announced %s, and reports were made for %s",

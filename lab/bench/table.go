@@ -121,8 +121,8 @@ func (r *Result) grids() []grid {
 
 func (r *Result) boundsGrid() grid {
 	g := grid{left: 1, head: []string{"One step", "time", "a second"},
-		title: "Bounds: the least that a step can take, in processor time of one core; wall time of all cores where it " +
-			"says so. The least of five measurements, of three with the broker."}
+		title: "Bounds: the least that a step can take, in processor time of one core; wall time of all cores where " +
+			"it says so. The least of five measurements, of three with the broker."}
 	for _, b := range r.Bounds {
 		what := b.What
 		if b.Wall && b.Name != boundBothCores {
@@ -136,10 +136,10 @@ func (r *Result) boundsGrid() grid {
 func (r *Result) endToEndGrid() grid {
 	g := grid{left: 1, head: []string{"Channel", "d", "people", "messages each", "wall time", "reports/s", "messages/s",
 		"CPU of all roles each", "bytes each", "servers' memory", "of the bound", "CPU of the bound"},
-		title: "End to end: devices seal everything, and every sum was compared with the truth. Wall time is from the " +
-			"first decision to the next policy, the reward window of two seconds included. \"Of the bound\" is the bound " +
-			"of all cores, as if they were idle, over that wall time: other work on the machine lowers it. \"CPU of the " +
-			"bound\" is the bounds of all roles over all processor time, which it hardly lowers."}
+		title: "End to end: devices seal everything, and every sum was compared with the truth. Wall time is from " +
+			"the first decision to the next policy, the reward window of two seconds included. \"Of the bound\" is " +
+			"the bound of all cores, as if they were idle, over that wall time: other work on the machine lowers it. " +
+			"\"CPU of the bound\" is the bounds of all roles over all processor time, which it hardly lowers."}
 	for _, row := range r.Rows {
 		if row.Role != RoleAll {
 			continue
@@ -183,10 +183,11 @@ func (r *Result) rolesGrid() grid {
 }
 
 func (r *Result) mixedGrid() grid {
-	g := grid{left: 0, head: []string{"messages", "people", "enrolled in", "admitted in", "released in", "shuffler's CPU",
+	g := grid{left: 0, head: []string{"messages", "people", "enrolled in", "admitted in", "released in",
+		"shuffler's CPU",
 		"of it opening", "messages/s and core beyond opening", "messages/s from admission to manifest", "memory"},
-		title: "The shuffler alone, on junk, through file-backed streams: all that arrived was compared with what was " +
-			"sent. Opening is the bound of opening and verifying the reports."}
+		title: "The shuffler alone, on junk, through file-backed streams: all that arrived was compared with what " +
+			"was sent. Opening is the bound of opening and verifying the reports."}
 	for _, m := range r.Mixed {
 		g.rows = append(g.rows, []string{whole(float64(m.Messages)), whole(float64(m.Users)), seconds(m.EnrolSeconds),
 			seconds(m.AdmitSeconds), seconds(m.ReleaseSeconds), seconds(m.EnrolCPU + m.AdmitCPU + m.ReleaseCPU),
@@ -197,8 +198,8 @@ func (r *Result) mixedGrid() grid {
 
 func (r *Result) memoryGrid() grid {
 	g := grid{left: 1, head: []string{"Part", "CPU", "messages/s and core"},
-		title: "Mixing in memory: the shuffler's own code for one release of junk, in this process, with memory in place " +
-			"of disk and broker."}
+		title: "Mixing in memory: the shuffler's own code for one release of junk, in this process, with memory in " +
+			"place of disk and broker."}
 	m := r.InMemory
 	if m == nil {
 		return g
@@ -220,14 +221,15 @@ func (r *Result) memoryGrid() grid {
 }
 
 func (r *Result) workersGrid() grid {
-	g := grid{left: 2, head: []string{"Channel", "killed", "workers", "people", "mixed/s", "counted/s", "shuffler's CPU",
+	g := grid{left: 2, head: []string{"Channel", "killed", "workers", "people", "mixed/s", "counted/s",
+		"shuffler's CPU",
 		"its workers' CPU", "analyzer's CPU", "its workers' CPU", "largest process", "sums"},
-		title: "Workers: the same reports through fresh deployments, each process on one core at a time (GOMAXPROCS=1), " +
-			"and all of them on the cores of this machine. Messages a second of wall time, mixed: from the first report " +
-			"to the manifest, counted: from the last admission to the counts. A killed process is drawn at random, dies at " +
-			"a random moment and is started again half a second later. Reports that it had fetched come again after the " +
-			"broker's wait of 30 seconds, which is then most of the time; in shares much is counted before the last of " +
-			"them is admitted."}
+		title: "Workers: the same reports through fresh deployments, each process on one core at a time " +
+			"(GOMAXPROCS=1), and all of them on the cores of this machine. Messages a second of wall time, mixed: " +
+			"from the first report to the manifest, counted: from the last admission to the counts. A killed process " +
+			"is drawn at random, dies at a random moment and is started again half a second later. Reports that it " +
+			"had fetched come again after the broker's wait of 30 seconds, which is then most of the time; in shares " +
+			"much is counted before the last of them is admitted."}
 	for _, w := range r.Workers {
 		sums := "identical"
 		if !w.Same {
@@ -239,7 +241,8 @@ func (r *Result) workersGrid() grid {
 		}
 		g.rows = append(g.rows, []string{w.Channel, killed, fmt.Sprintf("%d + %d", w.Workers, w.Workers),
 			whole(float64(w.Users)), whole(w.MixedPerSecond), whole(w.CountedPerSecond), seconds(w.ShufflerCPU),
-			seconds(w.MixersCPU), seconds(w.AnalyzerCPU), seconds(w.CountersCPU), bytesOf(float64(w.ResidentBytes)), sums})
+			seconds(w.MixersCPU), seconds(w.AnalyzerCPU), seconds(w.CountersCPU), bytesOf(float64(w.ResidentBytes)),
+			sums})
 	}
 	return g
 }
@@ -247,9 +250,9 @@ func (r *Result) workersGrid() grid {
 func (r *Result) costGrid() grid {
 	g := grid{left: 1, head: []string{"Channel", "d", "from a run of", "devices, h", "broker, h", "shuffler, h",
 		"analyzer, h", "up, GB", "to shuffler, GB", "from shuffler, GB", "to analyzer, GB", "US dollars"},
-		title: fmt.Sprintf("A million people, computed from what a person cost in the largest run: hours of one core, "+
-			"10^9 bytes by link, and money at %.4f dollars an hour of a core of the servers and %.2f dollars a GB that "+
-			"leaves broker, shuffler or analyzer (%s). Devices are people's own.",
+		title: fmt.Sprintf("A million people, computed from what a person cost in the largest run: hours of one "+
+			"core, 10^9 bytes by link, and money at %.4f dollars an hour of a core of the servers and %.2f dollars a "+
+			"GB that leaves broker, shuffler or analyzer (%s). Devices are people's own.",
 			r.Prices.CPUHour, r.Prices.GB, r.Prices.Source)}
 	for _, c := range r.Costs {
 		from := "–"
@@ -270,9 +273,9 @@ func (r *Result) costGrid() grid {
 func (r *Result) comparisonGrid() grid {
 	g := grid{left: 1, head: []string{"What", "d", "people", "device's CPU", "servers' CPU", "a device sends",
 		"noise ratio", "a person must trust", "source"},
-		title: "One person beside what one would otherwise take: the noise ratio is the noise variance of a sum over that of " +
-			"a trusted curator who adds Gaussian noise for the same budget, as zero-concentrated privacy counts it. It can " +
-			"be below 1: a plan counts its noise exactly."}
+		title: "One person beside what one would otherwise take: the noise ratio is the noise variance of a sum over " +
+			"that of a trusted curator who adds Gaussian noise for the same budget, as zero-concentrated privacy " +
+			"counts it. It can be below 1: a plan counts its noise exactly."}
 	for _, c := range r.Comparison {
 		ratio := "no noise"
 		if c.NoiseRatio > 0 {
@@ -286,7 +289,8 @@ func (r *Result) comparisonGrid() grid {
 
 func (r *Result) publishedGrid() grid {
 	g := grid{left: 3, head: []string{"System", "published figure", "publication"},
-		title: "Publications: what others say of their own systems, on their own machines. Nothing of it was measured here."}
+		title: "Publications: what others say of their own systems, on their own machines. Nothing of it was " +
+			"measured here."}
 	for _, p := range r.Published {
 		g.rows = append(g.rows, []string{p.System, p.Figure, p.Source})
 	}

@@ -30,8 +30,8 @@ type Working struct {
 	AdmitSeconds   float64 `json:"admit_seconds"`
 	ReleaseSeconds float64 `json:"release_seconds"`
 	CountSeconds   float64 `json:"count_seconds"`
-	// MixedPerSecond and CountedPerSecond are messages a second of wall time: from the first report to the manifest, and
-	// from the last admission to the counts.
+	// MixedPerSecond and CountedPerSecond are messages a second of wall time: from the first report to the manifest,
+	// and from the last admission to the counts.
 	MixedPerSecond   float64 `json:"mixed_per_second"`
 	CountedPerSecond float64 `json:"counted_per_second"`
 	// Processor time of the lead and of all workers, in seconds.
@@ -211,8 +211,8 @@ const soonEnough = 0.8
 // killTries is how often a run with a kill is made at most.
 const killTries = 5
 
-// inHalfTheTime makes a run in which a process is killed within so many seconds. Where it was faster than without a kill,
-// and the kill too late, it is made again with half the time.
+// inHalfTheTime makes a run in which a process is killed within so many seconds. Where it was faster than without a
+// kill, and the kill too late, it is made again with half the time.
 func inHalfTheTime(within float64, run func(within float64) error) error {
 	err := run(within)
 	for try := 1; try < killTries && errors.Is(err, errLate); try++ {
@@ -225,7 +225,7 @@ func inHalfTheTime(within float64, run func(within float64) error) error {
 // errLate says that a process was to be killed when everything was counted already.
 var errLate = errors.New("nothing is shown")
 
-// inTime tells whether a process was killed before everything was counted; otherwise the error is errLate.
+// inTime reports whether a process was killed before everything was counted; otherwise the error is errLate.
 func (w *Working) inTime(taken float64) error {
 	if w.Killed != "" && w.KilledAfter >= taken {
 		return fmt.Errorf("bench: %s was to be killed after %.2f s, and all was counted after %.2f s: %w",

@@ -28,8 +28,8 @@ type pair struct {
 
 // farthest searches for two records whose vectors lie as far apart as possible, where weights has one weight for the
 // squared distance in each release: levels squared over the variance of the noise. Arms have norm 1 and rewards are the
-// smallest or the largest: the distance is convex in rewards, and grows with the arms (statistic.JointSpread). The search is
-// the same every time.
+// smallest or the largest: the distance is convex in rewards, and grows with the arms (statistic.JointSpread). The
+// search is the same every time.
 func farthest(round *plan.Encoder, weights []float64, least, most float64) (pair, error) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	dim := round.Statistics[0].ArmDim

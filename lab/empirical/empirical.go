@@ -127,8 +127,9 @@ const (
 
 // DefaultOptions leave out the seed, which the caller draws.
 func DefaultOptions() Options {
-	return Options{Game: Sums, Channel: plan.Shuffle, Epsilon: DefaultEpsilon, Delta: DefaultDelta, Dimension: DefaultDimension,
-		Cohort: DefaultCohort, Runs: DefaultRuns, Sealed: DefaultSealed, Confidence: DefaultConfidence, Copied: 1}
+	return Options{Game: Sums, Channel: plan.Shuffle, Epsilon: DefaultEpsilon, Delta: DefaultDelta,
+		Dimension: DefaultDimension,
+		Cohort:    DefaultCohort, Runs: DefaultRuns, Sealed: DefaultSealed, Confidence: DefaultConfidence, Copied: 1}
 }
 
 // Limits of Options: they keep memory and time in bounds.
@@ -163,7 +164,8 @@ func (o Options) check() error {
 	case !(o.Confidence > 0 && o.Confidence < 1):
 		return wrong("confidence", o.Confidence, "a number between 0 and 1")
 	case o.Fault != NoFault && !slices.Contains(o.faults(), o.Fault):
-		return wrong("fault", o.Fault, fmt.Sprintf("one that the game %s can have in the channel %s: %q", o.Game, o.Channel,
+		return wrong("fault", o.Fault, fmt.Sprintf("one that the game %s can have in the channel %s: %q", o.Game,
+			o.Channel,
 			o.faults()))
 	case o.Fault == Copies && o.Copied < 1:
 		return wrong("copied", o.Copied, "at least 1")

@@ -13,7 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// long says whether the slow tests run too (see "Slow checks" in docs/development.md).
+// long reports whether the slow tests run too (see "Slow checks" in docs/development.md).
 var long = os.Getenv("RIFFLE_LONG") != ""
 
 // small is a plan that is quick to play: 18 reports in view, and a delta at which few runs show much.

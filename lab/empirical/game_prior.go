@@ -22,7 +22,8 @@ const (
 // in: the prior follows from them, and from those of other rows. The canary's two rows have the same reward and
 // opposite arms, beyond norm 1, or two rewards at the ends beyond the range; the third row has an arm of zero.
 func openPrior(o Options) (*opened, error) {
-	with := evaluate.PriorOptions{Family: priorFamily, MaxReward: priorMost, Radius: 1, Epsilon: o.Epsilon, Delta: o.Delta}
+	with := evaluate.PriorOptions{Family: priorFamily, MaxReward: priorMost, Radius: 1, Epsilon: o.Epsilon,
+		Delta: o.Delta}
 	honest, err := priorReleases(o, with)
 	if err != nil {
 		return nil, err
@@ -77,7 +78,8 @@ func openPrior(o Options) (*opened, error) {
 }
 
 // priorReleases make the sums of the canary's cohort, by world.
-func priorReleases(o Options, with evaluate.PriorOptions) (out [worlds]func(protocol.Source) ([]learner.Aggregate, error),
+func priorReleases(o Options, with evaluate.PriorOptions) (out [worlds]func(protocol.Source) ([]learner.Aggregate,
+	error),
 	err error,
 ) {
 	for w := range out {

@@ -62,7 +62,8 @@ func gaussianBound(mu, delta float64, runs int, alpha, z float64) (best float64)
 		return int(math.Round(min(max(n*p+z*math.Sqrt(n*p*(1-p)), 0), n)))
 	}
 	for t := firstThreshold; t < lastThreshold; t += thresholdStep {
-		r := Rates{TruePositives: count(distuv.UnitNormal.Survival(t-mu), -z), FalsePositives: count(distuv.UnitNormal.Survival(t), z)}
+		r := Rates{TruePositives: count(distuv.UnitNormal.Survival(t-mu), -z),
+			FalsePositives: count(distuv.UnitNormal.Survival(t), z)}
 		best = max(best, r.bound(runs, delta, alpha))
 	}
 	return best

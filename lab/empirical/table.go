@@ -30,12 +30,12 @@ func (r *Result) WriteTable(w io.Writer) error {
 		fmt.Fprintf(&b, "The system was broken on purpose: %s.\n", r.Fault)
 	}
 	if r.Game.channelled() {
-		fmt.Fprintf(&b, "Game %s, channel %s; %d reports in view, %d coordinates attacked together; %d runs of each world,\n"+
-			"half of which chose the thresholds. Sealed runs that gave the same counts: %d.\n",
+		fmt.Fprintf(&b, "Game %s, channel %s; %d reports in view, %d coordinates attacked together; %d runs of each "+
+			"world,\nhalf of which chose the thresholds. Sealed runs that gave the same counts: %d.\n",
 			r.Game, r.Channel, r.Reports, r.Coordinates, r.Runs, r.Sealed)
 	} else {
-		fmt.Fprintf(&b, "Game %s; %d rows, %d coordinates attacked together; %d runs of each world, half of which chose the\n"+
-			"thresholds.\n", r.Game, r.Reports, r.Coordinates, r.Runs)
+		fmt.Fprintf(&b, "Game %s; %d rows, %d coordinates attacked together; %d runs of each world, half of which "+
+			"chose the\nthresholds.\n", r.Game, r.Reports, r.Coordinates, r.Runs)
 	}
 	fmt.Fprintf(&b, "The canary's records lie %.1f %% as far apart as the certificate allows for.\n\n", 100*r.Reach)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

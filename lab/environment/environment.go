@@ -193,7 +193,8 @@ func (s Spec) laws() error {
 	case s.Noise == Bernoulli && s.Kind != Biased:
 		return fmt.Errorf("%w: rewards of 0 and 1 need means above 0, as kind %s has them", ErrSpec, Biased)
 	case s.Noise == Bernoulli && s.Parameter != nil && s.Parameter[s.Dimension-1] < s.Norm*(math.Sqrt2/2-1e-9):
-		return fmt.Errorf("%w: rewards of 0 and 1 need a parameter whose last coordinate is 1/sqrt(2) of its norm", ErrSpec)
+		return fmt.Errorf("%w: rewards of 0 and 1 need a parameter whose last coordinate is 1/sqrt(2) of its norm",
+			ErrSpec)
 	case s.Draw != "" && (s.Kind != Unit && s.Kind != Biased || s.Draw != Redrawn && s.Draw != Same):
 		return fmt.Errorf("%w: draw %q is for kinds %s and %s, %s or %s", ErrSpec, s.Draw, Unit, Biased, Redrawn, Same)
 	case s.Kind == Biased && s.Dimension < 2:

@@ -46,8 +46,8 @@ func (s Spec) coordinatePair(i int, _ *rand.Rand) [][]float64 {
 //     probability g. If they do for K people, the laws are at most tanh(K epsilon/2) (1 + 2 delta/(e^epsilon - 1))
 //     apart (group privacy). tanh is concave, so TV <= tanh(n g epsilon/2) (1 + 2 delta/(e^epsilon - 1)).
 //
-// As n and g vary, the second gives the order d/epsilon. (The formula of the paper's private floor is lost in the copies
-// at hand.)
+// As n and g vary, the second gives the order d/epsilon. (The formula of the paper's private floor is lost in the
+// copies at hand.)
 func (s Spec) Floor(people int, epsilon, delta float64) (float64, error) {
 	s, err := s.Resolve()
 	if err != nil || s.Kind != LowerBound {

@@ -14,7 +14,8 @@ func (s Spec) changes() (Spec, error) {
 	if s.Change == nil {
 		return s, nil
 	}
-	if !slices.Contains([]string{Ball, Fixed, Changing, Unit}, s.Kind) || s.Kind == Changing && s.Change.Kind == world.Arms {
+	if !slices.Contains([]string{Ball, Fixed, Changing, Unit}, s.Kind) || s.Kind == Changing &&
+		s.Change.Kind == world.Arms {
 		return s, fmt.Errorf("%w: environments of kind %q do not change by %q", ErrSpec, s.Kind, s.Change.Kind)
 	}
 	c, err := s.Change.Resolve(s.Dimension, s.Arms)

@@ -45,7 +45,7 @@ var kinds = []string{
 	KindRSGLinCB, KindGLMUCB, KindGLOC, KindECOLog, KindFresh,
 }
 
-// private says whether the algorithm has an epsilon.
+// private reports whether the algorithm has an epsilon.
 func (a AlgorithmSpec) private() bool {
 	if k, ok := learners[a.Kind]; ok {
 		return len(k.trusts) > 0

@@ -15,8 +15,8 @@ import (
 	"github.com/riffle-dp/riffle/lab/environment"
 )
 
-// The horizons of a canary's runs: an algorithm has the first one that it can run with. They are as small as the learners
-// allow.
+// The horizons of a canary's runs: an algorithm has the first one that it can run with. They are as small as the
+// learners allow.
 var (
 	canaryPeople     = []int{400, 1200} // two cohorts of the practical profile; a warm-up of the profile paper
 	canaryLearners   = []int{4000}      // learners of package learn, most of which know nothing before

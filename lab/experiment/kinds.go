@@ -20,7 +20,8 @@ type kind struct {
 	start  func(learn.Setting) (*learn.Learner, error)
 	// oracleKappa says that the published experiments tell the algorithm the true kappa.
 	oracleKappa bool
-	// spread plays the algorithm in many trials and counts the rounds in which they reach all directions; see spread.go.
+	// spread plays the algorithm in many trials and counts the rounds in which they reach all directions; see
+	// spread.go.
 	spread bool
 	// pure are the variants whose guarantee has a delta of 0.
 	pure []string

@@ -12,8 +12,9 @@ var linearKinds = map[string]kind{
 	"elimination-reweighted": {trusts: everySum, start: bandit.NewElimination},
 	"elimination-linear":     {trusts: everySum, start: bandit.NewLinearElimination},
 	// Inverse gap weighting: Algorithm 13, Theorem 6.4 (1) and (2).
-	"squarecb":       {trusts: []plan.Channel{plan.Central}, start: bandit.SquareCBJoint},
-	"squarecb-local": {trusts: []plan.Channel{plan.Local, plan.Shuffle, plan.Shares, plan.Central}, start: bandit.SquareCBLocal},
+	"squarecb": {trusts: []plan.Channel{plan.Central}, start: bandit.SquareCBJoint},
+	"squarecb-local": {trusts: []plan.Channel{plan.Local, plan.Shuffle, plan.Shares, plan.Central},
+		start: bandit.SquareCBLocal},
 }
 
 // everySum are the channels of learners that ask for sums only.

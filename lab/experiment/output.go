@@ -218,7 +218,7 @@ func (r Row) regret() string {
 	return fmt.Sprintf("%s ± %s", figure(r.Regret), figure(r.RegretSE))
 }
 
-// priced says whether it is known what the row's channel costs.
+// priced reports whether it is known what the row's channel costs.
 func (r Row) priced() bool { return r.Trust != "" && r.Bytes > 0 }
 
 // costs are the cells of what a row's channel costs; empty ones where that is not known.

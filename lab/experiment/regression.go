@@ -111,7 +111,8 @@ func (e *Experiment) tasks() (rows []Row, tasks []regression.Task, err error) {
 					epsilons = []float64{0}
 				}
 				for _, epsilon := range epsilons {
-					row := Row{Algorithm: a.Name, Environment: d.Label(), Trust: a.Trust, Horizon: people, Seeds: e.Seeds}
+					row := Row{Algorithm: a.Name, Environment: d.Label(), Trust: a.Trust, Horizon: people,
+						Seeds: e.Seeds}
 					if epsilon > 0 {
 						row.Epsilon = &epsilon
 						if !slices.Contains(entry.Pure, a.Variant) {
@@ -119,7 +120,8 @@ func (e *Experiment) tasks() (rows []Row, tasks []regression.Task, err error) {
 						}
 					}
 					rows = append(rows, row)
-					tasks = append(tasks, regression.Task{Data: d, Estimator: a.Kind, Trust: a.Trust, Variant: a.Variant,
+					tasks = append(tasks, regression.Task{Data: d, Estimator: a.Kind, Trust: a.Trust,
+						Variant: a.Variant,
 						Options: a.Options, People: people, Epsilon: epsilon, Delta: e.Delta, Failure: e.Failure,
 						Seed: e.FirstSeed})
 				}
@@ -231,7 +233,8 @@ func writeErrorsCSV(w io.Writer, rows []Row) error {
 		}
 		return strconv.FormatFloat(*v, 'g', 10, 64)
 	}
-	lines := [][]string{{"environment", "algorithm", "trust", "epsilon", "delta", "horizon", "seeds", "mse", "mse_se", "mad",
+	lines := [][]string{{"environment", "algorithm", "trust", "epsilon", "delta", "horizon", "seeds", "mse", "mse_se",
+		"mad",
 		"mad_se", "shifted", "shifted_se", "coverage", "coverage_se", "width"}}
 	for _, r := range rows {
 		lines = append(lines, []string{r.Environment, r.Algorithm, string(r.Trust), cell(r.Epsilon), cell(r.delta()),
@@ -244,7 +247,8 @@ func writeErrorsCSV(w io.Writer, rows []Row) error {
 // writeErrorsTable writes the rows of a regression.
 func writeErrorsTable(w io.Writer, rows []Row, markdown bool) error {
 	columns := chart.Columns{Left: 3}
-	t := columns.Table("data", "estimator", "trust", "epsilon", "people", "seeds", "MSE", "MAD", "MAD, shifted", "coverage",
+	t := columns.Table("data", "estimator", "trust", "epsilon", "people", "seeds", "MSE", "MAD", "MAD, shifted",
+		"coverage",
 		"mean bound")
 	cell := func(v, se *float64) string {
 		switch {
@@ -263,7 +267,8 @@ func writeErrorsTable(w io.Writer, rows []Row, markdown bool) error {
 		if r.Coverage != nil {
 			covered = fmt.Sprintf("%.4g", *r.Coverage)
 		}
-		t.AppendRow(table.Row{r.Environment, r.Algorithm, r.Trust, epsilon, chart.Number(float64(r.Horizon), 0), r.Seeds,
+		t.AppendRow(table.Row{r.Environment, r.Algorithm, r.Trust, epsilon, chart.Number(float64(r.Horizon), 0),
+			r.Seeds,
 			cell(&r.MSE, &r.MSESE), cell(r.MAD, r.MADSE), cell(r.Shifted, r.ShiftedSE), covered, cell(r.Width, nil)})
 	}
 	rendered := t.Render

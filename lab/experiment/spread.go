@@ -57,7 +57,8 @@ func (j job) spreading(k kind, e *environment.Environment, devices, noise protoc
 	count := int(s.Option(optionTrials, defaultTrials))
 	out := &spread{cut: s.Option(optionCut, defaultCut)}
 	if count < 1 || count > trialSeeds {
-		return nil, fmt.Errorf("%w: %s: %d trials, must be in [1, %d]", ErrExperiment, j.Algorithm.Name, count, trialSeeds)
+		return nil, fmt.Errorf("%w: %s: %d trials, must be in [1, %d]", ErrExperiment, j.Algorithm.Name, count,
+			trialSeeds)
 	}
 	j.Algorithm.Options = maps.Clone(j.Algorithm.Options)
 	for _, name := range []string{optionTrials, optionCut, optionShared} {

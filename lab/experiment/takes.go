@@ -3,8 +3,8 @@ package experiment
 import "time"
 
 // Takes is about how long an experiment that comes with the program takes on two idle cores, all seeds; 0: not known.
-// The times are extrapolated from one seed on one core of an AMD EPYC, at the experiment's people or rows where that took
-// less than five minutes, and else from fewer, in proportion: take them for the order of magnitude.
+// The times are extrapolated from one seed on one core of an AMD EPYC, at the experiment's people or rows where that
+// took less than five minutes, and else from fewer, in proportion: take them for the order of magnitude.
 func Takes(name string) time.Duration { return time.Duration(minutes[name]) * time.Minute }
 
 // minutes are those of Takes, rounded up to the next of 1, 3, 5, 10, 20, 40 and 60.

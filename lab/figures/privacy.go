@@ -29,7 +29,8 @@ func privacyPage(w io.Writer) error {
 		name string
 		draw func(w io.Writer) (chart.Chart, error)
 	}{
-		{"tradeoff.png", tradeoff}, {"certificate.png", certificate}, {"frontier.png", frontier}, {"gradient.png", gradient},
+		{"tradeoff.png", tradeoff}, {"certificate.png", certificate}, {"frontier.png", frontier},
+		{"gradient.png", gradient},
 	} {
 		chart, err := picture.draw(w)
 		if err == nil {
@@ -204,8 +205,8 @@ func certificate(w io.Writer) (chart.Chart, error) {
 			return chart.Chart{}, err
 		}
 		smooth := privacy.Guarantee{Mu: shift / math.Sqrt(float64(n)/4)}.Epsilon(delta)
-		fmt.Fprintf(w, "certificate: N=%d: shift %.3f, certified epsilon %s, worst allocation %.4f, Gaussian of the same "+
-			"variance %.4f\n", n, shift, privacy.Spell(g.Epsilon(delta)), exact, smooth)
+		fmt.Fprintf(w, "certificate: N=%d: shift %.3f, certified epsilon %s, worst allocation %.4f, Gaussian of the "+
+			"same variance %.4f\n", n, shift, privacy.Spell(g.Epsilon(delta)), exact, smooth)
 		for s, y := range map[*chart.Series]float64{&promised: g.Epsilon(delta), &worst: exact, &gauss: smooth} {
 			s.X, s.Y = append(s.X, float64(n)), append(s.Y, y)
 		}
@@ -262,7 +263,8 @@ func frontier(w io.Writer) (chart.Chart, error) {
 	}
 	for _, n := range []int{50000, 10000, 2000, 500} {
 		plans, err := calibrate.Frontier(calibrate.Request{
-			Epsilon: epsilon, Delta: delta, Cohort: n, MinCohort: n, Releases: []privacy.Vector{s}, Shares: privacy.Even(1),
+			Epsilon: epsilon, Delta: delta, Cohort: n, MinCohort: n, Releases: []privacy.Vector{s},
+			Shares: privacy.Even(1),
 			Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter},
 		}, ratios)
 		if err != nil {
@@ -275,7 +277,8 @@ func frontier(w io.Writer) (chart.Chart, error) {
 		for i, p := range plans {
 			line.Y = append(line.Y, float64(p.Messages)/coordinates)
 			if r := ratios[i]; i == 3 || i == 19 {
-				fmt.Fprintf(w, "frontier: %d people, ratio %.2f: %g messages per coordinate, %d noise bits of bias %g\n", n,
+				fmt.Fprintf(w, "frontier: %d people, ratio %.2f: %g messages per coordinate, %d noise bits of bias "+
+					"%g\n", n,
 					r, line.Y[i], p.Releases[0].Encoding.NoiseBits, p.Releases[0].Encoding.Bias.Float())
 			}
 		}

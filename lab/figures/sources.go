@@ -160,7 +160,8 @@ func (m *maker) run(ctx context.Context, command string) ([]byte, error) {
 	if err := m.build(ctx); err != nil {
 		return nil, err
 	}
-	run := exec.CommandContext(ctx, filepath.Join(m.folder, "riffle-lab"), append(strings.Fields(command), "--markdown")...)
+	run := exec.CommandContext(ctx, filepath.Join(m.folder, "riffle-lab"),
+		append(strings.Fields(command), "--markdown")...)
 	run.Stderr = os.Stderr
 	printed, err := run.Output()
 	m.made[command] = printed
@@ -241,7 +242,8 @@ func (s source) copyPictures(printed []byte) error {
 		if err != nil {
 			return fmt.Errorf("the picture %s: %w", name, err)
 		}
-		if err := os.WriteFile(filepath.Join(root, "lab", "docs", "figures", shown+".png"), picture, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, "lab", "docs", "figures", shown+".png"), picture,
+			0o644); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,6 @@
-// Package inmemory takes releases through the shuffler's own code for mixing, with memory in place of disk and broker. Mix
-// says what each part of it costs, for benchmarks, and Marked in which order messages leave, for riffle-lab shufflecheck.
-// Roles do not use it.
+// Package inmemory takes releases through the shuffler's own code for mixing, with memory in place of disk and broker.
+// Mix says what each part of it costs, for benchmarks, and Marked in which order messages leave, for riffle-lab
+// shufflecheck. Roles do not use it.
 package inmemory
 
 import (

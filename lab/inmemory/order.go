@@ -46,8 +46,8 @@ type Marked struct {
 }
 
 // sameKey is a source whose first words, of which the mixing makes the key that it sorts messages by before it permutes
-// them, are the same for each release. So the order rests on the permutation alone: a second random order in front of it
-// would hide a broken one.
+// them, are the same for each release. So the order rests on the permutation alone: a second random order in front of
+// it would hide a broken one.
 type sameKey struct {
 	words int
 	then  protocol.Source

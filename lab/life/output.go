@@ -94,15 +94,16 @@ func cells(row world.Row, changes, control bool) table.Row {
 // notes says what the table leaves out.
 func (r Result) notes(w io.Writer) error {
 	s := r.Setting
-	if _, err := fmt.Fprintf(w, "\n%s people, %d days, %g decisions a person and day; every private mode: epsilon %g for all "+
-		"that a person\ndoes in all days, delta %g, channel %s. Seeds: %d.\n", chart.Number(float64(s.World.People), 0),
+	if _, err := fmt.Fprintf(w, "\n%s people, %d days, %g decisions a person and day; every private mode: epsilon %g "+
+		"for all that a person\ndoes in all days, delta %g, channel %s. Seeds: "+
+		"%d.\n", chart.Number(float64(s.World.People), 0),
 		s.World.Days, s.World.Rate, s.Epsilon, s.Delta, s.Channel, r.Rows[0].Seeds); err != nil {
 		return err
 	}
 	for _, row := range r.Rows {
 		if row.Kind == world.Panel && row.Records < row.R {
-			if _, err := fmt.Fprintf(w, "%s: %d epochs of %d days end before the last day, so a person reports %d times at "+
-				"most.\n", row.Mode, row.Epochs, row.KMax, row.Records); err != nil {
+			if _, err := fmt.Fprintf(w, "%s: %d epochs of %d days end before the last day, so a person reports %d "+
+				"times at most.\n", row.Mode, row.Epochs, row.KMax, row.Records); err != nil {
 				return err
 			}
 		}

@@ -84,7 +84,8 @@ func Compare(ctx context.Context, s world.Setting, modes []world.Mode, o Options
 
 // newRow sums up the runs of a mode.
 func newRow(s world.Setting, m world.Mode, runs []*run) world.Row {
-	r := world.Row{Mode: m.Name(), Kind: m.Kind, KMax: m.Decisions, R: m.Records, Seeds: len(runs), Panel: runs[0].Panel}
+	r := world.Row{Mode: m.Name(), Kind: m.Kind, KMax: m.Decisions, R: m.Records, Seeds: len(runs),
+		Panel: runs[0].Panel}
 	switch m.Kind {
 	case world.Arrival:
 		r.KMax, r.R = 1, 1

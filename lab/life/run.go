@@ -1,7 +1,8 @@
-// Package life simulates the life of a deployment in one process: the people of a world decide day after day. It compares
-// ways to form cohorts at the same guarantee for a person: one record a person as people arrive, and panels with several
-// decisions in a report and several reports a person. Policies, learner, statistics, plans, encodings, noise and the draw
-// of panels are those of a deployment; there is no transport. Noise is drawn from seeds: it protects no one.
+// Package life simulates the life of a deployment in one process: the people of a world decide day after day. It
+// compares ways to form cohorts at the same guarantee for a person: one record a person as people arrive, and panels
+// with several decisions in a report and several reports a person. Policies, learner, statistics, plans, encodings,
+// noise and the draw of panels are those of a deployment; there is no transport. Noise is drawn from seeds: it protects
+// no one.
 package life
 
 import (
@@ -26,8 +27,8 @@ import (
 type Epoch struct {
 	Day     int `json:"day"`     // on which its policy began, from 0
 	Reports int `json:"reports"` // 0: there were too few people to draw from
-	// The lift of the policy over the default arm, of the decisions in the epoch's reports: its interval, and the truth.
-	// All 0 without a control group.
+	// The lift of the policy over the default arm, of the decisions in the epoch's reports: its interval, and the
+	// truth. All 0 without a control group.
 	Lift float64 `json:"lift"`
 	Low  float64 `json:"lift_low"`
 	High float64 `json:"lift_high"`
@@ -90,8 +91,9 @@ func newPlayer(s world.Setting, m world.Mode, seed uint64) (*player, error) {
 	p := &player{setting: s, mode: m, people: everybody, family: model, run: &run{},
 		devices: rand.NewChaCha8(key(seed, m, 'd')), noise: rand.NewChaCha8(key(seed, m, 'n')),
 		served: make([]int, s.World.People)}
-	p.policy = glm.Policy{Profile: glm.Practical, Family: family.NameLogistic, MaxReward: 1, Dimension: s.World.Dimension,
-		Radius: s.World.Norm, Theta: make([]float64, s.World.Dimension), Play: glm.PlayUniform}
+	p.policy = glm.Policy{Profile: glm.Practical, Family: family.NameLogistic, MaxReward: 1,
+		Dimension: s.World.Dimension,
+		Radius:    s.World.Norm, Theta: make([]float64, s.World.Dimension), Play: glm.PlayUniform}
 	if m.Kind == world.Uniform {
 		return p, nil
 	}
@@ -102,7 +104,8 @@ func newPlayer(s world.Setting, m world.Mode, seed uint64) (*player, error) {
 	return p, p.plan()
 }
 
-// clearDecisions is K_max of Clear: a person with twice the mean rate decides more often than that on one day of 60 000.
+// clearDecisions is K_max of Clear: a person with twice the mean rate decides more often than that on one day of 60
+// 000.
 const clearDecisions = 10
 
 // reached is the share of people whom one-record mode waits for: the last ones come too seldom.
@@ -173,8 +176,8 @@ func (p *player) begin(day int, seed uint64) {
 	}
 }
 
-// choice is what a device decides with. Where panels are drawn it explores nothing in a decision that it does not record.
-// Devices that are enrolled as they arrive do not make that difference.
+// choice is what a device decides with. Where panels are drawn it explores nothing in a decision that it does not
+// record. Devices that are enrolled as they arrive do not make that difference.
 func (p *player) choice(recorded bool) glm.Choice {
 	return glm.Choice{Unrecorded: !recorded && (p.mode.Kind == world.Panel || p.mode.Kind == world.Clear)}
 }
@@ -208,7 +211,7 @@ func (p *player) decide(o world.Occasion) (arm int, err error) {
 	return d.Arm, p.lift.add(p.policy, o, d, p.devices)
 }
 
-// over says whether the epoch that began on a day is over at the end of another.
+// over reports whether the epoch that began on a day is over at the end of another.
 func (p *player) over(began, day int) bool {
 	if p.learner == nil || p.step.Done {
 		return false
@@ -262,8 +265,8 @@ func (p *player) next() error {
 	return p.policy.Validate()
 }
 
-// reports are those of the cohort, null reports of people who did not decide among them, in an order that is the same in
-// every run.
+// reports are those of the cohort, null reports of people who did not decide among them, in an order that is the same
+// in every run.
 func (p *player) reports(statistics []statistic.Statistic) iter.Seq[simulated.Report] {
 	return func(yield func(simulated.Report) bool) {
 		report := make(simulated.Report, len(statistics))

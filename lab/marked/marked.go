@@ -53,7 +53,7 @@ type Round struct {
 	Orders [views]*uniform.Release
 	// Shape is that of all of them.
 	Shape uniform.Shape
-	// Waited tells whether no message left before the last report was at the broker, by the broker's acknowledgement.
+	// Waited reports whether no message left before the last report was at the broker, by the broker's acknowledgement.
 	Waited bool
 }
 
@@ -345,7 +345,7 @@ func (r *Run) keys(ctx context.Context) error {
 	return nil
 }
 
-// nothing tells whether nothing of the round stands at the broker.
+// nothing reports whether nothing of the round stands at the broker.
 func (r *Run) nothing(ctx context.Context) (is bool, err error) {
 	is = true
 	err = r.d.Connect[bus.Analyzer].Mixed.ReadChunks(ctx, r.announced.Epoch, r.announced.Round, func(uint32, []byte) error {

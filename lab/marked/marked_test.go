@@ -14,6 +14,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
@@ -47,13 +48,27 @@ func start(t *testing.T, reorder func(r *Run, messages [][]byte)) bench {
 		disk = sorted{disk, func(messages [][]byte) { reorder(b.run, messages) }}
 	}
 	var sh *shuffler.Shuffler
-	sh, err := shuffler.New(shuffler.Config{
+	of := shuffler.Party{
 		Deployment: testbed.Deployment, Analyzer: b.Analyzer.Public(), Registrar: b.Registrar.Public(), Identity: b.Shuffler,
-		Keys: []*seal.HPKEKey{b.ShufflerKey}, MinCohort: MinCohort, StateDir: state, Disk: disk, Source: entropy.New(),
-		Bus: shuffler.Over(b.Connect(bus.Shuffler).Streams), Log: testbed.Log(),
+		Keys: []*seal.HPKEKey{b.ShufflerKey},
+	}
+	by := shuffler.DefaultPolicy()
+	by.MinCohort = MinCohort
+	told := shuffler.Accounts{
 		Reports:    testbed.Account(t, "report", func() int64 { return sh.Held() }, shuffler.Reasons()),
 		Enrolments: testbed.Account(t, "enrolment", nil, shuffler.Reasons()),
-	})
+	}
+	streams := shuffler.Over(b.Connect(bus.Shuffler).Streams)
+	files, err := shuffler.OpenFiles(state, shuffler.DefaultMemory, of, streams, testbed.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixing := shuffler.Mixing{Disk: disk, Source: entropy.New()}
+	channels, err := shuffler.NewChannels(of, files, mixing, streams, told, testbed.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh, err = shuffler.New(of, by, files, channels, streams, told, role.SystemClock(), mixing.Source, testbed.Log())
 	if err != nil {
 		t.Fatal(err)
 	}

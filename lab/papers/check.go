@@ -187,10 +187,14 @@ func makes(tree *ast.File) string {
 	return ""
 }
 
-// has says whether a list of parameters or results has a type of this name, of another package.
+// has reports whether a list of parameters or results has a type of this name, of another package, or a pointer to it.
 func has(list *ast.FieldList, name string) bool {
 	return list != nil && slices.ContainsFunc(list.List, func(p *ast.Field) bool {
-		s, ok := p.Type.(*ast.SelectorExpr)
+		of := p.Type
+		if pointer, ok := of.(*ast.StarExpr); ok {
+			of = pointer.X
+		}
+		s, ok := of.(*ast.SelectorExpr)
 		return ok && s.Sel.Name == name
 	})
 }

@@ -37,7 +37,8 @@ func (r *Result) WriteTable(w io.Writer, markdown bool) error {
 		}
 		line := table.Row{string(x.Trust), "none", "0", regret, "", "", ""}
 		if x.Added != nil {
-			line = table.Row{string(x.Trust), string(x.Strategy), percent(x.Dishonest), regret, chart.Number(*x.Added, 0), "",
+			line = table.Row{string(x.Trust), string(x.Strategy), percent(x.Dishonest), regret,
+				chart.Number(*x.Added, 0), "",
 				chart.Number(x.Bound, 1)}
 		}
 		if x.Low != nil {
@@ -51,8 +52,8 @@ func (r *Result) WriteTable(w io.Writer, markdown bool) error {
 	}
 	s := r.Setting
 	_, err := fmt.Fprintf(w, "%s\n\n%s people, %d numbers an arm, %d arms, epsilon %g, delta %g, seeds: %d. Added: "+
-		"regret beyond that with honest devices.\nBound: the most by which the dishonest devices of a cohort could move a "+
-		"released number, in standard\ndeviations of its error, in the cohort where that is largest.\n", text,
+		"regret beyond that with honest devices.\nBound: the most by which the dishonest devices of a cohort could "+
+		"move a released number, in standard\ndeviations of its error, in the cohort where that is largest.\n", text,
 		chart.Number(float64(s.People), 0), s.Dimension, s.Arms, s.Epsilon, s.Delta, r.Rows[0].Seeds)
 	return err
 }

@@ -38,8 +38,9 @@ const (
 	AllOnes Strategy = "all ones"
 	// Flip follows the protocol with the reward turned around: the largest for the smallest. No channel can tell it.
 	Flip Strategy = "flip the reward"
-	// Promote moves the gradient as far as the channel lets it in the direction in which the estimate comes to prefer the
-	// arms that are worst in truth, which the devices know. What they say of the Hessian is what the null record says.
+	// Promote moves the gradient as far as the channel lets it in the direction in which the estimate comes to prefer
+	// the arms that are worst in truth, which the devices know. What they say of the Hessian is what the null record
+	// says.
 	Promote Strategy = "promote the worst"
 )
 
@@ -80,7 +81,8 @@ func (s Setting) Resolve() (Setting, error) {
 		return s, fmt.Errorf("%w: %d dishonest reports are expected, want 0 or more", ErrSetting, s.DishonestReports)
 	}
 	if s.People < 1 || s.Dimension < 1 || s.Arms < 2 {
-		return s, fmt.Errorf("%w: %d people, %d dimensions and %d arms: at least 1, 1 and 2 are needed", ErrSetting, s.People,
+		return s, fmt.Errorf("%w: %d people, %d dimensions and %d arms: at least 1, 1 and 2 are needed", ErrSetting,
+			s.People,
 			s.Dimension, s.Arms)
 	}
 	for _, c := range s.Channels {

@@ -30,8 +30,8 @@ type Row struct {
 	Added *float64 `json:"added,omitempty"`
 	Low   *float64 `json:"added_low,omitempty"`
 	High  *float64 `json:"added_high,omitempty"`
-	// Bound is the most by which the dishonest devices of a cohort could move a released number, in standard deviations of
-	// its error (plan.Influence): in the cohort where that is largest, the mean over seeds.
+	// Bound is the most by which the dishonest devices of a cohort could move a released number, in standard deviations
+	// of its error (plan.Influence): in the cohort where that is largest, the mean over seeds.
 	Bound float64 `json:"bound_deviations"`
 }
 

@@ -28,8 +28,8 @@ type Table struct {
 }
 
 // ReadTable reads a table of numbers: CSV with a header line, or JSON Lines, one object of numbers a line, all with the
-// same keys (sorted, they are the columns). Which one it is, the first byte tells. A cell that is no finite number is an
-// error that names its line.
+// same keys (sorted, they are the columns). Which one it is, the first byte tells. A cell that is no finite number is
+// an error that names its line.
 func ReadTable(r io.Reader, target string) (*Table, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -81,7 +81,8 @@ func readLines(text []byte, target string) (*Table, error) {
 			t.Columns = slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == target })
 		}
 		if _, there := cells[target]; !there || len(names) != len(t.Columns)+1 {
-			return nil, fmt.Errorf("%w: line %d has the keys %q, not those of the first line", ErrData, line.Line, names)
+			return nil, fmt.Errorf("%w: line %d has the keys %q, not those of the first line", ErrData, line.Line,
+				names)
 		}
 		row := make([]float64, 0, len(t.Columns))
 		for _, name := range t.Columns {

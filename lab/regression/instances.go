@@ -35,11 +35,11 @@ const (
 	Scaled = "scaled"
 	// HighDimensional has the context e_i for a share proportional to i^-1.5, and a parameter that decays alike.
 	HighDimensional = "high-dimensional"
-	// RareOne is the lower bound of Proposition 3.1 of near-optimal: one dimension, the context 1 for a share Rarity and
-	// else 0.
+	// RareOne is the lower bound of Proposition 3.1 of near-optimal: one dimension, the context 1 for a share Rarity
+	// and else 0.
 	RareOne = "rare-one"
-	// OneContext is that of its Proposition 6.1: the only context is theta, a point of the unit sphere, and the reward 1.
-	// Models of a short parameter need as many people as there are dimensions.
+	// OneContext is that of its Proposition 6.1: the only context is theta, a point of the unit sphere, and the reward
+	// 1. Models of a short parameter need as many people as there are dimensions.
 	OneContext = "one-context"
 	// Adult is the census: does someone earn more than 50,000 dollars (1) or not (-1)?
 	Adult = "adult"
@@ -58,7 +58,8 @@ type Spec struct {
 	Dimension int       `json:"dimension,omitempty"`
 	Theta     []float64 `json:"theta,omitempty"` // the true parameter, where the kind does not set it
 	Law       string    `json:"law,omitempty"`   // rademacher (default, but for SmallAmplitude and OneContext) or exact
-	// Amplitude is the constant before the power of the number of people: of CaseI (4), CaseII (2), SmallAmplitude (.07).
+	// Amplitude is the constant before the power of the number of people: of CaseI (4), CaseII (2), SmallAmplitude
+	// (.07).
 	Amplitude float64 `json:"amplitude,omitempty"`
 	First     float64 `json:"first,omitempty"` // coordinate of CaseII (.9)
 	// Divide says that these powers are of people/Divide: estimators of several phases are published with the people of
@@ -205,7 +206,8 @@ func (s Spec) Open(seed uint64, people int, epsilon float64) (*Data, error) {
 const scorePeople = 4000
 
 // points are the kinds of people of a finite law with the true parameter, and the law of rewards that the kind has.
-func (s Spec) points(seed uint64, people int, epsilon float64) (points []Point, theta []float64, law string, err error) {
+func (s Spec) points(seed uint64, people int, epsilon float64) (points []Point, theta []float64, law string,
+	err error) {
 	n := float64(people) / cmp.Or(s.Divide, 1)
 	theta = s.Theta
 	if theta == nil {

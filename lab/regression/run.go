@@ -45,7 +45,8 @@ func Run(t Task) (*Result, error) {
 	return &Result{Score: data.Score(model), People: t.People}, nil
 }
 
-// Fit learns a model from the next people of the data. Its noise comes from a generator of the seed: it protects no one.
+// Fit learns a model from the next people of the data. Its noise comes from a generator of the seed: it protects no
+// one.
 func (t Task) Fit(data *Data) (learn.Model, error) {
 	estimator, err := Find(t.Estimator, t.Trust)
 	if err != nil {
@@ -61,7 +62,8 @@ func (t Task) Fit(data *Data) (learn.Model, error) {
 	left := t.People
 	model, err := estimator(s, t.People, func(q learn.Question) (learn.Answer, error) {
 		if q.People < 1 || q.People > left {
-			return learn.Answer{}, fmt.Errorf("%w: the estimator asks %d people, and %d are left", ErrData, q.People, left)
+			return learn.Answer{}, fmt.Errorf("%w: the estimator asks %d people, and %d are left", ErrData, q.People,
+				left)
 		}
 		left -= q.People
 		people, err := data.Draw(q.People)

@@ -8,8 +8,8 @@ import (
 
 // Score says how far a model is from the truth.
 type Score struct {
-	// MSE is the mean squared error of the prediction over people: for a linear model the squared error of the parameter
-	// in the norm of the contexts' second moments. Without a truth it is that against rewards held out.
+	// MSE is the mean squared error of the prediction over people: for a linear model the squared error of the
+	// parameter in the norm of the contexts' second moments. Without a truth it is that against rewards held out.
 	MSE float64 `json:"mse"`
 	// MAD is the mean absolute deviation of the prediction over people, and Shifted that over other contexts: the
 	// coordinate directions, each as often as the others, unless the specification says otherwise. nil: not known.

@@ -31,7 +31,8 @@ const (
 // Faults are all of them.
 func Faults() []Fault {
 	return []Fault{
-		Identity, Rotation, Batches, ChunkLocal, Together, Modulo, AnyPlace, OneCycle, Repeated, Stays3, Early3, Skipped3,
+		Identity, Rotation, Batches, ChunkLocal, Together, Modulo, AnyPlace, OneCycle, Repeated, Stays3, Early3,
+		Skipped3,
 	}
 }
 

@@ -24,7 +24,8 @@ const (
 
 // tests are the names in the order of results.
 var tests = [...]string{
-	TestOrders, TestPlaces, TestNeighbours, TestShifts, TestRanks, TestDraws, TestReports, TestRepeats, TestCells, TestAlone,
+	TestOrders, TestPlaces, TestNeighbours, TestShifts, TestRanks, TestDraws, TestReports, TestRepeats, TestCells,
+	TestAlone,
 }
 
 // halfGroups, coarseGroups and fineGroups are how many groups the test of places cuts a release into.
@@ -189,7 +190,7 @@ func (j *Judge) log(test string) float64 {
 // limit is the p-value below which a test rejects.
 func (j *Judge) limit() float64 { return j.falseAlarm / float64(len(tests)) }
 
-// Rejects tells whether some test has rejected.
+// Rejects reports whether some test has rejected.
 func (j *Judge) Rejects() bool {
 	for _, most := range j.most {
 		if -most < math.Log(j.limit()) {

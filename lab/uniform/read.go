@@ -129,7 +129,8 @@ func (a *about) header(line []byte) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&h); err != nil {
-		return fmt.Errorf(`%w: an object may have "input", "reports", "report_size" and "chunk_size": %w`, ErrFormat, err)
+		return fmt.Errorf(`%w: an object may have "input", "reports", "report_size" and "chunk_size": %w`, ErrFormat,
+			err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: something follows the object", ErrFormat)
@@ -191,7 +192,8 @@ func (a *about) numbers(items []json.RawMessage) ([]int, error) {
 }
 
 func twice(place int) error {
-	return fmt.Errorf("%w: the item at place %d stands there twice: every item needs a mark of its own", ErrFormat, place)
+	return fmt.Errorf("%w: the item at place %d stands there twice: every item needs a mark of its own", ErrFormat,
+		place)
 }
 
 // label is an item of a file.
@@ -212,7 +214,8 @@ func ascending(items []json.RawMessage) ([]int, error) {
 		}
 		l.place = place
 		if l.is != labels[0].is && place > 0 {
-			return nil, fmt.Errorf("%w: items must be all integers or all strings, place %d is not like place 0", ErrFormat,
+			return nil, fmt.Errorf("%w: items must be all integers or all strings, place %d is not like place 0",
+				ErrFormat,
 				place)
 		}
 		labels[place] = l

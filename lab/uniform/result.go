@@ -112,7 +112,7 @@ func Verdict(ctx context.Context, samples []*Sample, rules []Finding, o PowerOpt
 	return r, nil
 }
 
-// like tells whether simulations of two samples would be of the same.
+// like reports whether simulations of two samples would be of the same.
 func (s *Sample) like(other *Sample) bool {
 	return s.judge.Releases() == other.judge.Releases() && slices.Equal(s.shapes, other.shapes)
 }
@@ -201,7 +201,8 @@ func (r *Result) WriteTable(w io.Writer) error {
 		fmt.Fprintf(&b, "\nNothing was found. Uniformly random orders are rejected with probability %.0e at most.\n",
 			r.FalseAlarm)
 	} else {
-		fmt.Fprintf(&b, "\nTHESE ORDERS ARE NOT UNIFORMLY RANDOM, but for a false alarm, with probability %.0e at most.\n",
+		fmt.Fprintf(&b, "\nTHESE ORDERS ARE NOT UNIFORMLY RANDOM, but for a false alarm, with probability %.0e at "+
+			"most.\n",
 			r.FalseAlarm)
 	}
 	_, err := io.WriteString(w, b.String())

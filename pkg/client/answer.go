@@ -71,7 +71,7 @@ type Malformed struct {
 	Rewards   int `json:"rewards"`
 }
 
-// Check says whether a request for a decision is one that the API can decide about.
+// Check reports whether a request for a decision is one that the API can decide about.
 type Check struct {
 	OK     bool   `json:"ok"`
 	Error  Reason `json:"error,omitempty"`  // with which the request is refused; empty where OK
@@ -170,7 +170,8 @@ const (
 )
 
 // Reason is why a device is not sampled or why a request was refused, as the API spells it. A Reason is an error, so
-// errors.Is(err, client.ExpiredToken) tells whether a call was refused for that reason. Later versions may add reasons.
+// errors.Is(err, client.ExpiredToken) reports whether a call was refused for that reason. Later versions may add
+// reasons.
 type Reason string
 
 // Error returns the reason as the API spells it.
@@ -232,5 +233,5 @@ func (r *Refusal) Error() string {
 // Unwrap returns the reason.
 func (r *Refusal) Unwrap() error { return r.Reason }
 
-// passing tells whether the refusal ends by itself, so that the call is worth repeating.
+// passing reports whether the refusal ends by itself, so that the call is worth repeating.
 func (r *Refusal) passing() bool { return r.Status == http.StatusServiceUnavailable }

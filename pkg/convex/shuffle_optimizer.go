@@ -96,7 +96,7 @@ func (o *Optimizer) Iterate() []float64 { return slices.Clone(o.theta) }
 // Round is the number of releases absorbed.
 func (o *Optimizer) Round() int { return o.round }
 
-// Done says whether all rounds are over.
+// Done reports whether all rounds are over.
 func (o *Optimizer) Done() bool { return o.round >= o.cfg.Rounds }
 
 // Absorb takes a released gradient sum over the given number of reports (null records included: they add nothing to the

@@ -12,7 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// closeTo says whether two numbers agree but for the last rounding.
+// closeTo reports whether two numbers agree but for the last rounding.
 func closeTo(a, b float64) bool { return math.Abs(a-b) <= 1e-9*(1+math.Abs(a)+math.Abs(b)) }
 
 // The sums of real reports, sealed, opened, counted and decoded, move by exactly what Influence says when dishonest

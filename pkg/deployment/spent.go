@@ -18,7 +18,7 @@ type Signed struct {
 	Counts       *wire.Counts
 }
 
-// Left says whether anything of the round left the shuffler, or may have. Statements that contradict each other are
+// Left reports whether anything of the round left the shuffler, or may have. Statements that contradict each other are
 // read so that it did.
 func (r Signed) Left() bool {
 	switch {
@@ -32,7 +32,7 @@ func (r Signed) Left() bool {
 	return r.Manifest.Messages > 0 // as in every release
 }
 
-// Refused says whether the analyzer signed that it does not count what the shuffler signed that it released.
+// Refused reports whether the analyzer signed that it does not count what the shuffler signed that it released.
 func (r Signed) Refused() bool {
 	return r.Counts != nil && r.Counts.Destroyed && r.Manifest != nil && r.Manifest.Outcome == wire.Released
 }

@@ -101,7 +101,7 @@ func (a *Announced) changes(last *Announced) string {
 	return ""
 }
 
-// After tells whether the announcement is about a later round or epoch than another one.
+// After reports whether the announcement is about a later round or epoch than another one.
 func (a *Announced) After(last *Announced) bool {
 	return last == nil || a.Epoch > last.Epoch || a.Epoch == last.Epoch && a.Round > last.Round
 }

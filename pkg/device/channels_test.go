@@ -83,7 +83,7 @@ func (f *fixture) unsealed(envelope []byte, a *plan.Announcement) *wire.Report {
 	return report
 }
 
-// verifies tells whether both servers of the channel shares accept a report of an epoch with this secret.
+// verifies reports whether both servers of the channel shares accept a report of an epoch with this secret.
 func (f *fixture) verifies(payload []byte, a *plan.Announcement, secret shares.Secret) error {
 	f.Helper()
 	round := must(shares.NewRound(a, digestOf(a)))

@@ -187,8 +187,9 @@ func (c *Core) Keys(signed []byte) (*wire.KeySet, error) {
 	return set, err
 }
 
-// Newer tells whether a set of the shuffler's keys comes after the one kept, which is nil before the first. An earlier
-// set, and another one of the same number, are ErrRewound: a key that was retired may be in the wrong hands by now.
+// Newer reports whether a set of the shuffler's keys comes after the one kept, which is nil before the first. An
+// earlier set, and another one of the same number, are ErrRewound: a key that was retired may be in the wrong hands by
+// now.
 func Newer(set, kept *wire.KeySet) (bool, error) {
 	switch {
 	case kept == nil || set.Number > kept.Number:

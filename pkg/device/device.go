@@ -104,8 +104,8 @@ func (d *Device) judge(signed []byte) (*Announced, error) {
 	return d.core.judge(a, digest)
 }
 
-// Follow takes the next signed announcement of the chain, which begins with round 0 of epoch 1; fresh tells whether it
-// is now in force. One that comes before it changes nothing. Another one for the same round, and one that does not
+// Follow takes the next signed announcement of the chain, which begins with round 0 of epoch 1; fresh reports whether
+// it is now in force. One that comes before it changes nothing. Another one for the same round, and one that does not
 // continue the chain, are ErrRewound.
 func (d *Device) Follow(signed []byte, now time.Time) (fresh bool, err error) {
 	a, err := d.judge(signed)

@@ -122,7 +122,7 @@ func (a *Announced) registers() error {
 	return a.Weak
 }
 
-// Panels tells whether the cohort of the announcement is a panel of registered devices.
+// Panels reports whether the cohort of the announcement is a panel of registered devices.
 func (a *Announced) Panels() bool { return !a.Final && a.Plan.Panel != nil }
 
 // Registration is the signed request with which a device registers, so that later panels can be drawn of it. It may

@@ -60,9 +60,9 @@ func (s State) Begin(a *Announced) Record {
 	return Record{func() *held { return h }}
 }
 
-// Remember keeps what was decided, if there is room for it; kept tells whether it did, and n counts the decisions that
-// were kept before it: Reward names it so. A record that is full, one from which a report was made, and one that is
-// wiped keep nothing more. arm is the one that was played.
+// Remember keeps what was decided, if there is room for it; kept reports whether it did, and n counts the decisions
+// that were kept before it: Reward names it so. A record that is full, one from which a report was made, and one that
+// is wiped keep nothing more. arm is the one that was played.
 func (r Record) Remember(arm []float64, made glm.Decision) (n int, kept bool) {
 	h := r.open()
 	n = len(h.records)
@@ -75,7 +75,7 @@ func (r Record) Remember(arm []float64, made glm.Decision) (n int, kept bool) {
 	return n, true
 }
 
-// Full tells whether the record keeps no further decision.
+// Full reports whether the record keeps no further decision.
 func (r Record) Full() bool {
 	h := r.open()
 	return h.over || h.reported > 0 || len(h.records) == h.most
@@ -115,7 +115,7 @@ func (r Record) Wipe() {
 	h.records, h.over = nil, true
 }
 
-// Over tells whether the record was wiped.
+// Over reports whether the record was wiped.
 func (r Record) Over() bool { return r.open().over }
 
 // Acceptance is the answer to a reward that came in time.

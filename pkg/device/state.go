@@ -129,13 +129,13 @@ func (s State) Unasked() State {
 	return s
 }
 
-// Registered tells whether the device holds the shuffler's word that it is registered.
+// Registered reports whether the device holds the shuffler's word that it is registered.
 func (s State) Registered() bool { return s.Registration != nil && len(s.Registration.Reply) > 0 }
 
-// Registering tells whether the device asked to be registered and knows no answer.
+// Registering reports whether the device asked to be registered and knows no answer.
 func (s State) Registering() bool { return s.Registration != nil && !s.Registered() }
 
-// wasKnown tells whether the shuffler must know in an epoch that the device is registered.
+// wasKnown reports whether the shuffler must know in an epoch that the device is registered.
 func (s State) wasKnown(epoch uint64) bool {
 	return s.Registered() && s.Registration.Since > 0 && s.Registration.Since < epoch
 }
@@ -174,7 +174,7 @@ func (s State) Expire(a *Announced) State {
 	return s
 }
 
-// Asked tells whether the device asked for a slot in an epoch's cohort and knows no answer.
+// Asked reports whether the device asked for a slot in an epoch's cohort and knows no answer.
 func (s State) Asked(epoch uint64) bool { return s.Ledger.State(epoch) == privacy.Asked }
 
 // Ask sets the guarantees of the announced epoch aside, at a time by the device's own clock. An error is the ledger's:
@@ -241,7 +241,7 @@ func (s State) reported(epoch uint64) (next State, err error) {
 	return next, nil
 }
 
-// Owes tells whether a device that was restarted still owes the report of the announced round.
+// Owes reports whether a device that was restarted still owes the report of the announced round.
 func (s State) Owes(a *Announced) bool {
 	e := s.Enrolment
 	return e != nil && !a.Final && e.Epoch == a.Epoch && e.Reported < len(a.Plan.Rounds) && e.Reported >= int(a.Round)

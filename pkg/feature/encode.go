@@ -79,7 +79,7 @@ func (s *Schema) Encode(context Values, arms []Arm) ([][]float64, error) {
 	return vectors, nil
 }
 
-// CheckField says whether the arm of that index, or the context (Context), has a field of that name. The error is
+// CheckField reports whether the arm of that index, or the context (Context), has a field of that name. The error is
 // ErrFeatures; it repeats the name only if it has the form of a field's name.
 func (s *Schema) CheckField(arm int, name string) error {
 	f, known := s.index[name]

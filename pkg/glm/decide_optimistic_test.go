@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"

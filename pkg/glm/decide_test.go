@@ -117,7 +117,7 @@ func TestOnlySurvivorsArePlayed(t *testing.T) {
 	})
 }
 
-// tied says whether two arms have the same estimate in some stage, which makes the greedy arm ambiguous.
+// tied reports whether two arms have the same estimate in some stage, which makes the greedy arm ambiguous.
 func tied(arms [][]float64, p *glm.Policy) bool {
 	for _, s := range p.Stages {
 		for i, x := range arms {

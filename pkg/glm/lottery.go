@@ -117,8 +117,8 @@ func (p *Policy) design(arms [][]float64, survivors []int) ([]float64, error) {
 	return weights, err
 }
 
-// sure says whether the estimate shows one arm to be better than another: by more than Caution standard deviations of
-// their difference. The deviations are those of Scaling, which holds what is known as the policy is made. A policy
+// sure reports whether the estimate shows one arm to be better than another: by more than Caution standard deviations
+// of their difference. The deviations are those of Scaling, which holds what is known as the policy is made. A policy
 // without Scaling is sure of nothing if it is cautious.
 func (p *Policy) sure(better, than []float64) bool {
 	difference := make([]float64, len(better))

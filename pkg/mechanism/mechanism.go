@@ -51,7 +51,7 @@ const (
 	outermost = 0x1p900
 )
 
-// gridOf is the grid of a deviation or scale, and how many steps it has, rounded up; it tells whether that exists.
+// gridOf is the grid of a deviation or scale, and how many steps it has, rounded up; it reports whether that exists.
 func gridOf(scale float64) (grid float64, count uint64, ok bool) {
 	if !(scale >= least && scale <= most) {
 		return 0, 0, false

@@ -45,7 +45,7 @@ func Commit(contribution []byte) [32]byte {
 	return sha256.Sum256(append([]byte(commitDomain), contribution...))
 }
 
-// Opens tells whether a contribution is the one of a commitment.
+// Opens reports whether a contribution is the one of a commitment.
 func Opens(commitment, contribution []byte) bool {
 	c := Commit(contribution)
 	return len(contribution) == ContributionSize && subtle.ConstantTimeCompare(c[:], commitment) == 1

@@ -9,7 +9,7 @@ import (
 // such a rank about once in so many draws.
 const Doubt = 1e-12
 
-// Plausible tells whether a device of this rank can have been drawn, or not drawn, into a panel of the given size out
+// Plausible reports whether a device of this rank can have been drawn, or not drawn, into a panel of the given size out
 // of so many registered devices. The ranks of the others are uniform, so as many of them as a Binomial(registered, x)
 // are smaller than x, the rank as a fraction of the largest one. A device is drawn if fewer than size are. Plausible is
 // false if what is claimed has a probability below Doubt: at least
@@ -33,7 +33,7 @@ func Plausible(rank Rank, registered, size int, drawn bool) bool {
 	return size <= registered && below(registered, left, x, registered-size)
 }
 
-// below tells whether P(Binomial(n, x) <= k) is at least Doubt, for k >= 0 and left = 1 - x.
+// below reports whether P(Binomial(n, x) <= k) is at least Doubt, for k >= 0 and left = 1 - x.
 func below(n int, x, left float64, k int) bool {
 	if float64(k) >= float64(n+1)*x-1 {
 		return true // from the mode on it is at least the mode's probability, and that is at least 1/(n+1), above 2e-10

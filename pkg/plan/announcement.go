@@ -187,7 +187,7 @@ func (p Plan) Clone() Plan {
 	return p
 }
 
-// Equal says whether two panels are the same in every number; nil is the one of no panel.
+// Equal reports whether two panels are the same in every number; nil is the one of no panel.
 func (p *Panel) Equal(q *Panel) bool {
 	if p == nil || q == nil {
 		return p == q
@@ -195,7 +195,7 @@ func (p *Panel) Equal(q *Panel) bool {
 	return *p == *q
 }
 
-// Equal says whether two plans are the same in every number.
+// Equal reports whether two plans are the same in every number.
 func (p Plan) Equal(q Plan) bool {
 	return p.Channel == q.Channel && p.Epsilon == q.Epsilon && p.Delta == q.Delta && p.TailDelta == q.TailDelta &&
 		p.Curator.Equal(q.Curator) && p.Panel.Equal(q.Panel) && p.Decisions == q.Decisions &&

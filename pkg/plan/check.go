@@ -175,7 +175,7 @@ func apart(releases []privacy.Release) (privacy.Guarantee, error) {
 	return privacy.Compose(all...), nil
 }
 
-// same says whether two releases have the same certificate.
+// same reports whether two releases have the same certificate.
 func same(a, b privacy.Release) bool {
 	return a.Shift == b.Shift && a.Noise == b.Noise && a.Bias == b.Bias && a.TailDelta == b.TailDelta &&
 		slices.Equal(a.Blocks, b.Blocks)

@@ -34,7 +34,7 @@ type Curator struct {
 // Levels is how many nodes of a tree hold one leaf at most.
 func (c Curator) Levels() int { return bits.Len32(c.Leaves) }
 
-// Equal says whether two plans have the same curator, or neither has one.
+// Equal reports whether two plans have the same curator, or neither has one.
 func (c *Curator) Equal(d *Curator) bool {
 	if c == nil || d == nil {
 		return c == d

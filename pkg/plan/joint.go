@@ -12,7 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// pair tells whether the first two statistics of a round are an outer product and a gradient, which are certified
+// pair reports whether the first two statistics of a round are an outer product and a gradient, which are certified
 // together, and nothing but rewards comes after them, which say nothing of how close the others are.
 func pair(round []statistic.Statistic) bool {
 	if len(round) < 2 || round[0].Kind != statistic.Hessian && round[0].Kind != statistic.Covariance ||

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// long says whether the large sweeps run: set RIFFLE_LONG=1.
+// long reports whether the large sweeps run: set RIFFLE_LONG=1.
 func long() bool { return os.Getenv("RIFFLE_LONG") != "" }
 
 func times(n, factor int) int {

@@ -37,7 +37,7 @@ func (g Guarantee) promises() bool {
 		g.Pure >= 0 && !math.IsInf(g.Pure, 1) && g.Rho >= 0 && !math.IsInf(g.Rho, 1)
 }
 
-// Promises tells whether the guarantee bounds anything at all.
+// Promises reports whether the guarantee bounds anything at all.
 func (g Guarantee) Promises() bool { return g.promises() }
 
 // Compose returns the guarantee of all the releases together when one record takes part in each of them, with

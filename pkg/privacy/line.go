@@ -98,7 +98,7 @@ func newScores(bin *Binomial, tailDelta float64, broken sabotage) *scores {
 	return s
 }
 
-// covers says whether thresholds that are moved by up to window cells stay where both laws have mass: the guard
+// covers reports whether thresholds that are moved by up to window cells stay where both laws have mass: the guard
 // F(window) <= d and its mirror image. Without it no finite mu exists for every offset.
 func (s *scores) covers(window int) bool {
 	if s.broken.noGuard {

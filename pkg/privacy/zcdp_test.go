@@ -68,7 +68,7 @@ func reveal(probability float64) []outcome {
 	return []outcome{{1 - probability, 1 - probability}, {probability, 0}, {0, probability}}
 }
 
-// below tells whether the exact delta is at most the guarantee's at many epsilons.
+// below reports whether the exact delta is at most the guarantee's at many epsilons.
 func below(all []outcome, g Guarantee) bool {
 	for _, epsilon := range []float64{0, 0.1, 0.3, 0.7, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 15, 20} {
 		if !(hockeyStick(all, epsilon) <= g.Delta(epsilon)*(1+1e-9)+1e-14) {

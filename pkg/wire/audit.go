@@ -35,10 +35,10 @@ var leaves = map[string]seal.Kind{
 	KindCounts: seal.Counts, KindLearned: seal.Learned, KindPool: seal.Pool, KindDraw: seal.Draw,
 }
 
-// Leaf says whether what stands under a kind in a role's part of the audit stream is a leaf of the role's transparency
-// log: a statement that the role signed, under the kind that belongs to it and no other. So a copy under another kind
-// is no second leaf, and a statement stands once. What is no leaf is skipped: any holder of the role's broker
-// credential can have put it there.
+// Leaf reports whether what stands under a kind in a role's part of the audit stream is a leaf of the role's
+// transparency log: a statement that the role signed, under the kind that belongs to it and no other. So a copy under
+// another kind is no second leaf, and a statement stands once. What is no leaf is skipped: any holder of the role's
+// broker credential can have put it there.
 //
 // Of most kinds only the signature decides: a statement stays a leaf whatever a later version makes of its content.
 func Leaf(kind string, signed []byte, by Party) bool {

@@ -14,7 +14,7 @@ type fixed struct {
 	failed bool
 }
 
-// whole tells whether every field was there, and nothing else.
+// whole reports whether every field was there, and nothing else.
 func (f *fixed) whole() bool { return !f.failed && len(f.rest) == 0 }
 
 // cut is the next n bytes, which must stand behind this tag and, for bytes, this length. It is nil where they do not.

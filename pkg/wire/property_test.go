@@ -95,7 +95,7 @@ func TestBytesThatOpenAcceptsAreWhatSignMakes(t *testing.T) {
 	}
 }
 
-// opensAsSigned says whether a message opens, signed without a check, and fails where its bytes are not those that Sign
+// opensAsSigned reports whether a message opens, signed without a check, and fails where its bytes are not those that Sign
 // makes of what Open returns.
 func opensAsSigned(t *rapid.T, kind seal.Kind, m proto.Message, by *seal.Identity) bool {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)

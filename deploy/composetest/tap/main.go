@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// healthy tells whether the tap takes commands.
+// healthy reports whether the tap takes commands.
 func healthy() error {
 	c, err := net.DialTimeout("tcp", os.Getenv("TAP_CONTROL"), time.Second)
 	if err != nil {

@@ -36,7 +36,7 @@ func selects(s *metav1.LabelSelector, of map[string]string) bool {
 	return selector.Matches(labels.Set(of))
 }
 
-// allows tells whether policies let one pod call another at a port: the way out of the one, and the way into the other. It follows the
+// allows reports whether policies let one pod call another at a port: the way out of the one, and the way into the other. It follows the
 // rules of Kubernetes: a pod that no policy of a direction selects may do anything in that direction.
 func allows(policies []networkingv1.NetworkPolicy, from, to place, port int32) bool {
 	way := func(at, other place, kind networkingv1.PolicyType, rules func(networkingv1.NetworkPolicySpec) (peers [][]networkingv1.NetworkPolicyPeer, ports [][]networkingv1.NetworkPolicyPort)) bool {

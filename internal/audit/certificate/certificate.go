@@ -120,7 +120,8 @@ func Decode(b []byte) (*File, error) {
 		for _, s := range l.Statements {
 			odd := slices.ContainsFunc(s.Proof, func(h []byte) bool { return len(h) != transparency.HashSize })
 			if odd || len(s.Proof) > maxProof {
-				return nil, fmt.Errorf("%w: the proof of entry %d is no list of at most %d hashes", ErrForm, s.Index, maxProof)
+				return nil, fmt.Errorf("%w: the proof of entry %d is no list of at most %d hashes", ErrForm, s.Index,
+					maxProof)
 			}
 		}
 	}

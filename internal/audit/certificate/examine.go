@@ -137,7 +137,8 @@ func (x *examined) read(role bus.Role, l Log) error {
 			if s.Index != 0 {
 				return refuse("%s: the log's first entry must be its configuration", at)
 			}
-		case next == 0 && (role != bus.Analyzer || s.Index != 0), s.Index == next: // the first of the epoch, and all after it
+		// the first of the epoch, and all after it
+		case next == 0 && (role != bus.Analyzer || s.Index != 0), s.Index == next:
 			next = s.Index + 1
 		default:
 			return refuse("%s: it must follow entry %d at once: something was left out or repeated", at, next-1)
@@ -243,7 +244,8 @@ func (x *examined) whole() error {
 				x.rounds[0].announcement.Epoch)
 		case before != nil && !bytes.Equal(a.Previous, before.digests.announcement[:]):
 			return refuse("the announcement of round %d does not name the one before it", i)
-		case before != nil && (!reflect.DeepEqual(a.Plan, before.announcement.Plan) || a.Cohort != before.announcement.Cohort):
+		case before != nil && (!reflect.DeepEqual(a.Plan, before.announcement.Plan) ||
+			a.Cohort != before.announcement.Cohort):
 			return refuse("round %d has another plan or cohort than the epoch began with", i)
 		}
 		before = r

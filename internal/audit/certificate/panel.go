@@ -11,16 +11,17 @@ import (
 
 // Panel says from whom the epoch's cohort was drawn, and for how much of a person's life the guarantee is.
 type Panel struct {
-	Least      uint32  `json:"least_registered"` // fewest devices that it may be drawn from
-	Registered uint32  `json:"registered"`       // devices that it was drawn from; 0 if it was not drawn
-	Tail       float64 `json:"tail"`             // part of delta, of each epoch, for a panel with more dishonest devices
-	Decisions  uint32  `json:"decisions"`        // most of one report
-	Records    uint32  `json:"records"`          // epochs that one device may report in
-	Period     uint32  `json:"period"`           // out of so many that follow each other; 0: of the deployment
-	Unit       string  `json:"unit_of_privacy"`
-	Pool       Hex     `json:"pool"` // digests of the statements
-	Draw       Hex     `json:"draw"`
-	Seed       Hex     `json:"seed"` // of the panel, which follows from both
+	Least      uint32 `json:"least_registered"` // fewest devices that it may be drawn from
+	Registered uint32 `json:"registered"`       // devices that it was drawn from; 0 if it was not drawn
+	// part of delta, of each epoch, for a panel with more dishonest devices
+	Tail      float64 `json:"tail"`
+	Decisions uint32  `json:"decisions"` // most of one report
+	Records   uint32  `json:"records"`   // epochs that one device may report in
+	Period    uint32  `json:"period"`    // out of so many that follow each other; 0: of the deployment
+	Unit      string  `json:"unit_of_privacy"`
+	Pool      Hex     `json:"pool"` // digests of the statements
+	Draw      Hex     `json:"draw"`
+	Seed      Hex     `json:"seed"` // of the panel, which follows from both
 }
 
 // Unit says what a plan protects: what can be replaced by anything without anybody noticing.

@@ -33,7 +33,8 @@ func (x *examined) promised() error {
 	dishonest := max(terms.DishonestReports, a.Dishonest(terms.Dishonest))
 	switch eps := g.Epsilon(terms.Delta); {
 	case !(eps <= terms.Epsilon*(1+tolerance)):
-		return refuse("the plan gives epsilon %v at delta %g, the terms promise %v: it is weaker than was promised", eps,
+		return refuse("the plan gives epsilon %v at delta %g, the terms promise %v: it is weaker than was promised",
+			eps,
 			terms.Delta, terms.Epsilon)
 	case a.Plan.Epsilon != terms.Epsilon || a.Plan.Delta != terms.Delta:
 		return refuse("the plan claims (%v, %g), the terms are (%v, %g)", a.Plan.Epsilon, a.Plan.Delta, terms.Epsilon,
@@ -45,12 +46,13 @@ func (x *examined) promised() error {
 	case int(a.Cohort.Minimum) < minimum:
 		return refuse("the smallest release may have %d reports, the terms ask for %d", a.Cohort.Minimum, minimum)
 	case int(a.Cohort.MaxDishonest) < dishonest:
-		return refuse("the plan leaves out the noise of %d reports, the terms ask for %d", a.Cohort.MaxDishonest, dishonest)
+		return refuse("the plan leaves out the noise of %d reports, the terms ask for %d", a.Cohort.MaxDishonest,
+			dishonest)
 	}
 	return nil
 }
 
-// kept says whether a plan draws its cohort, and bounds a person's part in the deployment, as the terms do.
+// kept reports whether a plan draws its cohort, and bounds a person's part in the deployment, as the terms do.
 func kept(p plan.Plan, t plan.Terms) bool {
 	if p.Panel == nil {
 		return t.Registered == 0
@@ -113,8 +115,10 @@ func checkManifest(a *plan.Announcement, m *wire.Manifest) error {
 	switch {
 	case m.Enrolled > a.Cohort.Size:
 		return fmt.Errorf("%d devices enrolled in a cohort of %d", m.Enrolled, a.Cohort.Size)
-	case m.Outcome == wire.Destroyed && m.Messages > uint64(m.Reports)*uint64(a.ReportMessages())+shuffle.NoiseMessages(a):
-		return fmt.Errorf("%d messages may have left, and %d reports and the planned noise hold fewer", m.Messages, m.Reports)
+	case m.Outcome == wire.Destroyed && m.Messages > uint64(m.Reports)*uint64(a.ReportMessages())+shuffle.NoiseMessages(
+		a):
+		return fmt.Errorf("%d messages may have left, and %d reports and the planned noise hold fewer", m.Messages,
+			m.Reports)
 	case m.Outcome == wire.Destroyed:
 		return nil
 	case m.Reports < a.Cohort.Minimum:

@@ -120,19 +120,22 @@ func (x *examined) summarise() error {
 		return refuse("%w", err)
 	}
 	x.summary = Summary{
-		Deployment: first.Deployment, Epoch: first.Epoch, Channel: first.Plan.Channel, RestsOn: first.Plan.Channel.RestsOn(),
+		Deployment: first.Deployment, Epoch: first.Epoch, Channel: first.Plan.Channel,
+		RestsOn:         first.Plan.Channel.RestsOn(),
 		Cohort:          Cohort{first.Cohort.Size, first.Cohort.Minimum, first.Cohort.MaxDishonest},
 		PromisedEpsilon: terms.Epsilon, Delta: terms.Delta,
 		Epsilon: status.Epsilon(x.epsilon(g, nil)), EpsilonAlone: status.Epsilon(x.epsilon(alone, nil)),
-		Guarantee: guaranteeOf(g), Panel: panelOf(x.rounds[0]), Policy: policy[:], Next: x.rounds[len(x.rounds)-1].learned.Policy,
+		Guarantee: guaranteeOf(g), Panel: panelOf(x.rounds[0]), Policy: policy[:],
+		Next:     x.rounds[len(x.rounds)-1].learned.Policy,
 		Analyzer: x.roots[bus.Analyzer], Shuffler: x.roots[bus.Shuffler], Versions: []string{},
 	}
 	for i, r := range x.rounds {
 		m, l := r.manifest, r.learned
 		together, alone := x.spent(r)
 		said := Round{
-			Round: uint32(i), Outcome: m.Outcome.String(), Enrolled: m.Enrolled, Reports: m.Reports, Messages: m.Messages,
-			Left: r.left().Left(), Epsilon: status.Epsilon(together), EpsilonAlone: status.Epsilon(alone),
+			Round: uint32(i), Outcome: m.Outcome.String(), Enrolled: m.Enrolled, Reports: m.Reports,
+			Messages: m.Messages,
+			Left:     r.left().Left(), Epsilon: status.Epsilon(together), EpsilonAlone: status.Epsilon(alone),
 			Refused:      []Refused{},
 			Announcement: r.digests.announcement[:], Manifest: r.digests.manifest[:], MessagesRoot: m.MessagesRoot,
 			Counts: r.digests.counts[:], Learned: r.digests.learned[:],

@@ -69,8 +69,10 @@ type Lift = audit.Lift
 // Of is the result of an audit, whose Rounds were asked for.
 func Of(r *audit.Report) *Result {
 	out := &Result{
-		OK: r.OK, Breaches: len(r.Breaches) + r.Unlisted, Deployment: r.Deployment, Channel: r.Channel, Running: r.Running,
-		Cumulated: r.Lift, Epsilon: r.Epsilon, SoFar: r.EpsilonSoFar, Promise: r.Promise, Delta: r.Delta, Panel: r.Panel,
+		OK: r.OK, Breaches: len(r.Breaches) + r.Unlisted, Deployment: r.Deployment, Channel: r.Channel,
+		Running:   r.Running,
+		Cumulated: r.Lift, Epsilon: r.Epsilon, SoFar: r.EpsilonSoFar, Promise: r.Promise, Delta: r.Delta,
+		Panel: r.Panel,
 		Level: r.Alarm, WrongShare: r.WrongShare, Epochs: []Epoch{}, Notes: []string{}, Refused: r.Refused,
 		Enough: r.Enough,
 	}
@@ -118,14 +120,16 @@ func (r *Result) verdict() string {
 	interval := fmt.Sprintf("95 %% interval %s to %s, over %d reports", signed(l.Low), signed(l.High), l.Reports)
 	switch {
 	case l.Low > 0:
-		return fmt.Sprintf("The policy is better than the default arm, by %s of reward in a decision (%s).", signed(l.Lift),
+		return fmt.Sprintf("The policy is better than the default arm, by %s of reward in a decision (%s).",
+			signed(l.Lift),
 			interval)
 	case l.High < 0:
-		return fmt.Sprintf("The policy is WORSE than the default arm, by %s of reward in a decision (%s).", signed(l.Lift),
+		return fmt.Sprintf("The policy is WORSE than the default arm, by %s of reward in a decision (%s).",
+			signed(l.Lift),
 			interval)
 	}
-	return fmt.Sprintf("It is not known yet whether the policy is better than the default arm: %s of reward in a decision "+
-		"(%s).", signed(l.Lift), interval)
+	return fmt.Sprintf("It is not known yet whether the policy is better than the default arm: %s of reward in a "+
+		"decision (%s).", signed(l.Lift), interval)
 }
 
 // Tone is good where the policy is better, bad where it is worse or the audit found something, and empty where nothing
@@ -147,11 +151,12 @@ func (r *Result) note(tested bool) {
 		add("THE AUDIT FOUND %d BREACHES: rely on nothing here until they are explained (riffle audit).", r.Breaches)
 	}
 	if r.Cumulated != nil {
-		add("The control group is drawn by a coin in each decision and gets the default arm. Intervals are for sampling and for " +
-			"the noise that protects people. A mean that noise puts outside the range of rewards is shown as the nearest end of " +
-			"it, and the lift is the difference of the two means that are shown. Over all epochs they compare all policies so far together with the default arm; " +
-			"the newest policy can be better than that. A 95 %% interval is for one look: who looks after every epoch and stops " +
-			"when it suits them is wrong more often than once in 20 times.")
+		add("The control group is drawn by a coin in each decision and gets the default arm. Intervals are for " +
+			"sampling and for the noise that protects people. A mean that noise puts outside the range of rewards is " +
+			"shown as the nearest end of it, and the lift is the difference of the two means that are shown. Over " +
+			"all epochs they compare all policies so far together with the default arm; the newest policy can be " +
+			"better than that. A 95 %% interval is for one look: who looks after every epoch and stops when it suits " +
+			"them is wrong more often than once in 20 times.")
 	}
 	if r.Refused > 0 {
 		add("The analyzer refused %d cohorts after they had left the shuffler: what they spent is in epsilon, and who "+
@@ -162,16 +167,16 @@ func (r *Result) note(tested bool) {
 			"whose reports count.", r.Enough)
 	}
 	if tested {
-		add("The world is said to have changed where sums like an epoch's have a probability below %g if it is what it was; by "+
-			"chance that happens in %g of 1000 epochs.", r.Level, 1000*r.Level)
+		add("The world is said to have changed where sums like an epoch's have a probability below %g if it is what "+
+			"it was; by chance that happens in %g of 1000 epochs.", r.Level, 1000*r.Level)
 	}
 	switch q := r.Panel; {
 	case q == nil:
 		add("Epsilon is of a person who reports once. A device reports in one epoch, unless its owner lets it in " +
 			"more: then it adds up.")
 	case q.Period > 0:
-		add("Epsilon is for %s; over the deployment is the budget of one period of %d epochs, which a person who stays spends "+
-			"again: nothing bounds all periods together.", r.unit(), q.Period)
+		add("Epsilon is for %s; over the deployment is the budget of one period of %d epochs, which a person who "+
+			"stays spends again: nothing bounds all periods together.", r.unit(), q.Period)
 	default:
 		add("Epsilon is for %s.", r.unit())
 	}

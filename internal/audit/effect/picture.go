@@ -8,7 +8,8 @@ import (
 )
 
 // ErrNoControl means a deployment of which nothing can be drawn: it has no control group, or nothing is known of it.
-var ErrNoControl = errors.New("there is no lift to draw: the deployment has no control group, or nothing is known of it yet")
+var ErrNoControl = errors.New("there is no lift to draw: the deployment has no control group, or nothing is known of " +
+	"it yet")
 
 // Compared are the epochs after which something is known of the lift.
 func (r *Result) Compared() (all []Epoch) {

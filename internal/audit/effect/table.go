@@ -21,7 +21,8 @@ func (r *Result) WriteTable(w io.Writer) error {
 	if len(r.Epochs) > 0 {
 		b.WriteString(r.table().Render() + "\n\n")
 	}
-	fmt.Fprintf(&b, "Epsilon of one person so far: %s; over %s: %s, at delta %g; promised is %g.\n", spell(r.SoFar), r.Span(),
+	fmt.Fprintf(&b, "Epsilon of one person so far: %s; over %s: %s, at delta %g; promised is %g.\n", spell(r.SoFar),
+		r.Span(),
 		spell(r.Epsilon), r.Delta, r.Promise)
 	if r.Running {
 		b.WriteString("The deployment is still running, or its log ends early.\n")
@@ -45,7 +46,8 @@ func (r *Result) Span() string {
 func (r *Result) table() table.Writer {
 	header := []any{"Epoch", "outcome", "reports", "epsilon so far"}
 	if r.Cumulated != nil {
-		header = append(header, "decisions each", "reward, policy", "reward, control", "lift", "95 % interval", "lift so far",
+		header = append(header, "decisions each", "reward, policy", "reward, control", "lift", "95 % interval",
+			"lift so far",
 			"95 % interval so far")
 	}
 	header = append(header, "remark")
@@ -80,7 +82,8 @@ func numbers(l *Lift) table.Row {
 		return table.Row{fmt.Sprintf("%.2f", l.Decisions), "", "", "unknown", ""}
 	}
 	treated, control, lift := l.Shown()
-	return table.Row{fmt.Sprintf("%.2f", l.Decisions), treated, control, lift, fmt.Sprintf("%s to %s", signed(l.Low), signed(l.High))}
+	return table.Row{fmt.Sprintf("%.2f", l.Decisions), treated, control, lift,
+		fmt.Sprintf("%s to %s", signed(l.Low), signed(l.High))}
 }
 
 // Remark is what there is to say of an epoch.

@@ -106,16 +106,17 @@ func (f *Facts) protects() Section {
 		s.add("The noise of the person's own device, before anything leaves it. Nobody else is needed.")
 	} else if devices {
 		s.add("The noise of %s: every one adds its own, and of the %d reports that must come at least, %d may be "+
-			"dishonest "+
-			"without their noise being missed.", many(p.Minimum-min(p.Minimum, p.Dishonest), "honest device"), p.Minimum,
+			"dishonest without their noise being missed.", many(p.Minimum-min(p.Minimum, p.Dishonest), "honest device"),
+			p.Minimum,
 			p.Dishonest)
 	} else {
 		s.add("No noise of devices.")
 	}
 	if q := p.Panel; q != nil && q.Dishonest > 0 && f.Channel != plan.Local {
 		s.add("If at most %g %% of the devices of the pool are dishonest, more than %d of the panel are with "+
-			"probability %.2g at "+
-			"most, which is part of delta. The shuffler says who is in the pool: %s.", 100*q.Dishonest, p.Dishonest, q.Tail, leftOut)
+			"probability %.2g at most, which is part of delta. The shuffler says who is in the pool: "+
+			"%s.", 100*q.Dishonest, p.Dishonest,
+			q.Tail, leftOut)
 	}
 	switch {
 	case shuffler && analyzer:

@@ -43,8 +43,8 @@ func (f *Facts) happened(x Round) Section {
 		f.sent(&s, x)
 		s.add("The analyzer signed that it counts none of it. It had what left: its refusal saves nobody's privacy. " +
 			"No statement says why. An honest analyzer refuses where messages do not open, stand twice or do not fit " +
-			"the manifest; another one can refuse what it does not like, and so choose what counts. Ask its operator, " +
-			"and count again what is retained.")
+			"the manifest; another one can refuse what it does not like, and so choose what counts. Ask its " +
+			"operator, and count again what is retained.")
 	default:
 		f.sent(&s, x)
 		s.add("The analyzer signed no counts of it so far. It had what left: that is spent, whatever it signs later.")
@@ -88,11 +88,13 @@ func (f *Facts) sent(s *Section, x Round) {
 		order = "That their order is random, no log shows."
 	}
 	if whole := uint64(x.Reports)*uint64(x.Each) + x.Noise; x.Messages != whole {
-		s.add("It states that %s left it. THAT IS NOT %d of each report and %d of its own noise. %s", many(x.Messages, "message"),
+		s.add("It states that %s left it. THAT IS NOT %d of each report and %d of its own noise. %s",
+			many(x.Messages, "message"),
 			x.Each, x.Noise, order)
 		return
 	}
-	s.add("It states that %s left it: %d of each report, and %d of its own noise. %s", many(x.Messages, "message"), x.Each,
+	s.add("It states that %s left it: %d of each report, and %d of its own noise. %s", many(x.Messages, "message"),
+		x.Each,
 		x.Noise, order)
 }
 
@@ -138,7 +140,8 @@ func (x Round) turnedAway() Section {
 	for _, r := range x.Refused {
 		switch {
 		case uint64(r.TakenOut) == r.Reports:
-			s.add("%s (%s): %s. Each had its slot already, and was taken out again.", many(r.Reports, "report"), r.Reason, r.Means)
+			s.add("%s (%s): %s. Each had its slot already, and was taken out again.", many(r.Reports, "report"),
+				r.Reason, r.Means)
 		case r.TakenOut > 0:
 			s.add("At least %s (%s): %s. %d of them had their slots already, and were taken out again.",
 				many(r.Reports, "report"), r.Reason, r.Means, r.TakenOut)

@@ -120,8 +120,9 @@ type Round struct {
 	Registered uint32      `json:"registered,omitempty"`
 	Lift       *audit.Lift `json:"lift,omitempty"` // what the analyzer says of the control group, in this epoch
 	Total      *audit.Lift `json:"total,omitempty"`
-	Unchanged  float64     `json:"unchanged,omitempty"` // how probable the sums are if the world is what it was; 0: not tested
-	Action     string      `json:"action,omitempty"`    // by the rules
+	// how probable the sums are if the world is what it was; 0: not tested
+	Unchanged float64 `json:"unchanged,omitempty"`
+	Action    string  `json:"action,omitempty"` // by the rules
 }
 
 // Refused is how many reports were refused for a reason.
@@ -159,8 +160,9 @@ type reader struct {
 //
 // Errors: ErrNone; the source's.
 func Of(ctx context.Context, q Question, source audit.Source, o audit.Options) (*Answer, error) {
-	r := &reader{q: q, encodings: map[uint32]*plan.Announcement{}, rounds: map[uint32]*Round{}, counted: map[uint32]bool{},
-		ended: map[uint32]audit.Row{}}
+	r := &reader{q: q, encodings: map[uint32]*plan.Announcement{}, rounds: map[uint32]*Round{},
+		counted: map[uint32]bool{},
+		ended:   map[uint32]audit.Row{}}
 	o.Row = r.row
 	report, err := audit.Check(ctx, source, o)
 	if err != nil {
@@ -312,7 +314,8 @@ func (r *reader) end(delta float64) {
 		if x == nil || a == nil {
 			continue
 		}
-		x.Outcome, x.Enrolled, x.Reports, x.Messages, x.Noise = row.Outcome, row.Enrolled, row.Reports, row.Messages, row.Noise
+		x.Outcome, x.Enrolled, x.Reports, x.Messages, x.Noise = row.Outcome, row.Enrolled, row.Reports, row.Messages,
+			row.Noise
 		x.Left, x.Again, x.Manifest, x.Recomputed = row.Left, row.Again, row.Manifest, row.Recomputed
 		x.Epsilon = row.Epsilon
 		x.Influence, x.Moved = row.Influence, row.Moved

@@ -14,7 +14,8 @@ func (q *Panel) drawn(s *Section, size uint32) {
 		"it. The shuffler says who is in the pool: %s.", size, q.Registered, leftOut)
 	s.add("What is protected is %s. A report holds the sum of its decisions divided by %d, and has the same size for "+
 		"any number of them.", q.Unit, q.Decisions)
-	s.add("Over all these epochs together, with the fewest reports in each, it reveals %s. If no other device is honest: %s.",
+	s.add("Over all these epochs together, with the fewest reports in each, it reveals %s. If no other device is "+
+		"honest: %s.",
 		bound(q.Lifetime), bound(q.LifetimeAlone))
 	if q.Period > 0 {
 		s.add("This budget is for each period of %d epochs. A person who stays longer spends it again, and nothing "+
@@ -35,7 +36,8 @@ func (x Round) compares() Section {
 		s.add("In all epochs so far: %s.", lifted(*x.Total))
 	}
 	if x.Unchanged > 0 {
-		s.add("If the world were what it was, sums like these would have probability %.3g: the smaller, the more it has changed.",
+		s.add("If the world were what it was, sums like these would have probability %.3g: the smaller, the more it "+
+			"has changed.",
 			x.Unchanged)
 	}
 	switch x.Action {

@@ -48,7 +48,8 @@ func (r *reader) facts(deployment string) (*Facts, error) {
 	r.end(f.Delta)
 	if r.q.Subject == Release && r.q.Round == nil {
 		if n := len(a.Plan.Rounds); n > 1 {
-			return nil, fmt.Errorf("%s: %w: epoch %d has %d rounds, release %d.0 to %d.%d", r.q, ErrNone, r.q.Epoch, n, r.q.Epoch,
+			return nil, fmt.Errorf("%s: %w: epoch %d has %d rounds, release %d.0 to %d.%d", r.q, ErrNone, r.q.Epoch, n,
+				r.q.Epoch,
 				r.q.Epoch, n-1)
 		}
 		r.q.Round = new(uint32)
@@ -60,7 +61,8 @@ func (r *reader) facts(deployment string) (*Facts, error) {
 	}
 	slices.SortFunc(f.Rounds, func(x, y Round) int { return cmp.Compare(x.Round, y.Round) })
 	if r.q.Subject == Release && len(f.Rounds) == 0 {
-		return nil, fmt.Errorf("%s: %w: of epoch %d there are the rounds 0 to %d", r.q, ErrNone, r.q.Epoch, len(r.rounds)-1)
+		return nil, fmt.Errorf("%s: %w: of epoch %d there are the rounds 0 to %d", r.q, ErrNone, r.q.Epoch,
+			len(r.rounds)-1)
 	}
 	return f, nil
 }

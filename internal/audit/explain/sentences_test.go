@@ -118,7 +118,7 @@ func TestEverySentenceFollowsFromWhatWasChecked(t *testing.T) {
 	}
 }
 
-// claimed tells whether a sentence is one of the claims.
+// claimed reports whether a sentence is one of the claims.
 func claimed(format string) bool {
 	for _, part := range verbs.Split(format, -1) {
 		part = strings.TrimSpace(part)

@@ -47,10 +47,12 @@ func (a *Answer) tell(report *audit.Report) {
 func (f *Facts) gave(x Round) Section {
 	s := Section{Title: "What was released"}
 	if f.Plan.Curator {
-		s.add("%s, made of all records so far, to which the plan has the analyzer add noise.", many(x.Counts[0], "number"))
+		s.add("%s, made of all records so far, to which the plan has the analyzer add noise.",
+			many(x.Counts[0], "number"))
 	} else {
 		for i, n := range x.Counts {
-			s.add("%s, with the noise of the plan, over the %s together: %s.", many(n, "count"), many(x.Reports, "report"),
+			s.add("%s, with the noise of the plan, over the %s together: %s.", many(n, "count"),
+				many(x.Reports, "report"),
 				f.statistic(int(x.Round), i))
 		}
 	}
@@ -124,7 +126,8 @@ func (f *Facts) sees() Section {
 			s.add("%s: %s. Curious or malicious, it learns about one person: %s.", v.Who, v.Sees, v.Curious)
 			continue
 		}
-		s.add("%s: %s. If curious, it learns about one person: %s. If malicious: %s.", v.Who, v.Sees, v.Curious, v.Malicious)
+		s.add("%s: %s. If curious, it learns about one person: %s. If malicious: %s.", v.Who, v.Sees, v.Curious,
+			v.Malicious)
 	}
 	if c := Condition(f.Channel); c != "" {
 		s.add("%s", c)
@@ -154,8 +157,10 @@ func (p Planned) holds(c plan.Channel) Section {
 		what = "all that one person did in the epoch"
 		p.Panel.drawn(&s, p.Size)
 	}
-	s.add("The cohort has %s. Nothing may be released of fewer than %s.", many(p.Size, "place"), many(p.Minimum, "report"))
-	s.add("Each device reports in %s. A report of the first one has %s.", many(p.Rounds, "round"), many(p.Messages, "message"))
+	s.add("The cohort has %s. Nothing may be released of fewer than %s.", many(p.Size, "place"),
+		many(p.Minimum, "report"))
+	s.add("Each device reports in %s. A report of the first one has %s.", many(p.Rounds, "round"),
+		many(p.Messages, "message"))
 	for i, v := range p.Releases {
 		if i > 0 && i+1 < len(p.Releases) && i > listedReleases {
 			continue
@@ -171,8 +176,8 @@ func (p Planned) holds(c plan.Channel) Section {
 	case low == high:
 		s.add("These numbers do not depend on how many report: none of the noise that they count is of other devices.")
 	default:
-		s.add("With fewer reports there is less noise, and the first number grows, up to this one at the minimum; if all %s "+
-			"report it is %s. The second number does not depend on how many report.", many(p.Size, "device"),
+		s.add("With fewer reports there is less noise, and the first number grows, up to this one at the minimum; if "+
+			"all %s report it is %s. The second number does not depend on how many report.", many(p.Size, "device"),
 			bound(p.AtSize))
 	}
 	return s

@@ -25,7 +25,8 @@ func Views(c plan.Channel) []View {
 	outside := View{"broker and network", "sealed reports, who sends them, and when", noBits, noBits}
 	public := View{"the public", "announcements, counts and policies", bounded, bounded}
 	shuffler := func(curious, malicious string) View {
-		return View{"the shuffler", "who enrolled and when each report came; the reports' contents stay sealed", curious,
+		return View{"the shuffler", "who enrolled and when each report came; the reports' contents stay sealed",
+			curious,
 			malicious}
 	}
 	switch c {
@@ -34,7 +35,8 @@ func Views(c plan.Channel) []View {
 			shuffler("no more than the epsilon of the devices' noise alone, because it knows its own",
 				unbounded+": it can send copies of one person's messages"),
 			{"the analyzer", "single bits in a random order, which it counts; not who took part", bounded, bounded},
-			{"shuffler and analyzer together", "each person's bits, with the noise of that device only", ownNoise, unbounded},
+			{"shuffler and analyzer together", "each person's bits, with the noise of that device only", ownNoise,
+				unbounded},
 			outside, public,
 		}
 	case plan.Shares:
@@ -43,7 +45,8 @@ func Views(c plan.Channel) []View {
 				"cohort are no more dishonest than the plan counts: it can leave honest ones out"),
 			{"the analyzer", "who took part, one share of each report, which says nothing, and the sums", bounded,
 				bounded + ", while the shuffler is honest"},
-			{"shuffler and analyzer together", "both shares of each report, which give what was reported", ownNoise, ownNoise},
+			{"shuffler and analyzer together", "both shares of each report, which give what was reported", ownNoise,
+				ownNoise},
 			outside, public,
 		}
 	case plan.Local:
@@ -57,7 +60,8 @@ func Views(c plan.Channel) []View {
 		return []View{
 			shuffler(bounded, bounded),
 			{"the analyzer", "who took part, and each record", everything, everything},
-			{"shuffler and analyzer together", "the same as the analyzer, and when each report came", everything, everything},
+			{"shuffler and analyzer together", "the same as the analyzer, and when each report came", everything,
+				everything},
 			outside, public,
 		}
 	}

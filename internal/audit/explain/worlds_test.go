@@ -293,7 +293,7 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// said tells whether a text has a sentence of the format.
+// said reports whether a text has a sentence of the format.
 func (s sentence) said(in string) bool {
 	var b strings.Builder
 	rest := strings.ReplaceAll(s.format, "%%", "\x00")

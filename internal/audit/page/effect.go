@@ -59,7 +59,8 @@ func (v *effectView) lifts() plot {
 	p := plot{
 		ID: "lift", Title: "Reward in a decision: policy minus control group", Below: "epoch", Width: plotWidth,
 		Height: plotHeight, Wide: true,
-		Alt: fmt.Sprintf("Over %d epochs the lift is %s, with 95 %% confidence between %s and %s.", len(all), signed(l.Lift),
+		Alt: fmt.Sprintf("Over %d epochs the lift is %s, with 95 %% confidence between %s and %s.", len(all),
+			signed(l.Lift),
 			signed(l.Low), signed(l.High)),
 		Note: "The band is the interval over all epochs so far. Above 0 the policy is better than the default arm.",
 	}
@@ -100,8 +101,9 @@ func band(low, high []float64, x func(int) float64, y func(float64) float64) str
 func (v *effectView) rewards() plot {
 	all, labels := v.compared()
 	p := plot{
-		ID: "rewards", Title: "Mean reward over all epochs so far", Below: "epoch", Width: plotWidth, Height: plotHeight,
-		Wide: true, Alt: fmt.Sprintf("At the end the mean reward of the policy is %s and that of the control group %s.",
+		ID: "rewards", Title: "Mean reward over all epochs so far", Below: "epoch", Width: plotWidth,
+		Height: plotHeight,
+		Wide:   true, Alt: fmt.Sprintf("At the end the mean reward of the policy is %s and that of the control group %s.",
 			number(v.Cumulated.Treated), number(v.Cumulated.Control)),
 	}
 	policy := seriesOf(all, "a", "policy", func(e effect.Epoch) float64 { return e.Cumulated.Treated })

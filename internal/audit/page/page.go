@@ -115,7 +115,8 @@ func verdict(r *audit.Report, found int) string {
 	case found == 1:
 		return "One thing is wrong. Do not rely on what this deployment says until it is explained."
 	case found > 1:
-		return fmt.Sprintf("%d things are wrong. Do not rely on what this deployment says until they are explained.", found)
+		return fmt.Sprintf("%d things are wrong. Do not rely on what this deployment says until they are explained.",
+			found)
 	case !r.OK:
 		return "Something is wrong. Do not rely on what this deployment says until it is explained."
 	case r.Releases+r.Destroyed == 0:

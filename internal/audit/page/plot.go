@@ -274,7 +274,7 @@ func (v *view) plots() {
 	v.coefficients()
 }
 
-// adds says whether what cohorts spent adds up.
+// adds reports whether what cohorts spent adds up.
 func (v *view) adds() string {
 	if v.Panel == nil {
 		return "Each line is per person of that round's cohort. It adds up for who is in several, which a device's " +

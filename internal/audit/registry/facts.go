@@ -19,7 +19,8 @@ import (
 )
 
 // ErrNothing means a log that does not say what a deployment promises.
-var ErrNothing = errors.New("the analyzer's log has no configuration, or no announced plan: there is nothing to describe")
+var ErrNothing = errors.New("the analyzer's log has no configuration, or no announced plan: there is nothing to " +
+	"describe")
 
 // Facts is what the signed statements say of a whole deployment.
 type Facts struct {
@@ -46,7 +47,8 @@ func Gather(ctx context.Context, src audit.Source, keys keyring.Bundle) (*Facts,
 	err := src.Log(ctx, bus.Analyzer, func(e audit.Entry) error {
 		switch e.Kind {
 		case wire.KindConfiguration:
-			if c, _, err := wire.Open[wire.Configuration](e.Signed, keys.AnalyzerParty()); err == nil && f.Deployment == "" {
+			if c, _, err := wire.Open[wire.Configuration](e.Signed, keys.AnalyzerParty()); err == nil &&
+				f.Deployment == "" {
 				f.Configuration = *c
 			}
 		case wire.KindAnnouncement:

@@ -110,8 +110,8 @@ const (
 	unitDetails = "Two worlds are adjacent if one person's record is replaced by any other: the arms that the person " +
 		"could be offered, the reward of each, when it comes and whether it comes. The number of people is the same " +
 		"in both (replace-one adjacency). A device takes part once in a deployment, unless its owner lets it more " +
-		"often. A person who takes part with k devices has the guarantee of k records: mu grows by the square root of " +
-		"k, and zCDP by the factor k."
+		"often. A person who takes part with k devices has the guarantee of k records: mu grows by the square root " +
+		"of k, and zCDP by the factor k."
 )
 
 // unit is the registry's privacy unit, with what it leaves out.
@@ -131,9 +131,10 @@ func (f *Facts) unitDetails() string {
 		return unitDetails
 	}
 	return "Two worlds are adjacent if everything that one person did is replaced by anything else: " +
-		certificate.Unit(*f.Panel) + ", the arms that the person could be offered, the rewards, when they come and whether " +
-		"they come. The number of people is the same in both (replace-one adjacency). A person who takes part with k devices " +
-		"has the guarantee of k records: mu grows by the square root of k, and zCDP by the factor k."
+		certificate.Unit(*f.Panel) + ", the arms that the person could be offered, the rewards, when they come and " +
+		"whether they come. The number of people is the same in both (replace-one adjacency). A person who takes " +
+		"part with k devices has the guarantee of k records: mu grows by the square root of k, and zCDP by the " +
+		"factor k."
 }
 
 // period says for how long the guarantee is.
@@ -142,10 +143,12 @@ func (f *Facts) period() string {
 	case f.Panel == nil:
 		return ""
 	case f.Panel.Period > 0:
-		return fmt.Sprintf(" It is a budget for each period of %d epochs, in which a device reports at most %d times: who "+
-			"stays longer spends it again, and nothing bounds all periods together.", f.Panel.Period, f.Panel.PerPerson())
+		return fmt.Sprintf(" It is a budget for each period of %d epochs, in which a device reports at most %d "+
+			"times: who stays longer spends it again, and nothing bounds all periods together.", f.Panel.Period,
+			f.Panel.PerPerson())
 	}
-	return fmt.Sprintf(" It is for all of the deployment, in which a device reports at most %d times.", f.Panel.PerPerson())
+	return fmt.Sprintf(" It is for all of the deployment, in which a device reports at most %d times.",
+		f.Panel.PerPerson())
 }
 
 // span is over which epochs of panels the guarantee is.
@@ -172,7 +175,8 @@ func (f *Facts) protected() string {
 // guarantee is the largest of all, part by part, which is above each.
 func (f *Facts) guarantee() Guarantee {
 	out := Guarantee{Unit: f.unit(), Neighbouring: "replace one record", Model: f.Terms.Channel,
-		Trust: "The guarantee " + f.Terms.Channel.RestsOn() + ".", Epsilon: status.Epsilon(f.Epsilon), Delta: f.Terms.Delta,
+		Trust: "The guarantee " + f.Terms.Channel.RestsOn() + ".", Epsilon: status.Epsilon(f.Epsilon),
+		Delta:        f.Terms.Delta,
 		EpsilonAlone: status.Epsilon(f.Alone)}
 	var worst privacy.Guarantee
 	for _, g := range f.Guarantees {
@@ -194,11 +198,11 @@ func (f *Facts) guarantee() Guarantee {
 func model(c plan.Channel) (name, details string) {
 	switch c {
 	case plan.Shuffle:
-		return "Shuffle", "Devices add noise and seal each bit to the analyzer; the shuffler mixes the bits of a whole " +
-			"cohort and can open none."
+		return "Shuffle", "Devices add noise and seal each bit to the analyzer; the shuffler mixes the bits of a " +
+			"whole cohort and can open none."
 	case plan.Shares:
-		return "Federated", "Secure aggregation: devices add noise and split their vectors into two secret shares with a " +
-			"proof, one for each of two servers, which add them up and join only the sums."
+		return "Federated", "Secure aggregation: devices add noise and split their vectors into two secret shares " +
+			"with a proof, one for each of two servers, which add them up and join only the sums."
 	case plan.Local:
 		return "Local", "Each device's own noise protects its record from everybody."
 	}
@@ -208,12 +212,12 @@ func model(c plan.Channel) (name, details string) {
 // mechanism is how noise is made, in the registry's place for it.
 func (f *Facts) mechanism() string {
 	if f.Learner.Profile == glm.Joint {
-		return "Discrete Gaussian noise (exact sampling) on a tree of sums of outer products and on fits of the model " +
-			"(Algorithm 2 of arXiv 2602.00417)."
+		return "Discrete Gaussian noise (exact sampling) on a tree of sums of outer products and on fits of the " +
+			"model (Algorithm 2 of arXiv 2602.00417)."
 	}
-	return "Binomial noise on vectors that are rounded at random to a grid: sums of Hessians, gradients or covariances " +
-		"(arXiv 2602.00417, Algorithms 4 to 6). Noise bits are sampled exactly, from the system's random bits, without " +
-		"floating point; the certificate covers the rounding of the encoding."
+	return "Binomial noise on vectors that are rounded at random to a grid: sums of Hessians, gradients or " +
+		"covariances (arXiv 2602.00417, Algorithms 4 to 6). Noise bits are sampled exactly, from the system's random " +
+		"bits, without floating point; the certificate covers the rounding of the encoding."
 }
 
 func (f *Facts) record() Record {
@@ -221,13 +225,13 @@ func (f *Facts) record() Record {
 	d := &r.Deployment
 	d.Basic.Name, d.Basic.Curators, d.Basic.IntendedUse = f.Deployment, []string{Unsaid}, Unsaid
 	d.Basic.ProductType, d.Basic.Region, d.Basic.PublicationDate = "Machine learning model", Unsaid, Unsaid
-	d.Basic.Description = fmt.Sprintf("A policy that says which of several options works for whom: a contextual bandit "+
-		"with a %s reward model in %d dimensions, learned with Riffle (profile %s) in %d releases from sums over cohorts "+
-		"of people.", cmp.Or(f.Learner.Family, family.NameLogistic), f.Learner.Dimension,
+	d.Basic.Description = fmt.Sprintf("A policy that says which of several options works for whom: a contextual "+
+		"bandit with a %s reward model in %d dimensions, learned with Riffle (profile %s) in %d releases from sums "+
+		"over cohorts of people.", cmp.Or(f.Learner.Family, family.NameLogistic), f.Learner.Dimension,
 		cmp.Or(f.Learner.Profile, glm.Practical), f.Releases)
 	d.Variant.Name = "Approximate DP"
-	d.Variant.Domain = "One record of each person: a vector of norm at most 1 (the option that was chosen) and a reward in " +
-		"a bounded range."
+	d.Variant.Domain = "One record of each person: a vector of norm at most 1 (the option that was chosen) and a " +
+		"reward in a bounded range."
 	d.Variant.Unprotected = "The number of reports of each cohort, and how many were refused and why."
 	d.Loss.Unit, d.Loss.UnitDetails = f.unit(), f.unitDetails()
 	if !math.IsInf(f.Epsilon, 0) {
@@ -245,41 +249,42 @@ func (f *Facts) record() Record {
 		"together, as the shuffler states. A device reports in one cohort, unless its owner lets it in more: for who "+
 		"is in one, what is released of others does not add up.", f.Releases, f.Reports)
 	if f.Panel != nil {
-		d.Variant.Domain = fmt.Sprintf("All that a person did in an epoch: up to %d decisions, each a vector of norm at most 1 "+
-			"(the option that was chosen) and a reward in a bounded range.", f.Panel.PerReport())
+		d.Variant.Domain = fmt.Sprintf("All that a person did in an epoch: up to %d decisions, each a vector of norm "+
+			"at most 1 (the option that was chosen) and a reward in a bounded range.", f.Panel.PerReport())
 		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, with %d reports together, as the shuffler states. "+
-			"Each cohort is "+
-			"a panel that both servers draw from a pool of at least %d registered devices, which the shuffler names. "+
-			"A person can "+
-			"be in several: the guarantee is over %s.", f.Releases, f.Reports, f.Panel.Panel.Registered, f.span())
+			"Each cohort is a panel that both servers draw from a pool of at least %d registered devices, which the "+
+			"shuffler names. A person can be in several: the guarantee is over "+
+			"%s.", f.Releases, f.Reports, f.Panel.Panel.Registered, f.span())
 	}
 	if f.Learner.Profile == glm.Joint {
 		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, with %d reports together, as the shuffler states. A "+
-			"record is "+
-			"used by releases after its own cohort, too; the guarantee covers all releases of the whole run.", f.Releases, f.Reports)
+			"record is used by releases after its own cohort, too; the guarantee covers all releases of the whole "+
+			"run.",
+			f.Releases, f.Reports)
 	}
 	d.Model.SourceType, d.Model.AccessType = "Dynamic", "Non-interactive"
-	d.Accounting.PostProcessing = "Expected noise is taken off the counts; estimates, confidence sets and policies are " +
-		"computed from the sums alone, and can be recomputed by anybody (riffle audit)."
+	d.Accounting.PostProcessing = "Expected noise is taken off the counts; estimates, confidence sets and policies " +
+		"are computed from the sums alone, and can be recomputed by anybody (riffle audit)."
 	d.Accounting.Composition = "All releases that use one record are composed in Gaussian differential privacy: " +
 		"squares of mu add, probabilities of events that are given up add. Cohorts are disjoint for people whose one " +
 		"device takes part once: for these, parallel composition."
 	if f.Panel != nil {
 		d.Accounting.Composition = "All releases of an epoch, and " + f.span() + ", are composed in Gaussian " +
-			"differential privacy, adaptively: squares of mu add, probabilities of events that are given up add, that " +
-			"of a panel with more dishonest devices than are counted among them."
+			"differential privacy, adaptively: squares of mu add, probabilities of events that are given up add, " +
+			"that of a panel with more dishonest devices than are counted among them."
 	}
 	if f.Learner.Profile == glm.Joint {
-		d.Accounting.Composition = "Zero-concentrated differential privacy: the rho of all tree nodes and fits that use one " +
-			"record add."
+		d.Accounting.Composition = "Zero-concentrated differential privacy: the rho of all tree nodes and fits that " +
+			"use one record add."
 	}
 	d.Implementation.Preprocessing = "The protocol has none that reads records: noise and cohorts are planned from " +
-		"the terms, before anybody reports. From what data the operator chose the terms, and a prior if there is one, " +
-		"no statement says."
+		"the terms, before anybody reports. From what data the operator chose the terms, and a prior if there is " +
+		"one, no statement says."
 	d.Implementation.Mechanisms = f.mechanism()
 	d.Implementation.Justification = Unsaid
 	d.Administrative.Sources = "Signed statements in the deployment's transparency logs; arXiv 2602.00417."
-	d.Administrative.Notes = "Written by riffle audit export from signed statements. Version of the analyzer's program: " +
+	d.Administrative.Notes = "Written by riffle audit export from signed statements. Version of the analyzer's " +
+		"program: " +
 		strings.Join(f.Versions, ", ") + "."
 	d.Administrative.Authors = []string{Unsaid}
 	return r
@@ -290,8 +295,8 @@ func (f *Facts) details(g Guarantee) string {
 	var b strings.Builder
 	b.WriteString(f.Terms.Channel.Promise(f.Epsilon, f.Alone, f.Terms.Delta))
 	if g.Mu != nil {
-		fmt.Fprintf(&b, " It is a bound in Gaussian differential privacy, mu = %.6g, after an event of probability %.3g; "+
-			"as zCDP, rho = %.6g after the same event.", *g.Mu, g.TailDelta, g.Rho)
+		fmt.Fprintf(&b, " It is a bound in Gaussian differential privacy, mu = %.6g, after an event of probability "+
+			"%.3g; as zCDP, rho = %.6g after the same event.", *g.Mu, g.TailDelta, g.Rho)
 		b.WriteString(f.period())
 	} else {
 		fmt.Fprintf(&b, " It is a bound in zCDP, rho = %.6g, after an event of probability %.3g.", g.Rho, g.TailDelta)

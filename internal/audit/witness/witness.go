@@ -62,8 +62,8 @@ func (w *Witness) Look(ctx context.Context, src audit.Source, log Log, at time.T
 	}
 	if signed == nil {
 		if known {
-			return nil, fmt.Errorf("%w: the log of the %s shows no checkpoint any more, and this witness saw %s: it was "+
-				"rewound", ErrRefused, log.Role, said(before))
+			return nil, fmt.Errorf("%w: the log of the %s shows no checkpoint any more, and this witness saw %s: it "+
+				"was rewound", ErrRefused, log.Role, said(before))
 		}
 		return &Seen{Empty: true, First: true}, nil
 	}
@@ -121,11 +121,11 @@ func (w *Witness) extends(
 	case err != nil && !errors.Is(err, errEnough):
 		return err
 	case tree.Size() < c.Size:
-		return fmt.Errorf("%w: the log of the %s shows %s, and only %d entries: the others were taken out, or are not in "+
-			"this copy", ErrRefused, role, said(c), tree.Size())
+		return fmt.Errorf("%w: the log of the %s shows %s, and only %d entries: the others were taken out, or are "+
+			"not in this copy", ErrRefused, role, said(c), tree.Size())
 	case tree.Root() != c.Root:
-		return fmt.Errorf("%w: the entries that the log of the %s shows are not those of its checkpoint %s: their root is "+
-			"%x", ErrRefused, role, said(c), tree.Root())
+		return fmt.Errorf("%w: the entries that the log of the %s shows are not those of its checkpoint %s: their "+
+			"root is %x", ErrRefused, role, said(c), tree.Root())
 	case rootBefore != before.Root:
 		return refused("the second does not begin with the entries of the first, so there are two logs under one key")
 	}
@@ -150,8 +150,8 @@ func (w *Witness) remembered(log Log, origin string) (c transparency.Checkpoint,
 	}
 	if note != nil {
 		if c, err = transparency.Open(note, origin, log.Key); err != nil {
-			return c, false, fmt.Errorf("witness: the state folder is damaged, or of another deployment: restore it, or "+
-				"give this deployment one of its own: %w", err)
+			return c, false, fmt.Errorf("witness: the state folder is damaged, or of another deployment: restore it, "+
+				"or give this deployment one of its own: %w", err)
 		}
 		known = true
 	}

@@ -33,7 +33,7 @@ func (c *Counting) admission(r *channel.Round, boxes int) *admission {
 	}
 }
 
-// admits tells whether a box is counted that is the device's, unless it is refused already.
+// admits reports whether a box is counted that is the device's, unless it is refused already.
 func (a *admission) admits(by devices.Participant, refused outcome.Reason) bool {
 	if refused == "" {
 		refused = a.judge(by)

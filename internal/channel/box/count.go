@@ -4,10 +4,10 @@
 // # What it guarantees
 //
 // A device is counted once in a round, in one epoch, and only with the registrar's credential, so that the shuffler
-// cannot multiply a person. In the channel central the entries of a person, and the sums of a cohort without noise,
-// are in memory only, and sealed in what counting workers of the analyzer answer: on disk, in logs, statements and errors
-// stand only sums with the noise that the plan promises, which is drawn once. It is stored before anyone can see it, and
-// stays there: a retry comes to the same, also where the broker's data was set back to before the counts.
+// cannot multiply a person. In the channel central the entries of a person, and the sums of a cohort without noise, are
+// in memory only, and sealed in what counting workers of the analyzer answer: on disk, in logs, statements and errors
+// stand only sums with the noise that the plan promises, which is drawn once. It is stored before anyone can see it,
+// and stays there: a retry comes to the same, also where the broker's data was set back to before the counts.
 //
 // # What it does not guarantee
 //
@@ -155,9 +155,9 @@ func (c *Counting) sum(ctx context.Context, r *chunks.Round[*Found], m *wire.Man
 	return sums, who, nil
 }
 
-// takeOut takes the entries of some boxes of a chunk out of the sums again: who may be counted shows only when all boxes
-// before are known. No entries of single people were kept, so the chunk is read and the boxes are opened once more. The
-// error wraps chunks.Rejected where the chunk is not there any more.
+// takeOut takes the entries of some boxes of a chunk out of the sums again: who may be counted shows only when all
+// boxes before are known. No entries of single people were kept, so the chunk is read and the boxes are opened once
+// more. The error wraps chunks.Rejected where the chunk is not there any more.
 func (c *Counting) takeOut(ctx context.Context, r *chunks.Round[*Found], opener *box.Opener, index uint32,
 	chunk *chunks.Chunk[*Found], boxes []int, sums []uint64,
 ) error {

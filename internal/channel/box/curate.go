@@ -165,8 +165,8 @@ func (c *Curating) curate(r *chunks.Round[*Found], m *wire.Manifest) ([]int64, e
 	return given, nil
 }
 
-// encodeCurated is the file of what the curator gave out for a round: its head, the values, 8 bytes each, and SHA-256 of
-// that.
+// encodeCurated is the file of what the curator gave out for a round: its head, the values, 8 bytes each, and SHA-256
+// of that.
 func encodeCurated(of *channel.Round, m *wire.Manifest, given []int64) []byte {
 	b := head(curatedDomain, of, m)
 	for _, v := range given {
@@ -238,8 +238,8 @@ func (c *Curating) catchUp() error {
 // reopen reads the records of a round again.
 func (c *Curating) reopen(of *channel.Round) ([]learn.Record, error) {
 	if of.Key == nil {
-		return nil, errors.New("the analyzer's HPKE key of the epoch is not configured, which is needed until the last " +
-			"policy is out: bring it back")
+		return nil, errors.New("the analyzer's HPKE key of the epoch is not configured, which is needed until the " +
+			"last policy is out: bring it back")
 	}
 	b, err := channel.ReadFile(c.Disk, sealedFile(of))
 	if err != nil {
@@ -267,7 +267,8 @@ func (c *Curating) reopen(of *channel.Round) ([]learn.Record, error) {
 	var records []learn.Record
 	for i, refused := range f.refused {
 		if refused != 0 {
-			return nil, fmt.Errorf("%w: a box that was read does not open again (%s)", channel.ErrDamagedState, f.reason(i))
+			return nil, fmt.Errorf("%w: a box that was read does not open again (%s)", channel.ErrDamagedState,
+				f.reason(i))
 		}
 		records = append(records, record(of.Announcement, f.entries[i*opener.Entries():(i+1)*opener.Entries()]))
 	}

@@ -39,8 +39,8 @@ func (c *Counting) addNoise(
 	return sums, nil
 }
 
-// noised is what addNoise returned to an earlier process; nil if it did not. The error wraps chunks.Rejected if that was
-// for other boxes: with the sums of two sets one could tell what lies between them.
+// noised is what addNoise returned to an earlier process; nil if it did not. The error wraps chunks.Rejected if that
+// was for other boxes: with the sums of two sets one could tell what lies between them.
 func (c *Counting) noised(of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCounts, error) {
 	b, err := channel.ReadFile(c.Disk, noisedFile(of.Epoch, of.Announcement.Round))
 	if err != nil || b == nil {

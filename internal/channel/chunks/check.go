@@ -8,12 +8,12 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Check compares a manifest with the round's announcement, and with what came. noise is how many messages the plan wants
-// of the shuffler. Its errors wrap Rejected.
+// Check compares a manifest with the round's announcement, and with what came. noise is how many messages the plan
+// wants of the shuffler. Its errors wrap Rejected.
 //
 // Of the chunks the analyzer needs no more than their digest. The root of the messages is checked for whoever reads the
-// audit log and sees no message: with the counts, the analyzer says that the root is of what it counted. A manifest of a
-// version without roots passes.
+// audit log and sees no message: with the counts, the analyzer says that the root is of what it counted. A manifest of
+// a version without roots passes.
 func Check(r *channel.Round, m *wire.Manifest, sent Sent, noise uint64) error {
 	rejected := func(format string, v ...any) error { return fmt.Errorf("%w: %s", Rejected, fmt.Sprintf(format, v...)) }
 	hold := uint64(m.Reports) * uint64(r.ReportMessages())

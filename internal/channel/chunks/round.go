@@ -78,7 +78,7 @@ type progress struct {
 	moved int  // how often a chunk came or was opened
 }
 
-// lacks tells whether one of the first chunks, this many, was not opened yet, and what goes on. Others may have been
+// lacks reports whether one of the first chunks, this many, was not opened yet, and what goes on. Others may have been
 // opened: a shuffler can send chunks that its manifest does not name.
 func (r *Round[T]) lacks(chunks uint32) (p progress, err error) {
 	r.mu.Lock()
@@ -91,7 +91,7 @@ func (r *Round[T]) lacks(chunks uint32) (p progress, err error) {
 	return p, r.failed
 }
 
-// came tells whether a chunk came, opened or not.
+// came reports whether a chunk came, opened or not.
 func (r *Round[T]) came(index uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -45,7 +45,8 @@ func Handler(from Reader, keys []*seal.HPKEKey, size func(*channel.Round) int,
 			return nil, fmt.Errorf("chunks: under the name of chunk %d stands chunk %d", t.Index, c.Index)
 		}
 		if each := size(of); len(c.Payload)%each != 0 {
-			return nil, fmt.Errorf("chunks: a chunk of %d bytes, which are not whole messages of %d", len(c.Payload), each)
+			return nil, fmt.Errorf("chunks: a chunk of %d bytes, which are not whole messages of %d", len(c.Payload),
+				each)
 		}
 		found, err := open(of, c.Payload)
 		if err != nil {

@@ -51,8 +51,8 @@ type counting struct {
 	sumDigest [32]byte
 }
 
-// turn is a lock whose holder may wait for the broker. It is a channel, and no sync.Mutex, so that under the virtual time
-// of testing/synctest whoever waits for it counts as waiting.
+// turn is a lock whose holder may wait for the broker. It is a channel, and no sync.Mutex, so that under the virtual
+// time of testing/synctest whoever waits for it counts as waiting.
 type turn chan struct{}
 
 func (t turn) Lock()   { t <- struct{}{} }
@@ -323,8 +323,8 @@ func (r *counting) verify(rows [][]byte) (judged []verdict, err error) {
 }
 
 // admit accepts a verified report, or says why it is refused: a nonce or a device that stands in the round already, a
-// device that cannot be in the panel, a host with as many reports as one may have, or a device that was counted before. The first two come first, so that a
-// process that begins anew after the participants were remembered judges alike.
+// device that cannot be in the panel, a host with as many reports as one may have, or a device that was counted before.
+// The first two come first, so that a process that begins anew after the participants were remembered judges alike.
 func (r *counting) admit(v shares.Verified) wire.Refusal {
 	if _, twice := r.known[v.Nonce]; twice {
 		return wire.RefusalDuplicate

@@ -13,20 +13,20 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// lacks tells whether there is more to take.
+// lacks reports whether there is more to take.
 func (r *counting) lacks() bool {
 	r.working.Lock()
 	defer r.working.Unlock()
 	return r.refused == nil && (!r.answered() || r.sum == nil)
 }
 
-// answered tells whether all rows are answered.
+// answered reports whether all rows are answered.
 func (r *counting) answered() bool {
 	return r.header != nil && len(r.digests) == int(r.header.chunks)+1
 }
 
-// settle signs the set that is accepted, when all rows are answered: none where the round is refused. done tells that it
-// is out. Whoever is in it was remembered before.
+// settle signs the set that is accepted, when all rows are answered: none where the round is refused. done tells that
+// it is out. Whoever is in it was remembered before.
 func (r *counting) settle() (done bool, refused, err error) {
 	r.working.Lock()
 	defer r.working.Unlock()

@@ -13,8 +13,8 @@ import (
 
 // What the two servers say of a round in the audit log. The analyzer may purge the streams of the exchange, and a state
 // folder may be lost or come back older than it was; what stands in the log no role can take back. So the log is what
-// makes the shuffler's share leave once: two shares for two sets would give away who is in one of them only, and two for
-// one set would average the shuffler's noise away.
+// makes the shuffler's share leave once: two shares for two sets would give away who is in one of them only, and two
+// for one set would average the shuffler's noise away.
 
 // only refuses a round of which a role said anything else in the audit log than this; nil stands for nothing. A
 // statement that does not verify is refused, too: only who holds the role's credential can have written it.
@@ -57,7 +57,8 @@ func (m *Mixing) say(ctx context.Context, r *channel.Release, kept *result) erro
 // summed signs the statement of the share that is kept. Signing is deterministic, so every attempt says the same.
 func (m *Mixing) summed(r *channel.Release, kept *result) ([]byte, error) {
 	damaged := func(err error) error {
-		return fmt.Errorf("channel: %s is damaged: restore the newest state folder: %w", name("sum", r.Epoch, r.Round), err)
+		return fmt.Errorf("channel: %s is damaged: restore the newest state folder: %w", name("sum", r.Epoch, r.Round),
+			err)
 	}
 	chunk, err := wire.ParseChunk(kept.Sum)
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *steps) note(step string, b []byte) {
 	}
 }
 
-// has tells whether the step was done.
+// has reports whether the step was done.
 func (s *steps) has(step string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,8 +27,8 @@ import (
 // lead: which secret there is, which reports are admitted, and in which order; what is answered, added, and made
 // durable.
 //
-// A task holds the outline of the round, the epoch's secret, and payloads or rows, and its result what each becomes. The
-// transport seals both: between the processes of one server they are as secret as in its memory.
+// A task holds the outline of the round, the epoch's secret, and payloads or rows, and its result what each becomes.
+// The transport seals both: between the processes of one server they are as secret as in its memory.
 
 // TaskPrepare and TaskVerify are the kinds of tasks of the shuffler's and of the analyzer's workers.
 const (

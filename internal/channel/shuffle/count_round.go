@@ -14,7 +14,8 @@ import (
 // TaskCount is the kind of task by which a worker opens and counts a chunk of bit messages.
 const TaskCount = "count-bits"
 
-// CountHandler opens and counts chunks of bit messages on all processors, for rounds whose analyzer's key is among keys.
+// CountHandler opens and counts chunks of bit messages on all processors, for rounds whose analyzer's key is among
+// keys.
 func CountHandler(from chunks.Reader, keys []*seal.HPKEKey) worker.Handler {
 	size := func(*channel.Round) int { return seal.BitSize }
 	return chunks.Handler(from, keys, size, func(of *channel.Round, messages []byte) ([]byte, error) {

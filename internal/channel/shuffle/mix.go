@@ -158,8 +158,8 @@ func (m *Mixing) release(ctx context.Context, r *channel.Release, manifest *wire
 	return m.send(ctx, r, spool, manifest)
 }
 
-// left tells whether something of the release may have left: what is durable before the first message leaves is there,
-// or it cannot be known.
+// left reports whether something of the release may have left: what is durable before the first message leaves is
+// there, or it cannot be known.
 func (m *Mixing) left(r *channel.Release) bool {
 	mixed, err := m.spool(r).exists()
 	if err != nil || mixed {
@@ -271,9 +271,8 @@ func (m *Mixing) publish(ctx context.Context, r *channel.Release, index uint32, 
 	if index == 0 && errors.Is(err, bus.ErrExists) {
 		// One release has one membership and one order. Messages of this round left before, permuted otherwise or with
 		// other members, so nothing of this one may follow.
-		return fmt.Errorf("%w: other messages of this round left before: "+
-			"the state folder is older than what this shuffler has sent; restored from a backup?",
-			channel.ErrImpossible)
+		return fmt.Errorf("%w: other messages of this round left before: the state folder is older than what this "+
+			"shuffler has sent; restored from a backup?", channel.ErrImpossible)
 	}
 	if err == nil && m.Retain != nil { // before the manifest, which names what is forwarded
 		err = m.Retain.keep(ctx, r, index, chunk)

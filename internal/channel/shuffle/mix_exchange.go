@@ -33,14 +33,15 @@ import (
 type Exchange struct {
 	Pool     worker.Pool
 	Segments interface {
-		// PurgeSegments drops all segments, of every round. One release is under way at a time, so what stands there when
-		// another one begins was left behind: by a release that was destroyed, by an earlier process, or by a worker that
-		// was late.
+		// PurgeSegments drops all segments, of every round. One release is under way at a time, so what stands there
+		// when another one begins was left behind: by a release that was destroyed, by an earlier process, or by a
+		// worker that was late.
 		PurgeSegments(ctx context.Context) error
 	}
 	// Chunks reads again what was sent, to compute the messages' root.
 	Chunks interface {
-		ReadChunks(ctx context.Context, epoch uint64, round uint32, handler func(index uint32, payload []byte) error) error
+		ReadChunks(ctx context.Context, epoch uint64, round uint32, handler func(index uint32,
+			payload []byte) error) error
 	}
 
 	Keys [][]byte // the shuffler's private HPKE keys, newest first
@@ -54,10 +55,10 @@ type Exchange struct {
 }
 
 // barrier is what the lead keeps of a release from before its first message leaves until its manifest is out. It says
-// which task put how many messages into which bucket. The segments can be opened with the secret in it, and so one could
-// tell which messages came of which part of the reports: it is sealed, with a key that opens the reports as well, so
-// that the file says nothing to who has no such key. Once all has left, only what the manifest says is kept of it, and
-// the segments go.
+// which task put how many messages into which bucket. The segments can be opened with the secret in it, and so one
+// could tell which messages came of which part of the reports: it is sealed, with a key that opens the reports as well,
+// so that the file says nothing to who has no such key. Once all has left, only what the manifest says is kept of it,
+// and the segments go.
 type barrier struct {
 	Announcement []byte `json:"announcement"`
 	Members      []byte `json:"members"`          // wire.ReportsDigest
@@ -99,7 +100,7 @@ type mixed struct {
 var errWorkers = errors.New("shuffle: this release was begun with workers, and part of it may have left: start this " +
 	"shuffler with its setting workers as it was until the release's manifest is out")
 
-// begun tells whether a release is behind its barrier.
+// begun reports whether a release is behind its barrier.
 func (m *Mixing) begun(r *channel.Release) (*barrier, error) {
 	file, err := channel.ReadFile(m.Disk, barrierName(r.Epoch, r.Round))
 	if file == nil || err != nil {
@@ -112,7 +113,8 @@ func (m *Mixing) begun(r *channel.Release) (*barrier, error) {
 	if members := membersDigest(r); !bytes.Equal(b.Members, members[:]) ||
 		!bytes.Equal(b.Announcement, r.Announcement[:]) {
 		return nil, fmt.Errorf("%w: other members of this round may have left before: "+
-			"the state folder is older than what this shuffler has sent; restored from a backup?", channel.ErrImpossible)
+			"the state folder is older than what this shuffler has sent; restored from a backup?",
+			channel.ErrImpossible)
 	}
 	if b.Sent == nil {
 		executions := len(b.Names) / len(execution{})
@@ -228,8 +230,8 @@ func (x *Exchange) fix(ctx context.Context, m *Mixing, r *channel.Release) (*bar
 	}
 	// One release has one membership and one draw. What stands there was not sent by this one.
 	err := x.Chunks.ReadChunks(ctx, r.Epoch, r.Round, func(uint32, []byte) error {
-		return fmt.Errorf("%w: other messages of this round left before: "+
-			"the state folder is older than what this shuffler has sent; restored from a backup?", channel.ErrLeft)
+		return fmt.Errorf("%w: other messages of this round left before: the state folder is older than what this "+
+			"shuffler has sent; restored from a backup?", channel.ErrLeft)
 	})
 	if err != nil {
 		return nil, err
@@ -260,7 +262,8 @@ func (d *mixed) tasks(retain *Retention) (tasks []mixTask) {
 	executions := len(b.Names) / len(execution{})
 	first := uint32(0)
 	for bucket := range b.Buckets {
-		t := mixTask{mixingTask: taskOf(d.release, b.secret), Bucket: bucket, First: first, Chunk: b.Chunk, Names: b.Names}
+		t := mixTask{mixingTask: taskOf(d.release, b.secret), Bucket: bucket, First: first, Chunk: b.Chunk,
+			Names: b.Names}
 		total := uint64(0)
 		for i := range executions {
 			n := b.counts[i*int(b.Buckets)+int(bucket)]

@@ -33,8 +33,8 @@ import (
 //
 // Whoever picks the offer that stands (a broker could) does not learn more: all offers together are a function of the
 // set of the bucket's messages and of random words, as the messages are sorted before they are permuted. Exchange two
-// people's reports, and the same words offer the same chunks. For the same reason a chunk that was dropped at the broker
-// can be offered again.
+// people's reports, and the same words offer the same chunks. For the same reason a chunk that was dropped at the
+// broker can be offered again.
 func (x *Mixer) mix(ctx context.Context, t *mixTask) ([]byte, error) {
 	r, src := t.release(), x.Source()
 	b, err := x.bucket(ctx, r, t)

@@ -28,8 +28,8 @@ const (
 	segmentBytes = 3 << 20
 	// bucketBytes is how large a bucket is meant to be: a worker has it in memory twice.
 	bucketBytes = 48 << 20
-	// tasksEach is how many tasks of a kind each process should have at least, where there is work for that many, so that
-	// all end at about the same time.
+	// tasksEach is how many tasks of a kind each process should have at least, where there is work for that many, so
+	// that all end at about the same time.
 	tasksEach = 4
 	// taskLeast is the fewest messages that are worth a task.
 	taskLeast = 4096
@@ -56,7 +56,7 @@ type part struct {
 	prints  *spill.Pile // digests of the messages of members, in their order; nil of noise
 }
 
-// of tells whether these are parts of that release.
+// of reports whether these are parts of that release.
 func (p *parts) of(r *channel.Release) bool {
 	return p != nil && p.release.Epoch == r.Epoch && p.release.Round == r.Round &&
 		p.release.Announcement == r.Announcement
@@ -78,7 +78,8 @@ func (p *part) close() {
 	}
 }
 
-// memberIndex is the place of a member among those of a release, which are ordered by slot; -1 where it is none of them.
+// memberIndex is the place of a member among those of a release, which are ordered by slot; -1 where it is none of
+// them.
 func memberIndex(members []channel.Member, m channel.Member) int {
 	i, ok := slices.BinarySearchFunc(members, m.Slot, bySlot)
 	if !ok || members[i] != m {
@@ -87,8 +88,8 @@ func memberIndex(members []channel.Member, m channel.Member) int {
 	return i
 }
 
-// keep drops the parts of which a member is not in the release any more, and returns the members that are in no part, by
-// their place in the stream of reports: so one task reads a run of that stream.
+// keep drops the parts of which a member is not in the release any more, and returns the members that are in no part,
+// by their place in the stream of reports: so one task reads a run of that stream.
 func (p *parts) keep(members []channel.Member) (missing []channel.Member) {
 	there := make([]bool, len(members))
 	p.all = slices.DeleteFunc(p.all, func(one *part) bool {

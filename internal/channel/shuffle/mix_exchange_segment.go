@@ -83,8 +83,8 @@ func unwrapped(sealed, members []byte, keys [][]byte) (secret, error) {
 }
 
 // errKeys says that a release cannot go on for want of a key.
-var errKeys = errors.New("shuffle: this release was begun with workers under a key of the shuffler's that is not here " +
-	"any more: put the old key back beside the new one until the release's manifest is out")
+var errKeys = errors.New("shuffle: this release was begun with workers under a key of the shuffler's that is not " +
+	"here any more: put the old key back beside the new one until the release's manifest is out")
 
 // execution names one execution of a gather task: 16 random bytes. Two executions of the same task have different
 // names, so no two segments are ever sealed with one key and nonce.
@@ -93,8 +93,8 @@ type execution [16]byte
 func (n execution) String() string { return hex.EncodeToString(n[:]) }
 
 // segmentSealer seals and opens the segments of one execution: AES-256-GCM under a key of its own, with the bucket as
-// the nonce, bound to deployment, release and announcement. A segment that another execution made, or that stands in the
-// place of another bucket, does not open.
+// the nonce, bound to deployment, release and announcement. A segment that another execution made, or that stands in
+// the place of another bucket, does not open.
 type segmentSealer struct {
 	aead  cipher.AEAD
 	bound []byte

@@ -21,9 +21,9 @@ const (
 )
 
 // mixingTask is what both kinds of tasks say of the release. The length of a task, and that of its result, follow from
-// the plan, from the number of members, from how they are divided into parts, and from how many messages a bucket has in
-// all. It never follows from where a part's messages go: numbers of messages travel in a fixed width, because the broker
-// sees how long a sealed task is.
+// the plan, from the number of members, from how they are divided into parts, and from how many messages a bucket has
+// in all. It never follows from where a part's messages go: numbers of messages travel in a fixed width, because the
+// broker sees how long a sealed task is.
 type mixingTask struct {
 	Epoch        uint64         `json:"epoch"`
 	Round        uint32         `json:"round"`

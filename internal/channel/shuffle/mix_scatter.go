@@ -29,7 +29,7 @@ type scattered struct {
 	buckets *spill.Buckets
 }
 
-// of tells whether these are the messages of that release.
+// of reports whether these are the messages of that release.
 func (s *scattered) of(r *channel.Release) bool { return s != nil && s.release == releaseDigest(r) }
 
 // releaseDigest is SHA-256 over what tells a release from another one with other members.
@@ -55,8 +55,8 @@ const (
 // noSlot is the slot of the shuffler's own noise. No cohort has so many.
 const noSlot = 1<<32 - 1
 
-// scatter puts the messages of the release's members, and the shuffler's noise, into buckets. slots are those of members
-// that repeat a message; where there are any, it returns no buckets.
+// scatter puts the messages of the release's members, and the shuffler's noise, into buckets. slots are those of
+// members that repeat a message; where there are any, it returns no buckets.
 //
 // A copy of a bit message would shift a count without adding the noise that an honest message brings, so the analyzer
 // refuses a release that has one; and a device that could make it refuse could destroy every cohort. So no such report

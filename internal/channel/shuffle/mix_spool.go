@@ -28,7 +28,7 @@ func (m *Mixing) spool(r *channel.Release) spool {
 
 func spoolName(epoch uint64, round uint32) string { return fmt.Sprintf("release-%d-%d", epoch, round) }
 
-// exists tells whether the release was permuted before.
+// exists reports whether the release was permuted before.
 func (s spool) exists() (bool, error) {
 	f, err := s.disk.Open(s.name)
 	if errors.Is(err, fs.ErrNotExist) {

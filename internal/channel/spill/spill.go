@@ -161,8 +161,8 @@ func (s *Store) evict(i uint32) error {
 	s.seals[place]++ // also if the write fails: no nonce serves twice
 	s.sealed = s.aead.Seal(s.sealed[:0], s.nonce(place), f.b, nil)
 	if _, err := s.file.WriteAt(s.sealed, s.offset(place)); err != nil {
-		return fmt.Errorf("spill: %w; what does not fit into %d bytes of memory stands in that file, which has %d bytes: "+
-			"make room on its disk", err, s.memory, s.offset(s.places))
+		return fmt.Errorf("spill: %w; what does not fit into %d bytes of memory stands in that file, which has %d "+
+			"bytes: make room on its disk", err, s.memory, s.offset(s.places))
 	}
 	if place == s.places {
 		s.places++

@@ -17,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/shuffler/work"
 )
 
 // maxStore is more than any disk has: a deployment on one machine writes megabytes, and must not be kept from starting
@@ -139,7 +140,7 @@ func Provision(ctx context.Context, keys, url string, p bus.ProvisionOptions) er
 // broker.
 func Commands() []*cobra.Command {
 	mixing, learning := role.Command(shuffler.Role()), role.Command(analyzer.Role())
-	mixing.AddCommand(role.Command(shuffler.WorkerRole()))
+	mixing.AddCommand(role.Command(work.Role()))
 	learning.AddCommand(role.Command(analyzer.WorkerRole()))
 	server := &cobra.Command{Use: "broker"}
 	server.AddCommand(BrokerCommand())

@@ -31,8 +31,9 @@ type Options struct {
 	Hosts      []string // names of the randomizer hosts
 	Devices    uint32   // that each host may enrol
 	Idle       bool     // the hosts' keys are made, and no process runs them: their devices run elsewhere
-	Without    []string // names of processes that are not started: whoever started the cluster plays them, with their keys
-	Keys       string   // folder of keys, made if it does not exist; empty: keys in Dir
+	// names of processes that are not started: whoever started the cluster plays them, with their keys
+	Without []string
+	Keys    string // folder of keys, made if it does not exist; empty: keys in Dir
 	// Workers is how many further processes a role has, by its name: Shuffler or Analyzer.
 	Workers map[string]int
 	Sync    bool     // the broker syncs the disk before every acknowledgement

@@ -201,7 +201,7 @@ func (c *Crowd) waiting(yes bool) {
 	}
 }
 
-// Pause waits and tells whether the context is still alive.
+// Pause waits and reports whether the context is still alive.
 func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

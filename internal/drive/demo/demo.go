@@ -152,7 +152,8 @@ func (o Options) Check(unreadable error) error {
 		return fmt.Errorf("nothing was started: %w", &role.ConfigError{Faults: faults})
 	}
 	if err := s.Feasible(); err != nil {
-		return fmt.Errorf("nothing was started: no plan keeps this promise with %d people: %w", o.Population.Info().People,
+		return fmt.Errorf("nothing was started: no plan keeps this promise with %d people: %w",
+			o.Population.Info().People,
 			explained(err))
 	}
 	return nil
@@ -160,7 +161,8 @@ func (o Options) Check(unreadable error) error {
 
 // flagOf are the flags of riffle demo that set the analyzer's keys.
 var flagOf = map[string]string{
-	"profile": "--learner", "learner.profile": "--learner", "privacy.channel": "--trust", "family": "--family", "max_reward": "--max-reward", "radius": "--norm-bound",
+	"profile": "--learner", "learner.profile": "--learner", "privacy.channel": "--trust", "family": "--family",
+	"max_reward": "--max-reward", "radius": "--norm-bound",
 	"horizon": "--users", "epsilon": "--epsilon", "delta": "--delta", "channel": "--trust",
 	"server_noise": "--server-noise", "device_noise": "--no-device-noise",
 }

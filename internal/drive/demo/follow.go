@@ -75,7 +75,7 @@ func advance(s *progress.State, p pace, shuffler, analyzer status.Snapshot) {
 	s.Work = max(s.Work, min(s.AllWork, p.done(s.Reports, s.Counted, len(analyzer.Releases))))
 }
 
-// over tells whether the round that a role shows as its latest is among those that are over.
+// over reports whether the round that a role shows as its latest is among those that are over.
 func over(s status.Snapshot) bool {
 	n := len(s.Releases)
 	return n > 0 && s.Releases[n-1].Epoch == s.Epoch && s.Releases[n-1].Round == s.Round

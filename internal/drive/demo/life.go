@@ -42,8 +42,8 @@ func (o LifeOptions) lifeJitter() time.Duration {
 	return min(max(o.Day/2, 200*time.Millisecond), 5*time.Second)
 }
 
-// spare is how much longer an epoch's reward window is than its days: devices learn of the draw one after the other, and
-// the last rewards of a day come late on a busy machine.
+// spare is how much longer an epoch's reward window is than its days: devices learn of the draw one after the other,
+// and the last rewards of a day come late on a busy machine.
 func (o LifeOptions) spare() time.Duration {
 	return o.Day + o.lifeJitter() + time.Duration(o.Setting.World.People)*time.Second/1500
 }
@@ -207,7 +207,8 @@ func (w *watcher) effect(ctx context.Context) (*effect.Result, error) {
 		return nil, err
 	}
 	var rows []audit.Row
-	found, err := audit.Check(ctx, live, audit.Options{Trust: w.bundle, Row: func(r audit.Row) { rows = append(rows, r) }})
+	found, err := audit.Check(ctx, live, audit.Options{Trust: w.bundle,
+		Row: func(r audit.Row) { rows = append(rows, r) }})
 	if err != nil {
 		return nil, err
 	}

@@ -160,8 +160,8 @@ func (d *days) allDays(ctx context.Context) error {
 	return nil
 }
 
-// drawn waits until nearly all devices of the panel of an epoch after the given one know it, or all randomizers follow the
-// last policy. The last devices learn of it while the first ones decide.
+// drawn waits until nearly all devices of the panel of an epoch after the given one know it, or all randomizers follow
+// the last policy. The last devices learn of it while the first ones decide.
 func (d *days) drawn(ctx context.Context, after uint64) (epoch uint64, final bool, err error) {
 	for {
 		members, ended, cohort := 0, 0, 0

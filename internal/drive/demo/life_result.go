@@ -20,18 +20,19 @@ import (
 type LifeResult struct {
 	Setting world.Setting `json:"setting"`
 	Seed    uint64        `json:"seed"` // of the world; the noise has none
-	// Rows are the deployment and, on the same occasions, the yardsticks. Rewards and regret are expected ones, of the arms
-	// that were played, in the policy and in the control group.
+	// Rows are the deployment and, on the same occasions, the yardsticks. Rewards and regret are expected ones, of the
+	// arms that were played, in the policy and in the control group.
 	Rows   []LifeRow    `json:"rows"`
 	Epochs []*LifeEpoch `json:"epochs"`
-	// Verdict says whether the policy helps, as the deployment's own log shows.
+	// Verdict reports whether the policy helps, as the deployment's own log shows.
 	Verdict string `json:"verdict"`
 	Change  int    `json:"change_day,omitempty"` // from 0, on which the world has changed
 	// Late counts rewards that came after their window, and Reported the decisions that a report had room for.
-	Late        int             `json:"late_rewards"`
-	Decisions   int             `json:"decisions"`
-	Reported    int             `json:"reported_decisions"`
-	Over        int             `json:"decisions_after_report"` // of people whose report had left, on a machine that is too slow
+	Late      int `json:"late_rewards"`
+	Decisions int `json:"decisions"`
+	Reported  int `json:"reported_decisions"`
+	// of people whose report had left, on a machine that is too slow
+	Over        int             `json:"decisions_after_report"`
 	Processes   []chart.Process `json:"processes,omitempty"`
 	WallSeconds float64         `json:"wall_seconds"`
 }
@@ -39,8 +40,9 @@ type LifeResult struct {
 // LifeRow is a row as riffle-lab simulate life has it, and what happened in each epoch.
 type LifeRow struct {
 	world.Row
-	Actions   []string  `json:"actions,omitempty"`   // of the rules, by epoch; empty: none
-	Unchanged []float64 `json:"unchanged,omitempty"` // by epoch: how probable its sums are if the world is what it was; 1: not tested
+	Actions []string `json:"actions,omitempty"` // of the rules, by epoch; empty: none
+	// by epoch: how probable its sums are if the world is what it was; 1: not tested
+	Unchanged []float64 `json:"unchanged,omitempty"`
 }
 
 // LifeEpoch is what the log says of an epoch, and when it was.
@@ -151,9 +153,11 @@ func (r *LifeResult) WriteTable(w io.Writer) error {
 	t := chart.Columns{Left: 1}.Table(fmt.Sprintf("%s decisions in %d days", chart.Number(float64(r.Decisions), 0),
 		len(r.Rows[0].ByDay)), "mean reward", "last week", "regret")
 	for _, row := range r.Rows {
-		t.AppendRow([]any{row.Mode, chart.Number(row.Reward, 4), chart.Number(row.LastWeek, 4), chart.Number(row.Regret, 0)})
+		t.AppendRow([]any{row.Mode, chart.Number(row.Reward, 4), chart.Number(row.LastWeek, 4),
+			chart.Number(row.Regret, 0)})
 	}
-	e := chart.Columns{}.Table("epoch", "from day", "reports", "lift", "95 % interval", "true lift", "unchanged", "rules")
+	e := chart.Columns{}.Table("epoch", "from day", "reports", "lift", "95 % interval", "true lift", "unchanged",
+		"rules")
 	for _, x := range r.Epochs {
 		lift, interval, unchanged := "-", "-", "-"
 		if x.Lift != nil {
@@ -167,17 +171,19 @@ func (r *LifeResult) WriteTable(w io.Writer) error {
 		if x.Changed {
 			action = "the world has changed " + action
 		}
-		e.AppendRow([]any{x.Epoch.Epoch, x.Day, x.Reports, lift, interval, fmt.Sprintf("%+.3f", x.True), unchanged, action})
+		e.AppendRow([]any{x.Epoch.Epoch, x.Day, x.Reports, lift, interval, fmt.Sprintf("%+.3f", x.True), unchanged,
+			action})
 	}
 	own := r.Rows[0]
 	seconds := 0.0
 	for _, p := range r.Processes {
 		seconds += p.CPUSeconds
 	}
-	_, err := fmt.Fprintf(w, "%s\n\n%s\n\n%s\n%s people; ε = %s at δ = %g for all that a person does in %d days, in %d "+
-		"reports at most.\nReports had room for %s decisions; %s decisions and %s rewards came too late for "+
+	_, err := fmt.Fprintf(w, "%s\n\n%s\n\n%s\n%s people; ε = %s at δ = %g for all that a person does in %d days, in "+
+		"%d reports at most.\nReports had room for %s decisions; %s decisions and %s rewards came too late for "+
 		"theirs.\n%.0f seconds, %.0f of CPU.\n",
-		t.Render(), e.Render(), r.Verdict, chart.Number(float64(r.Setting.World.People), 0), privacy.Spell(*own.Epsilon),
+		t.Render(), e.Render(), r.Verdict, chart.Number(float64(r.Setting.World.People), 0),
+		privacy.Spell(*own.Epsilon),
 		own.Delta, len(own.ByDay), own.Records, chart.Number(float64(r.Reported), 0), chart.Number(float64(r.Over), 0),
 		chart.Number(float64(r.Late), 0),
 		r.WallSeconds, seconds)

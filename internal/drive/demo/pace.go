@@ -40,7 +40,8 @@ func paceOf(o Options) (p pace, err error) {
 			return
 		}
 		p.rounds = max(1, len(of.Plan.Rounds))
-		work := play.Work{Channel: plan.Central, Rounds: p.rounds} // where a curator reads records, there are no releases
+		// where a curator reads records, there are no releases
+		work := play.Work{Channel: plan.Central, Rounds: p.rounds}
 		if of.Plan.Curator == nil {
 			work = play.CostOf(of).Work
 		}

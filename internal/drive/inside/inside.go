@@ -1,6 +1,7 @@
 // Package inside runs randomizer hosts inside the process that plays their people. A crowd of a million would spend
 // more on HTTP between two processes of one machine than on everything that Riffle does; these hosts are called
-// directly. All else is the randomizer's own: its code, its store, its connection to the broker, its keys and its clock.
+// directly. All else is the randomizer's own: its code, its store, its connection to the broker, its keys and its
+// clock.
 //
 // People come in order, and each host has the devices of as many of them as its credential covers. A host that is full
 // and has sent all its reports is closed, so that memory does not grow with the crowd; where panels are drawn it stays.
@@ -208,8 +209,8 @@ func (h *Hosts) Status(context.Context) ([]client.Status, error) {
 	}}, nil
 }
 
-// Register names a person's device to its host, so that panels can be drawn of it. registered tells whether the shuffler
-// has confirmed that already.
+// Register names a person's device to its host, so that panels can be drawn of it. registered reports whether the
+// shuffler has confirmed that already.
 func (h *Hosts) Register(person int, name string) (registered bool, err error) {
 	host, err := h.at(person)
 	if err != nil {

@@ -47,7 +47,7 @@ type Release struct {
 	TooSmall    float64 `json:"p_too_small,omitempty"` // and at most as large
 }
 
-// Sound tells whether the error is what noise and rounding explain.
+// Sound reports whether the error is what noise and rounding explain.
 func (r Release) Sound() bool { return !r.Compared || min(r.TooLarge, r.TooSmall) >= FalseAlarm }
 
 // deviation is the error of one released sum, coordinate by coordinate.
@@ -60,7 +60,8 @@ type deviation struct {
 // compare decodes one release's counts, with the noise bits that servers added to each, and subtracts the sum over the
 // known records; the other reports are null records.
 func compare(
-	s statistic.Statistic, e protocol.Encoding, ones []uint64, reports int, serverBits uint64, records iter.Seq[statistic.Record],
+	s statistic.Statistic, e protocol.Encoding, ones []uint64, reports int, serverBits uint64,
+	records iter.Seq[statistic.Record],
 ) (*deviation, error) {
 	sums, err := e.Decode(ones, uint64(reports), serverBits)
 	if err != nil {

@@ -122,7 +122,7 @@ func (v Verdict) shown() string {
 // epsilonMeasure is rounded up where it is shown, because it states a guarantee.
 const epsilonMeasure = "epsilon"
 
-// judge tells whether a result meets the goal.
+// judge reports whether a result meets the goal.
 func (g Goal) judge(r *Result) Verdict {
 	v := measures[g.Measure].of(r)
 	out := Verdict{Goal: g.String(), measure: g.Measure}

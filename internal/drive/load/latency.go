@@ -40,8 +40,9 @@ func (l *latency) result() Latency {
 	slices.Sort(l.times)
 	at := func(q float64) float64 { return stat.Quantile(q, stat.Empirical, l.times, nil) }
 	return Latency{
-		Calls: int64(len(l.times)), Mean: stat.Mean(l.times, nil), P50: at(.5), P90: at(.9), P99: at(.99), P999: at(.999),
-		Max: at(1),
+		Calls: int64(len(l.times)), Mean: stat.Mean(l.times, nil), P50: at(.5), P90: at(.9), P99: at(.99),
+		P999: at(.999),
+		Max:  at(1),
 	}
 }
 

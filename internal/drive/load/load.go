@@ -23,10 +23,10 @@ import (
 // ErrUnreachable says that a randomizer cannot be reached at the beginning.
 var ErrUnreachable = errors.New("load: a randomizer cannot be reached")
 
-// ErrPanels says that the deployment draws its cohorts from registered devices: there the people who come fill no cohort,
-// and what they promise is not known to their apps.
-var ErrPanels = errors.New("load: this deployment draws panels (admission.mode), and a load test plays people who arrive " +
-	"once; riffle demo --life plays a deployment of panels")
+// ErrPanels says that the deployment draws its cohorts from registered devices: there the people who come fill no
+// cohort, and what they promise is not known to their apps.
+var ErrPanels = errors.New("load: this deployment draws panels (admission.mode), and a load test plays people who " +
+	"arrive once; riffle demo --life plays a deployment of panels")
 
 // patience is how long what is on its way may take at the end: accounts that do not balance yet, refusals that are not
 // counted yet.
@@ -99,7 +99,8 @@ func newSession(ctx context.Context, o Options) *session {
 	}
 	c := &session{
 		Crowd: crowd.Crowd{
-			Population: o.Population, Inside: o.Inside, Client: client.New(client.Options{Connections: o.Concurrency}), Devices: o.Device,
+			Population: o.Population, Inside: o.Inside, Client: client.New(client.Options{Connections: o.Concurrency}),
+			Devices:     o.Device,
 			Concurrency: o.Concurrency, Rate: o.Rate, Ramp: o.Ramp,
 			Gate: crowd.NewGate(o.Steady, func(i int, err error) {
 				o.Progress.Note("no answer from %s for %s; no person is sent to a new cohort until it answers (%v)",
@@ -181,7 +182,7 @@ func quiet(ctx context.Context, err error) error {
 	return err
 }
 
-// fits tells whether the population has the family, dimension and rewards that the deployment learns.
+// fits reports whether the population has the family, dimension and rewards that the deployment learns.
 func fits(ctx context.Context, r *reader, o Options) error {
 	l, err := r.read(ctx)
 	if err != nil || len(l.order) == 0 {

@@ -101,7 +101,8 @@ func (c *session) nonsense(ctx context.Context, i int) {
 		device := c.Device(i) + "-nonsense"
 		if k.long {
 			device = strings.Repeat("x", 200)
-		} else if !c.Gate.Try() { // it takes a slot like any other person; while there is none the next kind has its turn
+			// it takes a slot like any other person; while there is none the next kind has its turn
+		} else if !c.Gate.Try() {
 			return
 		}
 		epoch, _ := c.Gate.Now()

@@ -58,8 +58,9 @@ type ledger struct {
 
 // read reads the whole public record.
 func (r *reader) read(ctx context.Context) (*ledger, error) {
-	l := &ledger{announced: map[roundID]*plan.Announcement{}, digests: map[roundID][32]byte{}, manifests: map[roundID]*wire.Manifest{},
-		manifest: map[roundID][32]byte{}, counts: map[roundID]*wire.Counts{}}
+	l := &ledger{announced: map[roundID]*plan.Announcement{}, digests: map[roundID][32]byte{},
+		manifests: map[roundID]*wire.Manifest{},
+		manifest:  map[roundID][32]byte{}, counts: map[roundID]*wire.Counts{}}
 	all, err := r.conn.Announcements.ReadAnnouncements(ctx)
 	if err != nil {
 		return nil, err
@@ -194,7 +195,7 @@ func (r *reader) settled(
 	}
 }
 
-// over tells whether nothing more comes of an epoch: all its rounds are counted, or one was destroyed.
+// over reports whether nothing more comes of an epoch: all its rounds are counted, or one was destroyed.
 func (l *ledger) over(epoch uint64, a *plan.Announcement) bool {
 	for round := range a.Plan.Rounds {
 		c := l.counts[roundID{epoch, uint32(round)}]
@@ -205,7 +206,7 @@ func (l *ledger) over(epoch uint64, a *plan.Announcement) bool {
 	return true
 }
 
-// learned tells whether an announcement follows the last epoch that people of ours are in; the one that is short of
+// learned reports whether an announcement follows the last epoch that people of ours are in; the one that is short of
 // people counts for none.
 func (l *ledger) learned(t *truth, short *Shortfall) bool {
 	var last, ours uint64

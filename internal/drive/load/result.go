@@ -73,8 +73,8 @@ type Result struct {
 	// Traffic is what the roles sent to the broker and received from it, in bytes; the devices are the randomizer.
 	Traffic   map[bus.Role]broker.Traffic `json:"traffic,omitempty"`
 	Processes []chart.Process             `json:"processes,omitempty"`
-	// DeviceCPUSecondsPerUser is of the process that holds the devices and plays their people, so it bounds the devices'
-	// part from above; ServerCPUSecondsPerUser is of shuffler, analyzer and broker.
+	// DeviceCPUSecondsPerUser is of the process that holds the devices and plays their people, so it bounds the
+	// devices' part from above; ServerCPUSecondsPerUser is of shuffler, analyzer and broker.
 	DeviceCPUSecondsPerUser float64 `json:"device_cpu_seconds_per_user,omitempty"`
 	ServerCPUSecondsPerUser float64 `json:"server_cpu_seconds_per_user,omitempty"`
 }
@@ -107,7 +107,7 @@ func (r *Result) lost() float64 {
 	return n
 }
 
-// Sound tells whether everything that was checked is as it should be, goals aside.
+// Sound reports whether everything that was checked is as it should be, goals aside.
 func (r *Result) Sound() bool {
 	for _, rel := range r.Releases {
 		if !rel.Sound() {

@@ -37,8 +37,8 @@ func (s Shortfall) String() string {
 		s.Epoch, s.Taken, s.Size, s.Missing(), end, s.Missing())
 }
 
-// shortfall tells whether the people who came leave a cohort with room, and whether it will be released nevertheless: a
-// nil Shortfall with a note says so. Both are empty where every cohort is full.
+// shortfall reports whether the people who came leave a cohort with room, and whether it will be released nevertheless:
+// a nil Shortfall with a note says so. Both are empty where every cohort is full.
 func (c *session) shortfall(ctx context.Context, public *reader) (short *Shortfall, note string, err error) {
 	epoch, size, free := c.Gate.Room()
 	if free <= 0 || size == free {

@@ -89,7 +89,7 @@ func New(w io.Writer, o Options) *Progress {
 	return p
 }
 
-// canRedraw says whether w is a terminal that can redraw a line. One without a size, as some recorders make them,
+// canRedraw reports whether w is a terminal that can redraw a line. One without a size, as some recorders make them,
 // cannot.
 func canRedraw(w io.Writer) bool {
 	f, ok := w.(*os.File)

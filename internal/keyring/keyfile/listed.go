@@ -15,9 +15,9 @@ import (
 // gitTime bounds how long git may take to say what it lists.
 const gitTime = 10 * time.Second
 
-// Listed are the private files, at a path or below it, in terms of that path, that git has in its index or would take with its next "git add":
-// none where no git work tree is around them. Where git cannot be asked they are those in folders that Folder did not
-// make.
+// Listed are the private files, at a path or below it, in terms of that path, that git has in its index or would take
+// with its next "git add": none where no git work tree is around them. Where git cannot be asked they are those in
+// folders that Folder did not make.
 func Listed(path string) (files []string, err error) {
 	root, err := filepath.Abs(path)
 	if err != nil {
@@ -92,8 +92,10 @@ func git(root string) (files []string, asked bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), gitTime)
 	defer cancel()
 	folder := filepath.Dir(root)
-	out, err := exec.CommandContext(ctx, program, "--literal-pathspecs", "-C", folder, "-c", "core.fsmonitor=false", "ls-files", "--cached",
-		"--others", "--exclude-standard", "-z", "--", filepath.Base(root)).Output() //nolint:gosec // a path of the caller's
+	out, err := exec.CommandContext(ctx, program, "--literal-pathspecs", "-C", folder, "-c", "core.fsmonitor=false",
+		"ls-files", "--cached",
+		// nolint:gosec // a path of the caller's
+		"--others", "--exclude-standard", "-z", "--", filepath.Base(root)).Output()
 	if err != nil {
 		return nil, false
 	}

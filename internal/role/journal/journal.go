@@ -2,8 +2,8 @@
 //
 // A role decides in memory, appends what it decided, and answers only when the append is durable. After a crash it
 // replays the journal and stands where it stood, except for decisions that it had not answered yet. Entries appended at
-// the same time share one write to the disk. No entry is ever changed; the file belongs to one process at a time. What a
-// role needs no more it can replace by fewer entries, all at once (Replace).
+// the same time share one write to the disk. No entry is ever changed; the file belongs to one process at a time. What
+// a role needs no more it can replace by fewer entries, all at once (Replace).
 //
 // The journal promises order and durability of whole entries. It does not promise secrecy: what must not be on disk
 // must not be appended.
@@ -46,8 +46,8 @@ type addition struct {
 func Open(path string) (*Journal, error) {
 	db, err := wal.Open(path, wal.Options{Buckets: [][]byte{bucket}, Fill: 1})
 	if errors.Is(err, wal.ErrLocked) {
-		return nil, fmt.Errorf("journal %s: another process has it open; "+
-			"stop that process or give this one a state folder of its own", path)
+		return nil, fmt.Errorf("journal %s: another process has it open; stop that process or give this one a state "+
+			"folder of its own", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal %s: %w", path, err)
@@ -97,8 +97,9 @@ func (j *Journal) Append(b []byte) (durable func() error) {
 }
 
 // Replace puts entries in the place of everything that was appended before, in one step: whenever the process or the
-// power fails, the journal has all of the old entries or all of the new ones. The numbers of entries go on. What durable
-// returns, and what is appended behind, is as for Append. The file keeps its size, and gives the room to later entries.
+// power fails, the journal has all of the old entries or all of the new ones. The numbers of entries go on. What
+// durable returns, and what is appended behind, is as for Append. The file keeps its size, and gives the room to later
+// entries.
 func (j *Journal) Replace(entries ...[]byte) (durable func() error) {
 	return j.pending.Add(addition{entries: entries, instead: true})
 }

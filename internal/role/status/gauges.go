@@ -99,7 +99,8 @@ func newGauges(role string, read func() Snapshot) *gauges {
 	})
 	add("warnings", "Warnings on the status page: what an operator should look at although the role is ready.",
 		always(func(s Snapshot) float64 { return float64(len(s.Warnings)) }))
-	add("report_messages", "Messages of one report in the open round: bit messages in the channel shuffle, 1 in others.",
+	add("report_messages", "Messages of one report in the open round: bit messages in the channel shuffle, 1 in "+
+		"others.",
 		cohort(func(c *Cohort) *int { return &c.Messages }))
 	add("plan_epsilon", "Largest epsilon that a plan so far promises its people, recomputed by this role; a "+
 		"randomizer shows the plan in force.", budget(func(b *Budget) *Epsilon { return &b.Epsilon }))

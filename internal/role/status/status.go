@@ -131,9 +131,9 @@ type Round struct {
 	// Epsilon is of the epoch's whole plan, with the reports of which something left the shuffler, or may have, counted
 	// or not; 0: nothing left.
 	Epsilon Epsilon `json:"epsilon"`
-	// Moved is the most by which one dishonest device can have moved a number that was released, in standard deviations of
-	// its error; 0: nothing was released, or this role does not know. Influence says it number by number, and is of the
-	// newest round alone.
+	// Moved is the most by which one dishonest device can have moved a number that was released, in standard deviations
+	// of its error; 0: nothing was released, or this role does not know. Influence says it number by number, and is of
+	// the newest round alone.
 	Moved     float64                `json:"one_device_deviations,omitempty"`
 	Influence []plan.StatedInfluence `json:"influence,omitempty"`
 }

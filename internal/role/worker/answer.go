@@ -87,7 +87,7 @@ func (l *Lead) hello(body []byte) {
 	}
 }
 
-// begin says whether a task that a worker has taken is still to be done.
+// begin reports whether a task that a worker has taken is still to be done.
 func (l *Lead) begin(body []byte) status {
 	if len(body) != len(id{}) {
 		return statusNo

@@ -156,8 +156,8 @@ func (l *Lead) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, bus.ErrForbidden):
-			return fmt.Errorf("%w: the broker's configuration does not let this role have workers: write it again with "+
-				"riffle broker config, have the broker read it, and run riffle broker provision --workers", err)
+			return fmt.Errorf("%w: the broker's configuration does not let this role have workers: write it again "+
+				"with riffle broker config, have the broker read it, and run riffle broker provision --workers", err)
 		case errors.Is(err, bus.ErrUnknown):
 			l.c.Log.Warn().Err(err).Msg("no stream of tasks at the broker: run riffle broker provision --workers")
 			continue

@@ -56,8 +56,8 @@ func (w *Worker) Serve(ctx context.Context, h Handlers) error {
 	g.Go(func() error {
 		err := w.c.Tasks.ReceiveTasks(ctx, w.c.Parallel, func(t *bus.Task) { w.handle(ctx, h, t) })
 		if errors.Is(err, bus.ErrForbidden) {
-			return fmt.Errorf("%w: the broker's configuration does not let this role have workers: write it again with "+
-				"riffle broker config, have the broker read it, and run riffle broker provision --workers", err)
+			return fmt.Errorf("%w: the broker's configuration does not let this role have workers: write it again "+
+				"with riffle broker config, have the broker read it, and run riffle broker provision --workers", err)
 		}
 		return err
 	})
@@ -90,8 +90,8 @@ func (w *Worker) Ready() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if time.Since(w.heard) > silence {
-		return fmt.Errorf("the lead has not answered for %v: it is not running, has no workers in its settings, or has "+
-			"other keys", silence)
+		return fmt.Errorf("the lead has not answered for %v: it is not running, has no workers in its settings, or "+
+			"has other keys", silence)
 	}
 	return nil
 }

@@ -83,7 +83,8 @@ func (p *inside) Do(ctx context.Context, t Task) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %s: %w", ErrFailed, t.Kind, err)
 	case len(result) > MaxBody:
-		return nil, fmt.Errorf("%w: the result of %s has %d bytes, at most %d", ErrTooLarge, t.Kind, len(result), MaxBody)
+		return nil, fmt.Errorf("%w: the result of %s has %d bytes, at most %d", ErrTooLarge, t.Kind, len(result),
+			MaxBody)
 	}
 	return result, nil
 }

@@ -1,6 +1,6 @@
 // Package access tries at a broker everything that a role or a thief of its credentials could want to do there, as
-// every role, and writes down what came of it. docs/access.md and testdata/attempts.md are its output: they say what was tried, not
-// what is intended.
+// every role, and writes down what came of it. docs/access.md and testdata/attempts.txt are its output: they say what
+// was tried, not what is intended.
 package access
 
 import (

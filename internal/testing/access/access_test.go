@@ -15,7 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
-var update = flag.Bool("update", false, "write docs/access.md and testdata/attempts.md")
+var update = flag.Bool("update", false, "write docs/access.md and testdata/attempts.txt")
 
 // It tries everything with the credentials that keygen makes, over TLS.
 func TestAccessPageSaysWhatTheBrokerDoes(t *testing.T) {
@@ -77,7 +77,7 @@ func TestAccessPageSaysWhatTheBrokerDoes(t *testing.T) {
 		t.Errorf("%d refusals and %d permissions: too few to be everything", refused, reached)
 	}
 	for path, text := range map[string]string{
-		"../../../docs/access.md": found.Document(), "testdata/attempts.md": found.Table(),
+		"../../../docs/access.md": found.Document(), "testdata/attempts.txt": found.Table(),
 	} {
 		if *update {
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

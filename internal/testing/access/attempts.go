@@ -20,7 +20,7 @@ type Attempt struct {
 	Allowed  []bus.Role // who may; every other role must be refused
 }
 
-// Allows says whether the role may do this.
+// Allows reports whether the role may do this.
 func (a Attempt) Allows(r bus.Role) bool { return slices.Contains(a.Allowed, r) }
 
 // ownKey stands in an attempt's subject for the public key of the user who makes it.
@@ -56,7 +56,8 @@ func Attempts() []Attempt {
 		bus.StreamKeys:          everyRole,
 	}
 	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamPrepared,
-		bus.StreamRetained, bus.StreamMixing, tasksShuffler, tasksAnalyzer, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
+		bus.StreamRetained, bus.StreamMixing, tasksShuffler, tasksAnalyzer, bus.StreamAudit, bus.StreamAnnouncements,
+		bus.StreamKeys} {
 		first := len(all)
 		var purge, own []bus.Role
 		look := []bus.Role{bus.Admin}

@@ -153,8 +153,8 @@ func (c *Client) trySilently(ctx context.Context, a Attempt, subject string, ref
 	if sub != nil {
 		defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
 	}
-	// Refusals are told one after the other. So that this one is told, if there is one, by the time that what no role may
-	// do is refused, however busy the machine is.
+	// Refusals are told one after the other. So that this one is told, if there is one, by the time that what no role
+	// may do is refused, however busy the machine is.
 	var fence *nats.Subscription
 	forbidden := nobodys + nats.NewInbox()
 	behind := c.watch(forbidden)

@@ -14,8 +14,8 @@ const (
 	each = 256
 )
 
-// ForInput runs f, which reads an input of this many bytes, and fails the test if it allocates more than an input of that
-// length may: 8 MiB, and 256 bytes for each byte. What was freed meanwhile counts, too, and so does what other
+// ForInput runs f, which reads an input of this many bytes, and fails the test if it allocates more than an input of
+// that length may: 8 MiB, and 256 bytes for each byte. What was freed meanwhile counts, too, and so does what other
 // goroutines allocate.
 func ForInput(tb testing.TB, bytes int, f func()) {
 	tb.Helper()

@@ -22,6 +22,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/journal"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -63,12 +64,20 @@ func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.
 		testbed.Account(t, "report", func() int64 { return h.Pending() }, randomizer.Reasons()),
 		testbed.Account(t, "bit_message", nil, analyzer.Reasons()),
 	}
-	sh, err := shuffler.New(shuffler.Config{
+	of := shuffler.Party{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Registrar: d.Registrar.Public(), Identity: d.Shuffler,
-		Keys: []*seal.HPKEKey{d.ShufflerKey}, MinCohort: 4, StateDir: d.state, Source: entropy.New(),
-		Bus: shuffler.Over(d.Connect(bus.Shuffler).Streams),
-		Log: testbed.Log(), Reports: accounts[0], Enrolments: accounts[1],
-	})
+		Keys: []*seal.HPKEKey{d.ShufflerKey},
+	}
+	by := shuffler.DefaultPolicy()
+	by.MinCohort = 4
+	told := shuffler.Accounts{Reports: accounts[0], Enrolments: accounts[1]}
+	streams := shuffler.Over(d.Connect(bus.Shuffler).Streams)
+	files, err := shuffler.OpenFiles(d.state, shuffler.DefaultMemory, of, streams, testbed.Log())
+	d.must(err)
+	mixing := shuffler.Mixing{Disk: channel.Folder(d.state), Source: entropy.New()}
+	channels, err := shuffler.NewChannels(of, files, mixing, streams, told, testbed.Log())
+	d.must(err)
+	sh, err = shuffler.New(of, by, files, channels, streams, told, role.SystemClock(), mixing.Source, testbed.Log())
 	d.must(err)
 	h, err = randomizer.New(randomizer.Config{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: id, Credential: credential,
@@ -180,13 +189,13 @@ func (d *deployment) manifests() (all []*wire.Manifest) {
 }
 
 // journal is everything that the shuffler decided; the deployment must have stopped.
-func (d *deployment) journal() (all []*shuffler.Event) {
+func (d *deployment) journal() (all []*cohort.Event) {
 	d.t.Helper()
 	j, err := journal.Open(filepath.Join(d.state, "journal"))
 	d.must(err)
 	defer j.Close()
 	d.must(j.Replay(func(entry []byte) error {
-		ev, err := shuffler.DecodeEvent(entry)
+		ev, err := cohort.DecodeEvent(entry)
 		all = append(all, ev)
 		return err
 	}))

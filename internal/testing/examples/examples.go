@@ -170,7 +170,8 @@ func (e *Examiner) Examine(text string) (faults []error, marked int) {
 	return faults, marked
 }
 
-// ExamineOwn checks the commands and the YAML of the examiner's own programs and kinds in a page, and leaves out the rest.
+// ExamineOwn checks the commands and the YAML of the examiner's own programs and kinds in a page, and leaves out the
+// rest.
 func (e *Examiner) ExamineOwn(text string) (faults []error) {
 	p := parsePage(text)
 	own := func(words []string) bool { return len(words) > 0 && e.program(words[0]) != nil }

@@ -53,7 +53,7 @@ func often(a attack, c plan.Channel) attack {
 	return a
 }
 
-// silent says whether any role that is ready says that something is wrong.
+// silent reports whether any role that is ready says that something is wrong.
 func (m *tier) silent(r *round) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -292,7 +292,7 @@ func logReplays() []trick {
 	}
 }
 
-// over tells whether an epoch was counted.
+// over reports whether an epoch was counted.
 func (d *world) over(r *round) bool {
 	return slices.ContainsFunc(d.analyzer.Progress().Releases, func(s analyzer.ReleaseStats) bool { return s.Epoch == r.Epoch })
 }

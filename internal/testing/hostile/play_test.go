@@ -56,7 +56,7 @@ func (m *tier) destroy(r *round) {
 	m.must(m.shuffler.Mixed.PublishManifest(m.Context(), r.Epoch, 0, signed))
 }
 
-// unchanged says whether the next announcement has the same policy.
+// unchanged reports whether the next announcement has the same policy.
 func (m *tier) unchanged(before glm.Policy) string {
 	next := m.announced(m.epoch+1, 0)
 	if fmt.Sprint(next.Policy.Theta) == fmt.Sprint(before.Theta) && next.Policy.Epoch == before.Epoch {
@@ -155,7 +155,7 @@ func play(t *testing.T, all []attack, long bool, test string, change ...func(*an
 	return slices.Concat(found...)
 }
 
-// readsShare tells whether a key opens the analyzer's share in a report of the channel of shares.
+// readsShare reports whether a key opens the analyzer's share in a report of the channel of shares.
 func (m *tier) readsShare(r *round, p person, key *seal.HPKEKey) int {
 	m.t.Helper()
 	const box = seal.BoxOverhead + 64 + devices.ProofSize

@@ -324,7 +324,7 @@ func (m *tier) why(r *round) string {
 	return strings.Join(whys, "; ")
 }
 
-// holds tells whether counts are these sums, with servers' noise where the plan has any, which only adds.
+// holds reports whether counts are these sums, with servers' noise where the plan has any, which only adds.
 func holds(r *round, c *wire.Counts, sums [][]uint64) bool {
 	if c.Destroyed || len(c.Releases) != len(sums) {
 		return false

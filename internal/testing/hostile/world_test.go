@@ -54,7 +54,7 @@ type world struct {
 	said     *record         // the analyzer's log
 	told     *record         // the shuffler's log
 	opening  []*seal.HPKEKey // every key of the shuffler's that reports were sealed to
-	mixes    shuffler.Config
+	mixes    mixes
 	counts   analyzer.Config
 
 	mu    sync.Mutex
@@ -109,11 +109,16 @@ func newWorld(t *testing.T, c plan.Channel, panels bool) *world {
 		}
 	}
 	d.opening = []*seal.HPKEKey{d.ShufflerKey}
-	d.mixes = shuffler.Config{
-		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Registrar: d.Registrar.Public(),
-		Identity: d.Shuffler, Keys: d.opening, MinCohort: 4, StateDir: t.TempDir(), Source: entropy.New(), Clock: d.clock,
-		Bus: shufflerSide{shuffler.Over(d.Connect(bus.Shuffler).Streams), d.l}, Log: zerolog.New(d.told),
-		Enrolments: testbed.Account(t, "enrolment", nil, shuffler.Reasons()), Notice: notice(bus.Shuffler),
+	d.mixes = mixes{
+		Party: shuffler.Party{
+			Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Registrar: d.Registrar.Public(),
+			Identity: d.Shuffler, Keys: d.opening,
+		},
+		Accounts: shuffler.Accounts{
+			Enrolments: testbed.Account(t, "enrolment", nil, shuffler.Reasons()), Notice: notice(bus.Shuffler),
+		},
+		folder: t.TempDir(), broker: shufflerSide{shuffler.Over(d.Connect(bus.Shuffler).Streams), d.l}, clock: d.clock,
+		log: zerolog.New(d.told),
 	}
 	learner := testbed.Learner(glm.Practical, size)
 	learner.Horizon, learner.Dimension = 40*size, 1
@@ -134,21 +139,6 @@ func newWorld(t *testing.T, c plan.Channel, panels bool) *world {
 	d.startServers()
 	d.startHost()
 	return d
-}
-
-// startServers starts shuffler and analyzer, or starts them again with the state that they left.
-func (d *world) startServers() {
-	d.t.Helper()
-	var sh *shuffler.Shuffler
-	d.mixes.Reports = testbed.Account(d.t, "report", func() int64 { return sh.Held() }, shuffler.Reasons())
-	d.accounts["received"] = d.mixes.Reports
-	sh, err := shuffler.New(d.mixes)
-	d.must(err)
-	d.analyzer, err = analyzer.New(d.counts)
-	d.must(err)
-	ctx, cancel := context.WithCancel(d.ctx)
-	mixed, counted := d.run(bus.Shuffler, ctx, sh.Run), d.run(bus.Analyzer, ctx, d.analyzer.Run)
-	d.stopServers = func() { cancel(); <-mixed; <-counted }
 }
 
 // newParty is a host that was not started yet.

@@ -71,7 +71,7 @@ func every(t *testing.T, f func(p Package)) {
 	}
 }
 
-// below says whether a package lies in a folder of the repository.
+// below reports whether a package lies in a folder of the repository.
 func below(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
 
 // layers are the rules of who may import whom, as a test of the importing and the imported package's path. Both are

@@ -1,7 +1,7 @@
-// Package ledger makes the two transparency logs of a whole deployment in memory, with real keys, signatures, counts and
-// checkpoints: what an audit reads, without a broker or a role. Fraud is planted by changing a statement before it is
-// signed (Tamper), or the finished logs (Ledger's fields, then Seal). Everything but the encryption of retained messages
-// follows from a seed.
+// Package ledger makes the two transparency logs of a whole deployment in memory, with real keys, signatures, counts
+// and checkpoints: what an audit reads, without a broker or a role. Fraud is planted by changing a statement before it
+// is signed (Tamper), or the finished logs (Ledger's fields, then Seal). Everything but the encryption of retained
+// messages follows from a seed.
 //
 // The analyzer's statements come from the code that it runs (pkg/deployment), and counts from records that people of a
 // made-up population encode with the announced noise. People play random arms: what is learnt is of no interest here.
@@ -47,8 +47,8 @@ type Options struct {
 	Tamper Tamper
 }
 
-// Tamper changes statements before they are signed; a nil function changes nothing. Statements after a changed one name it
-// as it was signed, and people report as it was announced. The analyzer learns from the counts that it signed, where
+// Tamper changes statements before they are signed; a nil function changes nothing. Statements after a changed one name
+// it as it was signed, and people report as it was announced. The analyzer learns from the counts that it signed, where
 // anything can be learned from them; otherwise from those that it should have signed.
 type Tamper struct {
 	Configuration func(*wire.Configuration) // what is logged; what runs stays
@@ -66,8 +66,8 @@ type Tamper struct {
 	Messages func(epoch uint64, round uint32, messages [][]byte) [][]byte
 }
 
-// Ledger is a deployment's logs, and its keys. It is an audit.Source. Its fields may be changed; then Seal signs what is
-// there.
+// Ledger is a deployment's logs, and its keys. It is an audit.Source. Its fields may be changed; then Seal signs what
+// is there.
 type Ledger struct {
 	Bundle             keyring.Bundle
 	Analyzer, Shuffler *seal.Identity
@@ -85,8 +85,8 @@ type Place struct {
 	Round uint32
 }
 
-// Small is the configuration of a deployment in which planning is quick: cohorts of 12 people in 2 dimensions, as many as
-// rounds says of the practical profile, or two epochs of the others.
+// Small is the configuration of a deployment in which planning is quick: cohorts of 12 people in 2 dimensions, as many
+// as rounds says of the practical profile, or two epochs of the others.
 func Small(profile glm.Profile, channel plan.Channel, cohorts int) wire.Configuration {
 	const cohort = 12
 	terms := plan.DefaultTermsFor(channel)
@@ -141,8 +141,8 @@ func Make(o Options) (*Ledger, error) {
 	return l, l.Seal()
 }
 
-// Once makes a deployment when it is first asked for, and then gives the same one: for tests that change nothing in it, one
-// after the other.
+// Once makes a deployment when it is first asked for, and then gives the same one: for tests that change nothing in it,
+// one after the other.
 func Once(o Options) func() (*Ledger, error) {
 	var l *Ledger
 	return func() (made *Ledger, err error) {

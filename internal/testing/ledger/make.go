@@ -164,7 +164,7 @@ func (m *maker) round(a *plan.Announcement, digest [32]byte) error {
 	return err
 }
 
-// learnable says whether counts are such that something can be learned from them.
+// learnable reports whether counts are such that something can be learned from them.
 func (m *maker) learnable(a *plan.Announcement, counts *wire.Counts) bool {
 	if counts.Destroyed || m.curator != nil {
 		return true
@@ -208,12 +208,14 @@ func (m *maker) mixed(a *plan.Announcement, manifest *wire.Manifest, messages []
 func (m *maker) exchange(a *plan.Announcement, digest [32]byte, reports uint32) error {
 	set, share := words(m.src), words(m.src)
 	if _, err := appendTo(m, bus.Analyzer, wire.AcceptedKind(a.Epoch, a.Round), &wire.Accepted{
-		Deployment: a.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Reports: reports, Set: set[:],
+		Deployment: a.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Reports: reports,
+		Set: set[:],
 	}, m.o.Tamper.Accepted); err != nil {
 		return err
 	}
 	_, err := appendTo(m, bus.Shuffler, wire.SummedKind(a.Epoch, a.Round), &wire.Summed{
-		Deployment: a.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Reports: reports, Set: set[:],
+		Deployment: a.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Reports: reports,
+		Set:   set[:],
 		Share: share[:],
 	}, m.o.Tamper.Summed)
 	return err

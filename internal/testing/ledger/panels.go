@@ -10,8 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Living is the configuration of a small deployment of panels with a control group and rules: 12 of 60 registered devices,
-// each in 2 panels, with up to 3 decisions in a report. So few people say nothing of the lift.
+// Living is the configuration of a small deployment of panels with a control group and rules: 12 of 60 registered
+// devices, each in 2 panels, with up to 3 decisions in a report. So few people say nothing of the lift.
 func Living(channel plan.Channel, cohorts int) wire.Configuration {
 	return LivingOf(channel, cohorts, 12)
 }
@@ -39,7 +39,8 @@ func (m *maker) draw(a *plan.Announcement, digest, contribution [32]byte) error 
 	}
 	root, own := panel.Root(devices), words(source(m.o.Seed, fmt.Sprintf("shuffler's contribution %d", a.Epoch)))
 	pool, err := appendTo(m, bus.Shuffler, wire.KindPool, &wire.Pool{
-		Deployment: a.Deployment, Epoch: a.Epoch, Announcement: digest[:], Registered: uint32(len(devices)), Root: root[:],
+		Deployment: a.Deployment, Epoch: a.Epoch, Announcement: digest[:], Registered: uint32(len(devices)),
+		Root:         root[:],
 		Contribution: own[:],
 	}, m.o.Tamper.Pool)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer"
-	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -55,7 +55,7 @@ func (b shufflerBroker) ServeEnrol(
 }
 
 // events are what a shuffler's disk has of its journal.
-func (i *incarnation) events() (all []*shuffler.Event) {
+func (i *incarnation) events() (all []*cohort.Event) {
 	i.disk.contents(func(where string, b []byte) {
 		if where != journalFile {
 			return
@@ -69,14 +69,14 @@ func (i *incarnation) events() (all []*shuffler.Event) {
 
 // event decodes an entry of a shuffler's journal; nil where it is none. Entries never change where they stand, and each
 // is looked at after every write.
-func (o *oracle) event(entry []byte) *shuffler.Event {
+func (o *oracle) event(entry []byte) *cohort.Event {
 	at := unsafe.SliceData(entry)
 	o.decoding.Lock()
 	defer o.decoding.Unlock()
 	ev, known := o.events[at]
 	if !known {
 		var err error
-		if ev, err = shuffler.DecodeEvent(entry); err != nil {
+		if ev, err = cohort.DecodeEvent(entry); err != nil {
 			ev = nil
 		}
 		o.events[at] = ev
@@ -84,7 +84,7 @@ func (o *oracle) event(entry []byte) *shuffler.Event {
 	return ev
 }
 
-// committed tells whether the membership of a round that is released is durable.
+// committed reports whether the membership of a round that is released is durable.
 func (i *incarnation) committed(epoch uint64, number uint32) (committed bool) {
 	open := uint64(0)
 	for _, ev := range i.events() {
@@ -149,7 +149,7 @@ func (o *oracle) wrote(i *incarnation, name string, entries []*line) {
 
 // inTime sees when the membership of a release is fixed without all whose devices hold a slot: not before the last of
 // them could report, whatever the clocks of the shuffler's machine say. The last n events are new.
-func (o *oracle) inTime(all []*shuffler.Event, n int) {
+func (o *oracle) inTime(all []*cohort.Event, n int) {
 	epoch, enrolled, admitted := uint64(0), 0, 0
 	for k, ev := range all {
 		switch {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 )
 
 // What a shuffler has the broker forget, and what it leaves out of its own journal, nobody needs any more.
@@ -14,7 +14,7 @@ import (
 func (o *oracle) forgotten(i *incarnation, upTo uint64) {
 	type place struct{ round, slot uint32 }
 	epoch, needed := uint64(0), map[place]uint64{}
-	drop := func(x *shuffler.Excluded) {
+	drop := func(x *cohort.Excluded) {
 		for _, slot := range x.Slots {
 			delete(needed, place{x.Round, slot})
 		}
@@ -66,8 +66,8 @@ func (o *oracle) replaced(i *incarnation, name string, lines []*line) {
 	}
 }
 
-func (o *oracle) replayed(entries [][]byte) *shuffler.State {
-	s := shuffler.NewState(shuffler.Admission{Minimum: least})
+func (o *oracle) replayed(entries [][]byte) *cohort.State {
+	s := cohort.NewState(cohort.Admission{Minimum: least})
 	for _, entry := range entries {
 		ev := o.event(entry)
 		if ev == nil {
@@ -83,16 +83,16 @@ func (o *oracle) replayed(entries [][]byte) *shuffler.State {
 }
 
 // same holds two states after the opening of an epoch against each other, by what every device would hear of them.
-func (o *oracle) same(events, snapshot *shuffler.State, opened *shuffler.Opened) {
+func (o *oracle) same(events, snapshot *cohort.State, opened *cohort.Opened) {
 	if !events.Clock().Equal(snapshot.Clock()) {
 		o.w.violated("snapshot", "it is of %v, and the events of %v", snapshot.Clock(), events.Clock())
 	}
 	now := time.UnixMilli(opened.At)
 	for _, keys := range o.w.keys.hosts {
 		for number := range uint32(capacity) {
-			id := shuffler.DeviceID{Host: [32]byte(keys.identity.Public()), Number: number}
-			hears := func(s *shuffler.State) (all [2]string) {
-				_, _, ev, err := s.Enrol(id, opened.Epoch, shuffler.Digest(opened.Digest), now)
+			id := cohort.DeviceID{Host: [32]byte(keys.identity.Public()), Number: number}
+			hears := func(s *cohort.State) (all [2]string) {
+				_, _, ev, err := s.Enrol(id, opened.Epoch, cohort.Digest(opened.Digest), now)
 				all[0] = heard(ev, err)
 				_, ev, err = s.Register(id)
 				all[1] = heard(ev, err)
@@ -108,7 +108,7 @@ func (o *oracle) same(events, snapshot *shuffler.State, opened *shuffler.Opened)
 }
 
 // heard is what a device hears, as text.
-func heard(ev *shuffler.Event, err error) string {
+func heard(ev *cohort.Event, err error) string {
 	switch {
 	case err != nil:
 		return err.Error()

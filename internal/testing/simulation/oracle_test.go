@@ -10,7 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer"
-	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -27,7 +27,7 @@ type oracle struct {
 	credentials *wire.Credentials
 
 	decoding sync.Mutex
-	events   map[*byte]*shuffler.Event // of journals, by where their entry stands
+	events   map[*byte]*cohort.Event // of journals, by where their entry stands
 
 	mu        sync.Mutex
 	reports   map[[32]byte]*report // by digest
@@ -85,7 +85,7 @@ type released struct {
 
 func newOracle(w *World) *oracle {
 	return &oracle{
-		w: w, marks: testbed.Marks(markArm), events: map[*byte]*shuffler.Event{},
+		w: w, marks: testbed.Marks(markArm), events: map[*byte]*cohort.Event{},
 		credentials: wire.NewCredentials(wire.Party{Deployment: testbed.Deployment, Key: w.keys.registrar.Public()}),
 		reports:     map[[32]byte]*report{}, owners: map[string]*report{}, first: map[mark][32]byte{},
 		rounds: map[round]*released{}, announced: map[round]*announcement{}, counted: map[mark][]round{},
@@ -100,7 +100,7 @@ func (o *oracle) progress() int {
 	return o.released
 }
 
-// final tells whether learning is over.
+// final reports whether learning is over.
 func (o *oracle) final() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -349,7 +349,7 @@ func payloadOf(length int) int {
 	return 0
 }
 
-// anyBack tells whether a state was set back in this run.
+// anyBack reports whether a state was set back in this run.
 func (w *World) anyBack() bool {
 	for _, p := range w.parties {
 		if p.back {

@@ -118,8 +118,8 @@ func (w *World) recruit() {
 	}
 }
 
-// talkative tells whether the environment asks for notes as they come.
+// talkative reports whether the environment asks for notes as they come.
 func talkative() bool { return os.Getenv("RIFFLE_LOG") != "" }
 
-// loud tells whether it asks for every step, too.
+// loud reports whether it asks for every step, too.
 func loud() bool { return os.Getenv("RIFFLE_LOG") == "all" }

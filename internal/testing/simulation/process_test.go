@@ -116,7 +116,7 @@ func (i *incarnation) kill() {
 	i.cancel()
 }
 
-// killed tells whether the process was killed.
+// killed reports whether the process was killed.
 func (i *incarnation) killed() bool {
 	i.w.mu.Lock()
 	defer i.w.mu.Unlock()

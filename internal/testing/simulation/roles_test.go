@@ -13,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -41,15 +42,37 @@ func (w *World) buildShuffler(i *incarnation, log zerolog.Logger) (func(context.
 			return count(i.shuffler)
 		}
 	}
-	s, err := shuffler.New(shuffler.Config{
+	of := shuffler.Party{
 		Deployment: testbed.Deployment, Analyzer: w.keys.analyzer.Public(), Registrar: w.keys.registrar.Public(),
-		Identity: w.keys.shuffler, Keys: w.keys.reports, MinCohort: least, StateDir: w.scratch, Compact: compactAfter,
-		Journal: newLedger(i, journalFile), LogJournal: newLedger(i, "log"), Disk: folder{i}, Source: w.source(i), Memory: 1,
-		Clock: i.p.clock, Bus: shufflerBroker{shuffler.Over(i.conn.Streams), i}, Log: log, Notice: i.notice,
+		Identity: w.keys.shuffler, Keys: w.keys.reports,
+	}
+	by := shuffler.DefaultPolicy()
+	by.MinCohort, by.Compact = least, compactAfter
+	told := shuffler.Accounts{
 		Reports:    i.account("report", held((*shuffler.Shuffler).Held), shuffler.Reasons()),
 		Enrolments: i.account("enrolment", nil, shuffler.Reasons()),
 		Messages:   i.account("message", held((*shuffler.Shuffler).HeldMessages), shuffler.Reasons()),
+		Notice:     i.notice,
+	}
+	broker, source := shufflerBroker{shuffler.Over(i.conn.Streams), i}, w.source(i)
+	logged, err := translog.New(translog.Config{
+		Deployment: of.Deployment, Role: bus.Shuffler, Identity: of.Identity, Broker: broker, Journal: newLedger(i, "log"),
+		Log: log,
 	})
+	if err != nil {
+		return nil, err
+	}
+	store, err := shuffler.OpenStore(w.scratch, 1)
+	if err != nil {
+		return nil, errors.Join(err, logged.Close())
+	}
+	files := shuffler.Files{Journal: newLedger(i, journalFile), Log: logged, Store: store}
+	mixing := shuffler.Mixing{Disk: folder{i}, Source: source}
+	channels, err := shuffler.NewChannels(of, files, mixing, broker, told, log)
+	if err != nil {
+		return nil, errors.Join(err, files.Close())
+	}
+	s, err := shuffler.New(of, by, files, channels, broker, told, i.p.clock, source, log)
 	if err != nil {
 		return nil, err
 	}

@@ -134,7 +134,7 @@ func (w *World) choose() *waiting {
 	return ready[w.rng.IntN(len(ready))]
 }
 
-// standsStill tells whether the process that something waits for stands still.
+// standsStill reports whether the process that something waits for stands still.
 func (w *World) standsStill(h *waiting) bool {
 	p := w.parties[h.op.Client]
 	return p != nil && time.Now().Before(p.stalled)

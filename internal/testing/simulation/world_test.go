@@ -27,7 +27,7 @@ import (
 // The simulated deployment: cohorts so small, and noise so little, that a list takes a fraction of a second. Nobody's
 // privacy is at stake.
 const (
-	cohort   = 5    // slots of a cohort, and size of a panel
+	slots    = 5    // slots of a cohort, and size of a panel
 	least    = 3    // fewest reports of a release
 	epochs   = 3    // that the learner plans
 	capacity = 48   // devices that a host's credential covers
@@ -183,16 +183,16 @@ func (w *World) learner() learner.Config {
 	if w.list.Paper {
 		profile = glm.Paper
 	}
-	c := testbed.Learner(profile, cohort)
+	c := testbed.Learner(profile, slots)
 	// The joint certificate of what a device reports is computed by every process for every announcement. It is cheapest
 	// where weights are constant and scores small.
 	c.Family, c.Radius = family.NameLinear, 1e-3
-	c.Dimension, c.Horizon, c.Epsilon, c.Delta, c.MinCohort = 1, epochs*cohort, epsilon, delta, least
+	c.Dimension, c.Horizon, c.Epsilon, c.Delta, c.MinCohort = 1, epochs*slots, epsilon, delta, least
 	if w.list.Paper {
-		c.Paper.Warmup, c.Paper.Second, c.Paper.Rounds = cohort, cohort, 2
+		c.Paper.Warmup, c.Paper.Second, c.Paper.Rounds = slots, slots, 2
 	}
 	if w.list.Panel {
-		c.Practical.Panel, c.Practical.Decisions = cohort, 2
+		c.Practical.Panel, c.Practical.Decisions = slots, 2
 	}
 	return c
 }

@@ -144,7 +144,7 @@ func asking(subject string) need { return need{broker.Call, subject} }
 // grants is the table of rights.
 var grants = sync.OnceValue(broker.Grants)
 
-// may tells whether the table grants it; the error is bus.ErrForbidden.
+// may reports whether the table grants it; the error is bus.ErrForbidden.
 func (c *Conn) may(n need) error {
 	for _, g := range grants() {
 		if g.Role != c.role || g.Access != n.access {

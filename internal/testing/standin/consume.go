@@ -194,7 +194,8 @@ func (s *settler) say(name string, do func()) error {
 
 // arrival is a delivery as a client gets it.
 func (in *incoming) arrival(h handed) bus.Arrival {
-	return bus.Arrival{Record: h.m.record(), Redelivered: h.count > 1, Wait: in.of.config.AckWait, Settler: in.settles(h)}
+	return bus.Arrival{Record: h.m.record(), Redelivered: h.count > 1, Wait: in.of.config.AckWait,
+		Settler: in.settles(h)}
 }
 
 // look is the question for a consumer, with which reading begins.

@@ -41,7 +41,7 @@ type handed struct {
 	count int // how often it was delivered, this time included
 }
 
-// wants tells whether a request can be served.
+// wants reports whether a request can be served.
 func wants(p *pull) bool { return p.room > 0 && p.alive() }
 
 func newConsumer(s *stream, config jetstream.ConsumerConfig) *consumer {

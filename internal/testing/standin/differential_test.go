@@ -263,7 +263,7 @@ func (p *player) waiting() (all []uint64) {
 	return all
 }
 
-// quiet tells whether nothing is on its way to the reader.
+// quiet reports whether nothing is on its way to the reader.
 func (p *player) quiet() bool {
 	if p.stop == nil {
 		return true

@@ -116,7 +116,7 @@ func (b *Broker) Fill(full bool) {
 	b.full = full
 }
 
-// Holds tells whether a message with this payload is stored in a stream.
+// Holds reports whether a message with this payload is stored in a stream.
 func (b *Broker) Holds(name string, payload []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -118,7 +118,7 @@ func (s *stream) publish(m message) (uint64, error) {
 	return m.sequence, nil
 }
 
-// room tells whether a message may be stored.
+// room reports whether a message may be stored.
 func (s *stream) room(m *message) error {
 	if s.b.full {
 		return bus.ErrFull
@@ -299,7 +299,7 @@ func (s *stream) newest(filter string) *message {
 	return nil
 }
 
-// matches tells whether a subject matches a filter of NATS: * stands for one token, > for one or more at the end.
+// matches reports whether a subject matches a filter of NATS: * stands for one token, > for one or more at the end.
 func matches(filter, subject string) bool {
 	for {
 		f, filterRest, more := strings.Cut(filter, ".")

@@ -9,10 +9,10 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 )
 
-// Clock is the system's clock, which a test can put forward: what is due by then is due at once. A test in which several
-// steps must come before the reports announces a Long reward window, takes its time for the steps, and passes it. Calls
-// keep to the system's time, and are given Patience at least unless Strict is set: the limits of roles are for people who
-// wait, not for machines that are busy with other tests.
+// Clock is the system's clock, which a test can put forward: what is due by then is due at once. A test in which
+// several steps must come before the reports announces a Long reward window, takes its time for the steps, and passes
+// it. Calls keep to the system's time, and are given Patience at least unless Strict is set: the limits of roles are
+// for people who wait, not for machines that are busy with other tests.
 type Clock struct {
 	Strict bool // set before the role starts
 

@@ -80,8 +80,8 @@ func (b *Bed) Asked(sealed []byte, reply func(signed []byte) (*wire.EnrolReply, 
 	return Answer(sealed, b.ShufflerKey, b.Shuffler, reply)
 }
 
-// Answer opens a sealed request for enrolment with the shuffler's key, and signs and seals the reply to its signed bytes,
-// whose digest it fills in.
+// Answer opens a sealed request for enrolment with the shuffler's key, and signs and seals the reply to its signed
+// bytes, whose digest it fills in.
 func Answer(sealed []byte, key *seal.HPKEKey, shuffler *seal.Identity,
 	reply func(signed []byte) (*wire.EnrolReply, error)) ([]byte, error) {
 	opener, err := seal.NewRequestOpener(Deployment, key)

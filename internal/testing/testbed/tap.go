@@ -112,7 +112,8 @@ func (t *Tap) carry(to io.Writer, from io.Reader, now func() time.Time) {
 	}
 }
 
-// drawn is what is drawn at random for each run in a line of the protocol: what follows an inbox, and names of consumers.
+// drawn is what is drawn at random for each run in a line of the protocol: what follows an inbox, and names of
+// consumers.
 var drawn = regexp.MustCompile(`\b[0-9A-Za-z]{22}(\.[0-9A-Za-z]+)?\b|\b[0-9A-Za-z]{8}_[0-9]+\b`)
 
 // Take returns what was sent since the last call, in order.

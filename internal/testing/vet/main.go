@@ -1,6 +1,6 @@
-// Command vet holds the packages that it is given to the checks of go vet, tests included, without compiling anything: it
-// checks the types of all that they import from the source. go vet needs everything compiled for the platform before,
-// which .ci/run does only for its own:
+// Command vet holds the packages that it is given to the checks of go vet, tests included, without compiling anything:
+// it checks the types of all that they import from the source. go vet needs everything compiled for the platform
+// before, which .ci/run does only for its own:
 //
 //	go build -C internal/testing/vet -o DIR/vet . && GOOS=windows DIR/vet ./...
 //

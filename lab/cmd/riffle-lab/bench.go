@@ -55,13 +55,15 @@ the truth, and every message that leaves the shuffler with what came; a differen
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&f.channels, "channel", nil, "channels to measure: shuffle, shares, local, central; empty: all")
+	flags.StringSliceVar(&f.channels, "channel", nil, "channels to measure: shuffle, shares, local, central; empty: "+
+		"all")
 	flags.StringSliceVar(&f.users, "users", nil, "sizes of cohorts that devices seal for, as in 1e3,1e4; 0: none")
-	flags.StringSliceVar(&f.junk, "junk", nil, "sizes of cohorts of junk, for the shuffler's part, as in 1e3,1e6; 0: none")
-	flags.StringSliceVar(&f.messages, "messages", nil, "numbers of bit messages of one release of junk in large reports, "+
-		"as in 1e6,5e7; 0: none")
-	flags.IntSliceVar(&f.Dimensions, "dim", f.Dimensions, "numbers of entries of an arm's vector; the first is measured "+
-		"at every size, the others at the first size")
+	flags.StringSliceVar(&f.junk, "junk", nil, "sizes of cohorts of junk, for the shuffler's part, as in 1e3,1e6; 0: "+
+		"none")
+	flags.StringSliceVar(&f.messages, "messages", nil, "numbers of bit messages of one release of junk in large "+
+		"reports, as in 1e6,5e7; 0: none")
+	flags.IntSliceVar(&f.Dimensions, "dim", f.Dimensions, "numbers of entries of an arm's vector; the first is "+
+		"measured at every size, the others at the first size")
 	flags.IntSliceVar(&f.Workers, "workers", f.Workers, "numbers of workers that shuffler and analyzer have beside "+
 		"their leads")
 	flags.IntVar(&f.WorkUsers, "work-users", f.WorkUsers, "people of each run with workers; 0: no such runs")
@@ -86,7 +88,8 @@ func sizes(flag string, texts []string, usual []int) ([]int, error) {
 	for _, text := range texts {
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || v != float64(int(v)) || v < 0 || v > 1e12 {
-			return nil, fmt.Errorf("--%s %s: must be a whole number that is not negative, such as 1000 or 1e3", flag, text)
+			return nil, fmt.Errorf("--%s %s: must be a whole number that is not negative, such as 1000 or 1e3", flag,
+				text)
 		}
 		if v > 0 {
 			all = append(all, int(v))

@@ -96,14 +96,16 @@ power does: with few releases there is a warning.`[1:],
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&f.stdin, "stdin", false, "judge the releases on standard input, one JSON array a line")
-	flags.BoolVar(&f.wire, "wire", false, "judge a running shuffler, through the broker of a deployment on this machine")
+	flags.BoolVar(&f.wire, "wire", false, "judge a running shuffler, through the broker of a deployment on this "+
+		"machine")
 	flags.IntVar(&f.releases, "releases", 0, fmt.Sprintf("releases that are mixed; 0: %d, with --wire %d",
 		defaultReleases, defaultWireReleases))
 	flags.IntVar(&f.size, "size", defaultSize, "messages of a release, where the messages are mixed in memory")
 	flags.StringVar(&f.plant, "plant", "", "break the order on purpose, to see that it is found: "+planted())
-	flags.StringVar(&f.seed, "seed", "", "64 hexadecimal digits from which the planted fault and the simulations of power "+
-		"follow, never\nthe shuffler's own draws; default: drawn by the system")
-	flags.IntVar(&f.power, "power-runs", defaultPowerRuns, "simulated runs of each fault, at most; 0: power is not simulated")
+	flags.StringVar(&f.seed, "seed", "", "64 hexadecimal digits from which the planted fault and the simulations of "+
+		"power follow, never\nthe shuffler's own draws; default: drawn by the system")
+	flags.IntVar(&f.power, "power-runs", defaultPowerRuns, "simulated runs of each fault, at most; 0: power is not "+
+		"simulated")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	cmd.MarkFlagsMutuallyExclusive("stdin", "wire", "plant")
 	cmd.MarkFlagsMutuallyExclusive("stdin", "releases")

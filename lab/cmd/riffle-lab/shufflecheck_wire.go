@@ -100,7 +100,8 @@ func deploymentOf(ctx context.Context, c *cluster.Cluster) (*marked.Deployment, 
 	}
 	d := &marked.Deployment{
 		Name: wireName, Analyzer: analyzer.Identity, AnalyzerKey: analyzer.HPKE[0].Public(),
-		Shuffler: host.Bundle.Shuffler, Host: host.Identity, Credential: host.Credential, Connect: map[bus.Role]*bus.Conn{},
+		Shuffler: host.Bundle.Shuffler, Host: host.Identity, Credential: host.Credential,
+		Connect: map[bus.Role]*bus.Conn{},
 	}
 	for role, seed := range map[bus.Role][]byte{bus.Randomizer: host.Seed, bus.Analyzer: analyzer.Seed} {
 		conn, err := bus.Connect(ctx, bus.Options{URL: c.URL(), Role: role, Seed: seed, Name: "riffle-shufflecheck"})

@@ -85,7 +85,8 @@ are added to those already run. The results are a function of the experiment and
 }
 
 func listExperiments(cmd *cobra.Command) error {
-	fmt.Fprintln(cmd.ErrOrStderr(), "The times are about those of all seeds on two idle cores; --seeds 1 takes a part of them.")
+	fmt.Fprintln(cmd.ErrOrStderr(), "The times are about those of all seeds on two idle cores; --seeds 1 takes a "+
+		"part of them.")
 	for _, name := range experiment.Names() {
 		e, err := experiment.Load(name)
 		if err != nil {

@@ -55,7 +55,8 @@ draw them; there is no transport. Everybody who is drawn reports. The result is 
 	flags.Float64Var(&s.World.Rate, "rate", 1, "mean decisions of a person in a day")
 	flags.IntVar(&s.World.Dimension, "dimension", 5, "numbers that describe an arm for a person")
 	flags.IntVar(&s.World.Arms, "arms", 5, "arms to choose from; the first one is the default arm")
-	flags.Float64Var(&s.Epsilon, "epsilon", plan.DefaultEpsilon, "guarantee of a person for all of the deployment's life")
+	flags.Float64Var(&s.Epsilon, "epsilon", plan.DefaultEpsilon, "guarantee of a person for all of the deployment's "+
+		"life")
 	flags.Float64Var(&s.Delta, "delta", plan.DefaultDelta, "delta of the guarantee")
 	flags.StringVar(&f.trust, "trust", string(plan.Shuffle), "channel: shuffle, shares, local or central")
 	flags.Float64Var(&s.Dishonest, "dishonest", 0, "share of people whose noise does not count")
@@ -130,10 +131,11 @@ func runLife(cmd *cobra.Command, f lifeFlags) error {
 	ctx, stop := command.UntilStopped(cmd)
 	defer stop()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
-	rows, err := life.Compare(ctx, f.setting, world.Modes(f.kmax, f.records), life.Options{Seeds: f.seeds, FirstSeed: f.firstSeed,
-		Workers: f.workers, Progress: func(days, all int) {
-			shown.Update(func(s *progress.State) { s.Phase, s.Work, s.AllWork = "simulating", days, all })
-		}})
+	rows, err := life.Compare(ctx, f.setting, world.Modes(f.kmax, f.records),
+		life.Options{Seeds: f.seeds, FirstSeed: f.firstSeed,
+			Workers: f.workers, Progress: func(days, all int) {
+				shown.Update(func(s *progress.State) { s.Phase, s.Work, s.AllWork = "simulating", days, all })
+			}})
 	shown.Close()
 	if err != nil {
 		return err

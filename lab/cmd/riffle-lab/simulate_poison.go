@@ -83,7 +83,8 @@ func (f poisonFlags) settle() (s poison.Setting, err error) {
 	}{
 		{"people", float64(s.People)}, {"dimension", float64(s.Dimension)}, {"arms", float64(s.Arms)}, {"norm", s.Norm},
 		{"epsilon", s.Epsilon}, {"delta", s.Delta}, {"seeds", float64(f.seeds)},
-		{"trust", float64(len(f.trust))}, {"strategy", float64(len(f.strategies))}, {"dishonest", float64(len(f.shares))},
+		{"trust", float64(len(f.trust))}, {"strategy", float64(len(f.strategies))},
+		{"dishonest", float64(len(f.shares))},
 	} {
 		if !(of.n > 0) {
 			return s, fmt.Errorf("--%s must not be 0, empty or negative", of.flag)
@@ -111,7 +112,8 @@ func runPoison(cmd *cobra.Command, f poisonFlags) error {
 	ctx, stop := command.UntilStopped(cmd)
 	defer stop()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
-	result, err := poison.Compare(ctx, setting, poison.Options{Seeds: f.seeds, FirstSeed: f.firstSeed, Workers: f.workers,
+	result, err := poison.Compare(ctx, setting, poison.Options{Seeds: f.seeds, FirstSeed: f.firstSeed,
+		Workers: f.workers,
 		Progress: func(people, all int) {
 			shown.Update(func(s *progress.State) { s.Phase, s.Done, s.Total = "simulating", people, all })
 		}})

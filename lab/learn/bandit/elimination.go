@@ -54,12 +54,13 @@ func NewElimination(s learn.Setting) (*learn.Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return own.start(told, Oracle{Least: least, Adapt: failure, Estimator: func(previous learn.Model) estimate.Estimator {
-		if linear, ok := previous.(estimate.Linear); ok && s.Variant != estimate.Literal {
-			return estimate.WarmL1(linear.Theta)
-		}
-		return estimate.L1
-	}})
+	return own.start(told, Oracle{Least: least, Adapt: failure,
+		Estimator: func(previous learn.Model) estimate.Estimator {
+			if linear, ok := previous.(estimate.Linear); ok && s.Variant != estimate.Literal {
+				return estimate.WarmL1(linear.Theta)
+			}
+			return estimate.L1
+		}})
 }
 
 // NewLinearElimination is action elimination with the reweighted linear regression: Algorithm 3 with Algorithm 12,
@@ -74,7 +75,8 @@ func NewLinearElimination(s learn.Setting) (*learn.Learner, error) {
 			options = map[string]float64{}
 		}
 		if _, set := options[estimate.PointFailure]; !set {
-			options[estimate.PointFailure] = e.Setting.Failure / float64(e.Setting.Horizon) / float64(max(1, e.Setting.Arms))
+			options[estimate.PointFailure] = e.Setting.Failure / float64(e.Setting.Horizon) / float64(max(1,
+				e.Setting.Arms))
 		}
 		e.Setting.Options = options
 	}, Estimator: func(learn.Model) estimate.Estimator { return estimate.ReweightedLinear }})
@@ -132,7 +134,10 @@ func (e elimination) start(s learn.Setting, o Oracle) (*learn.Learner, error) {
 		policy := play.Elimination{Then: play.Spanner{Factor: e.factor}}
 		var last learn.Model
 		for _, people := range sizes {
-			m, err := o.Estimator(last)(s, people, func(q learn.Question) (learn.Answer, error) { return ask(policy, q) })
+			m, err := o.Estimator(last)(s, people, func(q learn.Question) (learn.Answer,
+				error) {
+				return ask(policy, q)
+			})
 			if err != nil {
 				return nil, err
 			}

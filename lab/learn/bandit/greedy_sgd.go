@@ -19,9 +19,9 @@ import (
 // The paper assumes that contexts explore by themselves (a bound from below of their covariance's smallest eigenvalue,
 // in every direction and under greedy play); where they do not, nothing makes it explore.
 //
-// The paper was not at hand. Its abstract and its followers give the estimator, the greedy play and the local noise; the
-// step and the offset t0, which keeps the first steps inside the ball, are chosen here. The residual is clipped to the
-// range that it has for arms and parameters in their balls, so that a gradient's diameter is 2 max |mu - r|.
+// The paper was not at hand. Its abstract and its followers give the estimator, the greedy play and the local noise;
+// the step and the offset t0, which keeps the first steps inside the ball, are chosen here. The residual is clipped to
+// the range that it has for arms and parameters in their balls, so that a gradient's diameter is 2 max |mu - r|.
 //
 // Options: curvature (default mu'(0)/d, the mean curvature of arms on the sphere); warmup (people who play uniformly
 // first, default the square root of the horizon).

@@ -61,7 +61,8 @@ func NewRegCBActions(s learn.Setting) (*learn.Learner, error) {
 	return startRegCB(s, s.Arms, func(epochs [][]learn.Model) learn.Policy { return byAction(epochs) })
 }
 
-func startRegCB(s learn.Setting, oracles int, policy func(epochs [][]learn.Model) learn.Policy) (*learn.Learner, error) {
+func startRegCB(s learn.Setting, oracles int, policy func(epochs [][]learn.Model) learn.Policy) (*learn.Learner,
+	error) {
 	if err := s.Check(estimate.LayeredVariants, append(slices.Clone(estimate.LayeredOptions), RegCBFirst,
 		RegCBExploit)); err != nil {
 		return nil, err

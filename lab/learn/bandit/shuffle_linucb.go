@@ -41,7 +41,8 @@ func ShuffleLinUCB(s learn.Setting) (*learn.Learner, error) {
 			each := 4 * math.Sqrt(2*math.Log(2.5*b/s.Delta)*math.Log(2/s.Delta)) / (s.Epsilon * math.Sqrt(b))
 			statistic.Noise = mechanism.Gaussian{Sigma: each * math.Sqrt(b)}
 		case learn.Literal:
-			statistic.Noise = newVectorSumNoise(s, n.batch, vectorSumConstant, 4*float64(s.Dimension*s.Dimension+1)/s.Delta)
+			statistic.Noise = newVectorSumNoise(s, n.batch, vectorSumConstant,
+				4*float64(s.Dimension*s.Dimension+1)/s.Delta)
 		case variantScript:
 			constant := 10.
 			if s.Epsilon < 0.5 {

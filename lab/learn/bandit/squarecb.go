@@ -11,8 +11,8 @@ import (
 
 // The defaults of SquareCB.
 const (
-	// squareMultiplier is the constant before gamma. The theory has squareLiteral, with which the algorithm explores four
-	// times too much at 2^17 people.
+	// squareMultiplier is the constant before gamma. The theory has squareLiteral, with which the algorithm explores
+	// four times too much at 2^17 people.
 	squareMultiplier = 10
 	squareLiteral    = 1
 	squareFirst      = 32 // people of the first epoch
@@ -25,10 +25,10 @@ var squareOptions = []string{"c_sq", "first", "batches", "c"}
 //
 // It is Algorithm 13 with Algorithm 5 and Theorem 6.4 (1) of "Near-optimal private learning in linear contextual
 // bandits": regret sqrt(K) O~(T^(3/4) + sigma^(1/3) T^(2/3)). A person's record is used in the regression of one epoch,
-// so the whole run gives everybody (epsilon, delta) in the sense of joint privacy. Differences: the first epoch is longer
-// than one person; gamma has a constant; the paper prints a_t in the weights where the best arm must stand. The error
-// bound in gamma is the proof's without its constants and without ln(1/delta): (ln N/N)^(1/4) + (sigma/N)^(1/3), sigma
-// the deviation of the noise over the sensitivity.
+// so the whole run gives everybody (epsilon, delta) in the sense of joint privacy. Differences: the first epoch is
+// longer than one person; gamma has a constant; the paper prints a_t in the weights where the best arm must stand. The
+// error bound in gamma is the proof's without its constants and without ln(1/delta): (ln N/N)^(1/4) + (sigma/N)^(1/3),
+// sigma the deviation of the noise over the sensitivity.
 //
 // Variant "literal" has the estimator's literal noise and the paper's constant before gamma. Options: "c_sq", that
 // constant (10; literal 1), "first", people of the first epoch (32), "batches" and "c" of the estimator.
@@ -59,8 +59,8 @@ func squareCB(
 		multiplier = s.Option("c_sq", squareLiteral)
 	}
 	if !(multiplier > 0) || !(first >= 2 && first <= 1<<32) || s.Arms < 1 {
-		return nil, fmt.Errorf("bandit: SquareCB needs arms (%d), a positive c_sq (%v) and a first epoch of at least 2 "+
-			"people (%v)", s.Arms, multiplier, first)
+		return nil, fmt.Errorf("bandit: SquareCB needs arms (%d), a positive c_sq (%v) and a first epoch of at least "+
+			"2 people (%v)", s.Arms, multiplier, first)
 	}
 	sigma, err := estimate.NoiseRatio(s)
 	if err != nil {
@@ -85,7 +85,8 @@ func squareCB(
 				return nil, err
 			}
 			done += people
-			gamma := multiplier * math.Sqrt(float64(s.Arms)) / deviation(math.Max(2, float64(people)), sigma, inner.Failure)
+			gamma := multiplier * math.Sqrt(float64(s.Arms)) / deviation(math.Max(2, float64(people)), sigma,
+				inner.Failure)
 			// A last epoch that the horizon cuts short knows less than the one before it, and must not explore more.
 			policy = play.InverseGap{Score: model.Predict, Gamma: math.Max(policy.Gamma, gamma)}
 		}

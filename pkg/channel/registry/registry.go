@@ -49,7 +49,7 @@ func boxed(a *plan.Announcement, digest [32]byte) (channel.Device, error) {
 	return box.NewDevice(a, digest)
 }
 
-// Known tells whether devices can report through a channel.
+// Known reports whether devices can report through a channel.
 func Known(c plan.Channel) bool { return channels[c].device != nil }
 
 // NewDevice is the device's side of the announced round's channel. The announcement is in range, and digest is its own.

@@ -48,9 +48,9 @@ func WriteLabels(payload []byte, encodings []protocol.Encoding) {
 	})
 }
 
-// CheckLabels says whether the messages of a report's payload, which stand one after another, have the labels of this
-// digest (LabelsOf). The error wraps wire.ErrLabels. A digest is compared, so that neither the shuffler's journal nor
-// its workers' tasks have to list what the plan says of every message.
+// CheckLabels reports whether the messages of a report's payload, which stand one after another, have the labels of
+// this digest (LabelsOf). The error wraps wire.ErrLabels. A digest is compared, so that neither the shuffler's journal
+// nor its workers' tasks have to list what the plan says of every message.
 func CheckLabels(payload []byte, labels string) error {
 	h := sha256.New()
 	for ; len(payload) >= seal.BitSize; payload = payload[seal.BitSize:] {

@@ -131,5 +131,5 @@ func quadratic(m, x []float64) float64 {
 // on subsets.
 const manyPerDimension, manyArms = 8, 64
 
-// isMany says whether a search over n arms of rank r works on subsets.
+// isMany reports whether a search over n arms of rank r works on subsets.
 func isMany(n, r int) bool { return r > 1 && n > manyArms && n > manyPerDimension*r }

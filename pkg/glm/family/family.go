@@ -70,7 +70,7 @@ type Response interface {
 	// Smoothness gives upper bounds of the absolute second and third derivatives of mu over |z| <= S. They carry the
 	// error margins of the sensitivity bounds and need not be tight.
 	Smoothness(S float64) (second, third float64)
-	// Symmetric says whether mu(-z) = MinReward() + MaxReward() - mu(z) for every z.
+	// Symmetric reports whether mu(-z) = MinReward() + MaxReward() - mu(z) for every z.
 	Symmetric() bool
 }
 

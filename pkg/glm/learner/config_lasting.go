@@ -10,7 +10,7 @@ import (
 // bound of a statistic is widened by (docs/privacy.md, section 21).
 const MaxDecisions = 1 << 16
 
-// lasts tells whether the configuration has anything of deployments that last.
+// lasts reports whether the configuration has anything of deployments that last.
 func (p PracticalConfig) lasts() bool {
 	return p.Panel > 0 || p.HalfLife > 0 || p.Alarm > 0 || len(p.PriorTheta) > 0 || p.Control > 0 || p.Caution > 0
 }

@@ -49,7 +49,7 @@ func vague(c Config) belief {
 	return b
 }
 
-// informed says whether the configuration brought knowledge that still counts.
+// informed reports whether the configuration brought knowledge that still counts.
 func (r *practicalRun) known(epoch int) symmetric.Packed {
 	if epoch == 0 && !r.prior.given {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
 
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )

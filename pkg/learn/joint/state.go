@@ -156,8 +156,8 @@ func released(sum []int64, grid, lambda, floor float64, d int) (symmetric.Packed
 	return symmetric.Pack(convex.FromSpectrum(eigenvalues, basis)), nil
 }
 
-// exceeds says whether the largest eigenvalue of anchor^-1 m is above growth: m is not below growth times the anchor.
-// (A determinant says less: it can grow without any one direction growing, and m need not grow at all.)
+// exceeds reports whether the largest eigenvalue of anchor^-1 m is above growth: m is not below growth times the
+// anchor. (A determinant says less: it can grow without any one direction growing, and m need not grow at all.)
 func exceeds(m, anchor symmetric.Packed, growth float64, d int) (bool, error) {
 	var cholesky mat.Cholesky
 	if !cholesky.Factorize(anchor.Dense(d)) {

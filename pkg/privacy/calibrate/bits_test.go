@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )

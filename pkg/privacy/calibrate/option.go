@@ -294,7 +294,7 @@ func (s *solver) certifyAll(options []option) ([]option, error) {
 	return options, nil
 }
 
-// hungry says whether a larger budget would let some release have a larger scale.
+// hungry reports whether a larger budget would let some release have a larger scale.
 func hungry(options []option) bool {
 	for _, o := range options {
 		if o.limit == LimitPrivacy {
@@ -304,7 +304,7 @@ func hungry(options []option) bool {
 	return false
 }
 
-// better says whether a beats b: by messages first and error second, or the other way round.
+// better reports whether a beats b: by messages first and error second, or the other way round.
 func better(a, b []option, errorFirst bool) bool {
 	x, y := summarise(a), summarise(b)
 	if errorFirst && x.largest != y.largest {

@@ -51,7 +51,7 @@ func (s *sums) fullestEntries() (*sumPoint, error) {
 	return best, nil
 }
 
-// affordable says whether entries of this width may be taken for the finer ratio, before the noise is known.
+// affordable reports whether entries of this width may be taken for the finer ratio, before the noise is known.
 func (s *sums) affordable(width int) bool {
 	entries := 0
 	for _, r := range s.request.Releases {
@@ -60,8 +60,8 @@ func (s *sums) affordable(width int) bool {
 	return s.request.Finer > 0 && entries*width <= s.request.FineBits
 }
 
-// passable says whether this width, with the noise that fits into it, need not be tried, because the next one is surely
-// better and affordable. What is sure is left a margin for what the noise that is found in the end differs by.
+// passable reports whether this width, with the noise that fits into it, need not be tried, because the next one is
+// surely better and affordable. What is sure is left a margin for what the noise that is found in the end differs by.
 func (s *sums) passable(width int, noise []uint64) bool {
 	if width+1 > s.request.MaxEntryBits || !s.affordable(width+1) ||
 		s.worst(noise, s.ideal) <= s.request.Finer {

@@ -19,8 +19,8 @@ import (
 //	frame: place of the frame in its file from 0 (4), bytes of the payload (4), CRC-32C of the payload (4),
 //	       CRC-32C of both numbers of the log and these 12 bytes (4), payload
 //
-// All numbers are little endian. A frame is on the disk before the next one is written, so that a power cut can leave at
-// most the last one torn; anything else that does not check is damage, and is an error.
+// All numbers are little endian. A frame is on the disk before the next one is written, so that a power cut can leave
+// at most the last one torn; anything else that does not check is damage, and is an error.
 
 const (
 	magic      = "riffle log 1\n\x00\x00\x00"
@@ -130,8 +130,8 @@ type content struct {
 	before  uint32 // frames of the log before it
 }
 
-// read returns what a log holds. Its last frame may be torn, and is left out: if no log is behind this one, it was never
-// acknowledged. All other damage is ErrDamaged.
+// read returns what a log holds. Its last frame may be torn, and is left out: if no log is behind this one, it was
+// never acknowledged. All other damage is ErrDamaged.
 func read(path string, n name) (c content, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -165,7 +165,7 @@ func damaged(path string, at int, what string) error {
 	return fmt.Errorf("%s: %w at byte %d: %s", path, ErrDamaged, at, what)
 }
 
-// headAt tells whether a frame's header stands there, of which frame, and the length of its payload.
+// headAt reports whether a frame's header stands there, of which frame, and the length of its payload.
 func headAt(b []byte, at int, n name) (place, length uint32, ok bool) {
 	if at+header > len(b) || binary.LittleEndian.Uint32(b[at+12:]) != headSum(n, b[at:at+header]) {
 		return 0, 0, false

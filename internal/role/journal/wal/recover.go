@@ -135,7 +135,7 @@ func (d *DB) left(applied uint64, before []byte) (left []*closed, err error) {
 	return left, nil
 }
 
-// unused tells whether a log holds no frame and the file does not count on it.
+// unused reports whether a log holds no frame and the file does not count on it.
 func unused(path string, n name, counts bool) (bool, error) {
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) > fileHeader {
@@ -162,7 +162,8 @@ func (d *DB) logs() (numbers []uint64, err error) {
 	return numbers, nil
 }
 
-// begin begins the log behind one of so many frames. It is durable when begin returns. The lock is held, or nobody else has the file yet.
+// begin begins the log behind one of so many frames. It is durable when begin returns. The lock is held, or nobody else
+// has the file yet.
 func (d *DB) begin(before uint32) (err error) {
 	if d.active, err = create(d.log(d.next), name{d.session, d.next}, before, d.o.NoSync); err == nil {
 		d.next++

@@ -46,7 +46,7 @@ type Change struct {
 	Below              bool
 }
 
-// forgets tells whether the change forgets the key of another one that was made before it.
+// forgets reports whether the change forgets the key of another one that was made before it.
 func (c *Change) forgets(bucket, key []byte) bool {
 	return c.Below && bytes.Equal(c.Bucket, bucket) && bytes.Compare(key, c.Key) < 0
 }
@@ -320,8 +320,8 @@ func (d *DB) Settle() error {
 	return d.takeFull()
 }
 
-// Get returns a copy of a key's value, nil where there is none. It takes nothing into the file: one value is quickest read
-// where it is.
+// Get returns a copy of a key's value, nil where there is none. It takes nothing into the file: one value is quickest
+// read where it is.
 func (d *DB) Get(bucket, key []byte) (value []byte, err error) {
 	if c := d.latest(bucket, key); c != nil {
 		return bytes.Clone(c.Value), nil
