@@ -12,7 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// follow takes the next announcement of the chain; fresh tells whether it is now in force. One that was seen before
+// follow takes the next announcement of the chain; fresh reports whether it is now in force. One that was seen before
 // changes nothing.
 func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 	h.c.Announcements.Received(1)
@@ -112,7 +112,7 @@ func refusal(stored bus.Announcement, err error) error {
 	return fmt.Errorf("the announcement of round %d of epoch %d is refused: %w", stored.Round, stored.Epoch, err)
 }
 
-// rewound tells whether the broker shows less than an earlier process of this host saw: the policy is not the one in
+// rewound reports whether the broker shows less than an earlier process of this host saw: the policy is not the one in
 // force, and nothing is decided with it. It is so for moments after a start, while the announcements are read.
 func (h *Host) rewound(a *device.Announced) error {
 	if a.Epoch > h.seen.Epoch || a.Epoch == h.seen.Epoch && a.Round >= h.seen.Round {

@@ -101,7 +101,7 @@ func (t *attendance) wait(s *seat) {
 	t.rouse()
 }
 
-// mayAsk tells whether a device may ask, where one of all may in each pause; with a pause of 0 each of them may, but
+// mayAsk reports whether a device may ask, where one of all may in each pause; with a pause of 0 each of them may, but
 // for when the shuffler answers none.
 func (t *attendance) mayAsk(pause time.Duration) bool {
 	now := t.h.c.Clock.Now()
@@ -143,7 +143,7 @@ func (t *attendance) answered() {
 	}
 }
 
-// silent tells whether the shuffler answered none of the last requests.
+// silent reports whether the shuffler answered none of the last requests.
 func (t *attendance) silent() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

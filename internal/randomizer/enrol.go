@@ -257,7 +257,7 @@ func (h *Host) settle(q *question) (s *session, why, err error) {
 	}
 }
 
-// waitsPast tells whether the decision that began the question still waits after a pause.
+// waitsPast reports whether the decision that began the question still waits after a pause.
 func (h *Host) waitsPast(q *question, pause time.Duration) bool {
 	return h.c.Clock.Now().Add(pause).Before(q.until)
 }

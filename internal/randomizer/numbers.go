@@ -79,7 +79,7 @@ func (n *numbers) next(raised bool) (number uint32, ok bool) {
 	return 0, false
 }
 
-// more tells whether there is a number that was not drawn. Those of a later credential come when the earlier one's have
+// more reports whether there is a number that was not drawn. Those of a later credential come when the earlier one's have
 // all been.
 func (n *numbers) more(raised bool) bool {
 	for n.left == 0 && len(n.later) > 0 && (raised || n.drawn == 0) {

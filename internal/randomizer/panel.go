@@ -39,7 +39,7 @@ func (h *Host) refusedPause() time.Duration {
 	return max(longestPause, time.Duration(len(h.devices))*time.Second/patientAsks)
 }
 
-// drawsPanels tells whether the deployment's cohorts are drawn from registered devices.
+// drawsPanels reports whether the deployment's cohorts are drawn from registered devices.
 func (h *Host) drawsPanels() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,7 +109,7 @@ func (h *Host) takePart(s *seat, e *errand) (again time.Duration, err error) {
 	return h.place(s, e)
 }
 
-// isOver tells whether the announcement is not in force any more, or the host asks no more.
+// isOver reports whether the announcement is not in force any more, or the host asks no more.
 func (h *Host) isOver(a *device.Announced) bool {
 	select {
 	case <-h.over(a):
@@ -214,7 +214,7 @@ func (h *Host) giveUp(s *seat, e *errand) error {
 	return h.keep(s, s.state.Unasked())
 }
 
-// unheard tells whether an error says that the shuffler did not hear a request. Only the broker knows that.
+// unheard reports whether an error says that the shuffler did not hear a request. Only the broker knows that.
 func unheard(err error) bool {
 	return errors.Is(err, bus.ErrNoShuffler) || errors.Is(err, bus.ErrForbidden) || errors.Is(err, bus.ErrTooLarge) ||
 		errors.Is(err, errNoKeys)
@@ -241,7 +241,7 @@ func (h *Host) registered(s *seat, r *wire.EnrolReply, signed []byte, heard bool
 	return true, nil
 }
 
-// mayAsk tells whether a device may ask now: it is its turn to ask for all, or there is none to keep.
+// mayAsk reports whether a device may ask now: it is its turn to ask for all, or there is none to keep.
 func (h *Host) mayAsk(e *errand, pause time.Duration) bool {
 	turn := e.turn
 	e.turn = false
@@ -307,7 +307,7 @@ func (h *Host) place(s *seat, e *errand) (again time.Duration, err error) {
 	return never, h.placed(a, s, request, signed, r)
 }
 
-// knows tells whether a device need not ask under an announcement, and why it is in no panel that it could report in.
+// knows reports whether a device need not ask under an announcement, and why it is in no panel that it could report in.
 func knows(a *device.Announced, state device.State, now time.Time) (known bool, why error) {
 	if took := state.Enrolment; took != nil && took.Epoch == a.Epoch { // an earlier process knew it
 		return true, because(WindowOver, "the report of epoch %d has left", a.Epoch)
@@ -318,7 +318,7 @@ func knows(a *device.Announced, state device.State, now time.Time) (known bool, 
 	return false, nil
 }
 
-// isDrawn tells whether the shuffler has answers for the panel in force.
+// isDrawn reports whether the shuffler has answers for the panel in force.
 func (h *Host) isDrawn() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

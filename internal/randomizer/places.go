@@ -134,7 +134,7 @@ func (h *Host) vacateAll() {
 	}
 }
 
-// keeps tells whether a device keeps its place: something of it must not be forgotten.
+// keeps reports whether a device keeps its place: something of it must not be forgotten.
 func keeps(s device.State) bool { return len(s.Ledger.Entries) > 0 || s.Registration != nil }
 
 // vacancy is the place of a seat that was vacant when it was entered. Their order is one that only the host knows, and

@@ -81,7 +81,7 @@ func (c *counts) full(by uint64, a *device.Announced, ids []string) (arms []int)
 	return arms
 }
 
-// mayPlay tells whether a device may play an arm once more. The lock is held.
+// mayPlay reports whether a device may play an arm once more. The lock is held.
 func (c *counts) mayPlay(p play, a *device.Announced) bool {
 	most, limited := a.Features.AtMost(p.arm)
 	if !limited || a.Epoch != c.epoch {

@@ -183,6 +183,9 @@ func (p *process) look() (seen []string) {
 	p.t.Helper()
 	for _, path := range []string{"/", "/status.json", "/metrics", "/healthz", "/readyz", "/elsewhere"} {
 		body := heartbeats.ReplaceAllString(p.opened(path), "")
+		if strings.Contains(body, "\nriffle_broker_connected{role=\"randomizer\"} 0") {
+			p.again.Store(true) // the broker was not heard just now, which the log says only when it lasts
+		}
 		if path == "/metrics" { // its length has what was taken out in it
 			body = regexp.MustCompile(`Content-Length:\[[0-9]+\]`).ReplaceAllString(body, "")
 		}

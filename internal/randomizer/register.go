@@ -6,7 +6,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/device"
 )
 
-// Register names a device to the host, so that panels can be drawn of it from then on. registered tells whether the
+// Register names a device to the host, so that panels can be drawn of it from then on. registered reports whether the
 // shuffler has confirmed that already; why says for what reason the device cannot be registered now. Where devices
 // enrol as they arrive it does nothing.
 func (h *Host) Register(name string) (registered bool, why, err error) {

@@ -339,7 +339,7 @@ func (h *Host) handIn(ctx context.Context, o Outgoing) error {
 	}
 }
 
-// past tells whether a report's round is over: the shuffler would not admit it any more.
+// past reports whether a report's round is over: the shuffler would not admit it any more.
 func (h *Host) past(o Outgoing) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -67,7 +67,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// awaited tells whether something waits for a time.
+// awaited reports whether something waits for a time.
 func (w *world) awaited(at time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,7 +17,7 @@ func inDryRun(next http.Handler) http.Handler {
 	})
 }
 
-// isDryRun tells whether an answer is one of a host in dry run.
+// isDryRun reports whether an answer is one of a host in dry run.
 func isDryRun(w http.ResponseWriter) bool { return w.Header().Get(dryRunHeader) != "" }
 
 // serveCheck says whether a body can be decided about.
