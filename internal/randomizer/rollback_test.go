@@ -95,8 +95,9 @@ func TestARolledBackStoreStopsTheHost(t *testing.T) {
 	copyTo(path+".new", path)
 	s.start()
 	s.judged(a)
-	if n := s.host.Pending(); n != 8 || env.Health.Ready() != nil {
-		t.Errorf("with the newest store %d reports are promised, ready: %v", n, env.Health.Ready())
+	testbed.Eventually(t, "the promises of the newest store are taken up", func() bool { return s.host.Pending() == 8 })
+	if err := env.Health.Ready(); err != nil {
+		t.Errorf("with the newest store: ready: %v", err)
 	}
 	if d := s.decide("somebody", twoArms); d["sampled"] != true {
 		t.Errorf("with the newest store: %v", d)
