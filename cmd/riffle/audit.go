@@ -9,14 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/audit"
+	auditpage "github.com/riffle-dp/riffle/internal/audit/page"
 	"github.com/riffle-dp/riffle/internal/audit/witness"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role"
@@ -295,4 +295,22 @@ func (f *auditFlags) source(ctx context.Context, cmd *cobra.Command, args []stri
 		return nil, false, end, err
 	}
 	return live, false, conn.Close, nil
+}
+
+// addPage adds the flag of the page.
+func (f *auditFlags) addPage(flags *pflag.FlagSet) {
+	flags.StringVar(&f.html, "html", "", "also write the result to FILE, as a page with plots that loads nothing from "+
+		"elsewhere")
+}
+
+// writePage writes the page where one is asked for: whole or not at all.
+func (f *auditFlags) writePage(report *audit.Report) error {
+	if f.html == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := auditpage.Write(&b, report); err != nil {
+		return err
+	}
+	return os.WriteFile(f.html, b.Bytes(), 0o644) //nolint:gosec // all of it is public
 }

@@ -3,11 +3,10 @@ package main
 import (
 	"fmt"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/audit/explain"
+	"github.com/riffle-dp/riffle/internal/command"
 )
 
 // auditExplainCommand is riffle audit explain.

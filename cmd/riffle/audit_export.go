@@ -9,13 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/registry"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/keyring"
 )
 

@@ -6,11 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/chart"
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/drive/demo"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/population"

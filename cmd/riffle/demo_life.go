@@ -9,15 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
-	"github.com/riffle-dp/riffle/internal/world"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/drive/demo"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
+	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 

@@ -87,24 +87,31 @@ func TestBreachesAreExplained(t *testing.T) {
 		fmt.Fprintf(&list, "\n*By %s:*\n\n%s", who, lists[who])
 	}
 	const begin, end = "<!-- breaches: written by go test ./cmd/riffle -run Breaches -update -->\n", "\n<!-- breaches: end -->"
-	path := filepath.Join(docs, "audit.md")
-	page, err := os.ReadFile(path)
+	holdsBetween(t, "audit.md", begin, end, list.String(), "Breaches")
+}
+
+// holdsBetween holds that a page of docs has a text between two marks, or writes it there with -update; run is the name
+// by which the test is run.
+func holdsBetween(t *testing.T, page, begin, end, want, run string) {
+	t.Helper()
+	path := filepath.Join(docs, page)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, found := strings.Cut(string(page), begin)
+	before, rest, found := strings.Cut(string(text), begin)
 	written, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		t.Fatal("docs/audit.md has no place for the breaches")
+		t.Fatalf("docs/%s has no place for what is written there: %s", page, begin)
 	}
 	if *update {
-		if err := os.WriteFile(path, []byte(before+begin+list.String()+end+after), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if written != list.String() {
-		t.Error("docs/audit.md does not list the breaches as they are explained: run go test ./cmd/riffle -run Breaches -update")
+	if written != want {
+		t.Errorf("docs/%s is not current: run go test ./cmd/riffle -run %s -update\n%s", page, run, want)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"

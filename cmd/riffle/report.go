@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/audit/effect"
 	auditpage "github.com/riffle-dp/riffle/internal/audit/page"
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/role"
 )
 

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/effect"
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"

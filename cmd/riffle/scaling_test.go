@@ -110,19 +110,5 @@ func TestScalingPlanFollowsFromItsFigures(t *testing.T) {
 	row("dollars for a million people", func(p scalingPlan) string {
 		return fmt.Sprintf("%.2f", p.dollars/figures["people"]*1e6)
 	})
-	const begin, end = "<!-- scaling: begin -->\n", "<!-- scaling: end -->"
-	before, rest, found := strings.Cut(string(page), begin)
-	written, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatal("docs/scaling.md has no place for the plan")
-	}
-	if *update {
-		if err := os.WriteFile(path, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if written != b.String() {
-		t.Errorf("docs/scaling.md is not what its figures give: run go test ./cmd/riffle -run Scaling -update\n%s", b.String())
-	}
+	holdsBetween(t, "scaling.md", "<!-- scaling: begin -->\n", "<!-- scaling: end -->", b.String(), "Scaling")
 }

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/internal/play"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/riffle-dp/riffle/internal/play"
 )
 
 // Verdict says in one word whether a deployment should begin with a prior.

@@ -162,7 +162,7 @@ func (o Options) compare(r *Result, proposer *plan.Proposer, tasks []task, limit
 var explorationRule = fmt.Sprintf("the first cohort tries every arm; a later one tries those that look worse than "+
 	"the best by at most w standard deviations, where w grows with the number of people still to come per explorer; "+
 	"from the third cohort on, the deviations are those that will be left after the cohort anyway; at most %g times "+
-	"the first cohort, or %g %% of a larger one, explore; the last cohort takes the best (glm.Config.Exploration)",
+	"the first cohort, or %g %% of a larger one, explore; the last cohort takes the best (learner.Config.Exploration)",
 	learner.DefaultExplorers, percent(learner.DefaultExplorerShare))
 
 // limits are the messages allowed in each cohort.

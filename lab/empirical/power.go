@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/pkg/privacy"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // Power is what the number of runs can show. It is computed for Gaussian noise, whose trade-off curve every certificate

@@ -4,8 +4,9 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/riffle-dp/riffle/internal/population"
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/riffle-dp/riffle/internal/population"
 )
 
 // adversary draws the arm sets of Adversarial, a sequence that is fixed before the run and changes over time so that

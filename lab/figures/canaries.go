@@ -12,7 +12,6 @@ import (
 	"runtime"
 
 	"github.com/riffle-dp/riffle/internal/world"
-
 	"github.com/riffle-dp/riffle/lab/experiment"
 	"github.com/riffle-dp/riffle/lab/life"
 	"github.com/riffle-dp/riffle/lab/poison"

@@ -7,13 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/world"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
+	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/pkg/client"
 )
 

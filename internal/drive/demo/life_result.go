@@ -7,12 +7,11 @@ import (
 	"io"
 	"os"
 
-	"github.com/riffle-dp/riffle/internal/world"
-
 	"github.com/riffle-dp/riffle/internal/audit/effect"
 	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/play"
+	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 

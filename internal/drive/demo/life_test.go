@@ -12,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/world"
-
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
+	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 

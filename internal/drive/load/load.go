@@ -11,10 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/drive/crowd"
-
 	"golang.org/x/sync/errgroup"
 
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/pkg/client"
 	"github.com/riffle-dp/riffle/pkg/wire"

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/drive/crowd"
-
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"

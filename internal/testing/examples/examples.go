@@ -17,13 +17,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/feature"
-	"github.com/spf13/cobra"
 )
 
 // A block is a fenced part of a page. The word after the opening fence is its language: sh, go, yaml or json. For yaml

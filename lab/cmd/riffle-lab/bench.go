@@ -9,10 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/lab/bench"

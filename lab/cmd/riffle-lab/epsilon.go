@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/lab/empirical"

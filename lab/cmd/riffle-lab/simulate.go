@@ -5,10 +5,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/planner"
 	"github.com/riffle-dp/riffle/internal/play"

@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
-	"github.com/riffle-dp/riffle/internal/world"
-
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
+	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/lab/life"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )

@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/riffle-dp/riffle/internal/command"
-
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/lab/poison"
 	"github.com/riffle-dp/riffle/pkg/plan"
