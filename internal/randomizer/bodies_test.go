@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -104,22 +105,6 @@ func TestABodyIsAskedForAfterEnrolment(t *testing.T) {
 	s.reports(1)
 }
 
-// hostileBodies are decisions' bodies of 4 MB, each built to take much memory.
-func hostileBodies() [][]byte {
-	fill := func(head, unit, tail string) []byte {
-		const size = 4<<20 - 16
-		return append(append([]byte(head), bytes.Repeat([]byte(unit), (size-len(head)-len(tail))/len(unit))...),
-			tail...)
-	}
-	return [][]byte{
-		fill(`{"arms": [`, `[],`, `[]]}`), fill(`{"arms": [[`, `1,`, `1]]}`), fill(`{"arms": [[1`, `1`,
-			`]]}`), fill(`{"arms": [`, `[1,1],`, `[1,1]]}`),
-		fill(`{"arms": `, `[`, ``), fill(`{"`, `x`, `": 1}`), fill(`{"arms": [`, `null,`, `[1, 1]]}`), fill(``, ` `,
-			twoArms),
-		fill(`{"arms": [[[`, `1,`, `1]]]}`),
-	}
-}
-
 // Eight concurrent bodies of 4 MB, and then 64, take less than 64 MB together, whatever they hold; each is refused
 // after its device was enrolled, as too large or once something else is wrong with it, and each device reports.
 func TestBodiesTakeBoundedMemory(t *testing.T) { // not parallel: it looks at the memory of the whole process
@@ -128,10 +113,10 @@ func TestBodiesTakeBoundedMemory(t *testing.T) { // not parallel: it looks at th
 	a := s.Announcement(glm.Practical, 100)
 	a.Timing.RewardWindow = time.Second
 	s.open(a)
-	bodies := hostileBodies()
+	bodies := testbed.HostileDecisions(twoArms)
 	runtime.GC()
 	for _, concurrent := range []int{8, 64} {
-		grown := peak(func() {
+		grown := allocated.Peak(func() {
 			var wg sync.WaitGroup
 			for i := range concurrent {
 				wg.Go(func() {
@@ -186,24 +171,6 @@ func TestStalledBodiesHoldUpNobodysEnrolment(t *testing.T) {
 	}
 	s.due(a)
 	s.reports(2)
-}
-
-// peak is by how much the heap grew at most while f ran, garbage included.
-func peak(f func()) int64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	before, most := int64(m.HeapInuse), int64(0)
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	for {
-		runtime.ReadMemStats(&m)
-		most = max(most, int64(m.HeapInuse)-before)
-		select {
-		case <-done:
-			return most
-		case <-time.After(time.Millisecond):
-		}
-	}
 }
 
 // highWater is the most memory that the process has had, as the kernel tells it.

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -90,7 +91,7 @@ func TestFeaturesTakeBoundedMemory(t *testing.T) { // not parallel: it looks at 
 		}
 		room := min(maxDecision, size*weight)
 		runtime.GC()
-		grown := peak(func() {
+		grown := allocated.Peak(func() {
 			var wg sync.WaitGroup
 			for range bytesInFlight / room {
 				wg.Go(func() {
@@ -141,7 +142,7 @@ func FuzzReadDecision(f *testing.F) {
 // In the largest dimension a body may have 4 MB. As many such bodies as may be in flight take less than 128 MB
 // together.
 func TestLargeDimensionsTakeBoundedMemory(t *testing.T) { // not parallel: it looks at the memory of the whole process
-	bodies := hostileBodies()
+	bodies := testbed.HostileDecisions(twoArms)
 	if n := decisionBytes(glm.MaxDimension); n != maxDecision {
 		t.Fatalf("a decision may have %d bytes", n)
 	}
@@ -149,7 +150,7 @@ func TestLargeDimensionsTakeBoundedMemory(t *testing.T) { // not parallel: it lo
 	bodies = append(bodies, []byte(`{"arms": [`+strings.TrimSuffix(strings.Repeat(row, maxArms), ",")+`]}`))
 	runtime.GC()
 	for i, body := range bodies {
-		grown := peak(func() {
+		grown := allocated.Peak(func() {
 			var wg sync.WaitGroup
 			for range bytesInFlight / maxDecision {
 				wg.Go(func() {
@@ -195,38 +196,4 @@ func FuzzReward(f *testing.F) {
 			}
 		}
 	})
-}
-
-// hostileBodies are decisions' bodies of 4 MB, each built to take much memory.
-func hostileBodies() [][]byte {
-	fill := func(head, unit, tail string) []byte {
-		const size = 4<<20 - 16
-		return append(append([]byte(head), bytes.Repeat([]byte(unit), (size-len(head)-len(tail))/len(unit))...),
-			tail...)
-	}
-	return [][]byte{
-		fill(`{"arms": [`, `[],`, `[]]}`), fill(`{"arms": [[`, `1,`, `1]]}`), fill(`{"arms": [[1`, `1`,
-			`]]}`), fill(`{"arms": [`, `[1,1],`, `[1,1]]}`),
-		fill(`{"arms": `, `[`, ``), fill(`{"`, `x`, `": 1}`), fill(`{"arms": [`, `null,`, `[1, 1]]}`), fill(``, ` `,
-			twoArms),
-		fill(`{"arms": [[[`, `1,`, `1]]]}`),
-	}
-}
-
-// peak is by how much the heap grew at most while f ran, garbage included.
-func peak(f func()) int64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	before, most := int64(m.HeapInuse), int64(0)
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	for {
-		runtime.ReadMemStats(&m)
-		most = max(most, int64(m.HeapInuse)-before)
-		select {
-		case <-done:
-			return most
-		case <-time.After(time.Millisecond):
-		}
-	}
 }

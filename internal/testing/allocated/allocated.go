@@ -3,8 +3,10 @@
 package allocated
 
 import (
+	"runtime"
 	"runtime/metrics"
 	"testing"
+	"time"
 )
 
 const (
@@ -31,4 +33,22 @@ func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
+}
+
+// Peak is by how much the heap grew at most while f ran, garbage included.
+func Peak(f func()) int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	before, most := int64(m.HeapInuse), int64(0)
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	for {
+		runtime.ReadMemStats(&m)
+		most = max(most, int64(m.HeapInuse)-before)
+		select {
+		case <-done:
+			return most
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
