@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/role/journal/wal"
+	"github.com/riffle-dp/riffle/internal/journal/wal"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"

@@ -12,8 +12,8 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/riffle-dp/riffle/internal/role/journal/group"
-	"github.com/riffle-dp/riffle/internal/role/journal/wal"
+	"github.com/riffle-dp/riffle/internal/journal/group"
+	"github.com/riffle-dp/riffle/internal/journal/wal"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )

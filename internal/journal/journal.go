@@ -16,8 +16,8 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/riffle-dp/riffle/internal/role/journal/group"
-	"github.com/riffle-dp/riffle/internal/role/journal/wal"
+	"github.com/riffle-dp/riffle/internal/journal/group"
+	"github.com/riffle-dp/riffle/internal/journal/wal"
 )
 
 // ErrClosed is the answer to an append after Close. Nothing was written.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/worker"
 )
 
 // A pool without further processes gives a handler's result, tells its failures apart from those of the pool, and ends
