@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/testing/standin"
+	"github.com/riffle-dp/riffle/internal/testing/fakebroker"
 )
 
 // heal ends all faults, and starts what does not run.
@@ -131,6 +131,6 @@ func (w *World) end() {
 	var left []*waiting
 	w.gate.held(func(h *waiting) { left = append(left, h) })
 	for _, h := range left {
-		w.gate.let(h, standin.Lose)
+		w.gate.let(h, fakebroker.Lose)
 	}
 }

@@ -1,4 +1,4 @@
-package standin_test
+package fakebroker_test
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/fakebroker"
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
-	"github.com/riffle-dp/riffle/internal/testing/standin"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
@@ -322,7 +322,7 @@ func TestRandomOperations(t *testing.T) {
 // differ plays a list on both brokers and says what differs; empty: nothing.
 func differ(t *testing.T, limits bus.ProvisionOptions, list []step) string {
 	bed := testbed.New(t, func(_ *broker.Options, p *bus.ProvisionOptions) { *p = limits })
-	b := standin.New(standin.Options{Streams: limits})
+	b := fakebroker.New(fakebroker.Options{Streams: limits})
 	name := func(s string) string { return s + strings.Repeat("x", 56-len(s)) }
 	ctx := bed.Context()
 	server := &player{ctx: ctx, host: server(bed.Connect(bus.Randomizer)), other: server(bed.ConnectHost()),
@@ -340,14 +340,14 @@ func differ(t *testing.T, limits bus.ProvisionOptions, list []step) string {
 	}
 	for i, s := range list {
 		if got, want := memory.play(s), server.play(s); got != want {
-			return fmt.Sprintf("step %d, %s: the stand-in gives\n%s\nand the server\n%s", i, s, got, want)
+			return fmt.Sprintf("step %d, %s: the fake gives\n%s\nand the server\n%s", i, s, got, want)
 		}
 		if got, want := agree(memory, server); got != want {
-			return fmt.Sprintf("after step %d, %s: the stand-in shows\n%s\nand the server\n%s", i, s, got, want)
+			return fmt.Sprintf("after step %d, %s: the fake shows\n%s\nand the server\n%s", i, s, got, want)
 		}
 	}
 	if got, want := memory.contents(), server.contents(); got != want {
-		return fmt.Sprintf("at the end the stand-in has\n%s\nand the server\n%s", got, want)
+		return fmt.Sprintf("at the end the fake has\n%s\nand the server\n%s", got, want)
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-package standin_test
+package fakebroker_test
 
 import (
 	"context"
@@ -12,19 +12,19 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/testing/standin"
+	"github.com/riffle-dp/riffle/internal/testing/fakebroker"
 )
 
 // gate decides by what a test says of an op, as <client> <name> <subject> <nth>, and before or after it. It notes all.
 type gate struct {
 	mu     sync.Mutex
-	before map[string]standin.Verdict
-	after  map[string]standin.Verdict
+	before map[string]fakebroker.Verdict
+	after  map[string]fakebroker.Verdict
 	hold   map[string]chan struct{} // held up until it is closed
 	seen   []string
 }
 
-func (g *gate) Before(ctx context.Context, op standin.Op) standin.Verdict {
+func (g *gate) Before(ctx context.Context, op fakebroker.Op) fakebroker.Verdict {
 	name := fmt.Sprintf("%s %s %s %d", op.Client, op.Name, op.Subject, op.Nth)
 	g.mu.Lock()
 	g.seen = append(g.seen, name)
@@ -39,7 +39,7 @@ func (g *gate) Before(ctx context.Context, op standin.Op) standin.Verdict {
 	return v
 }
 
-func (g *gate) After(_ context.Context, op standin.Op) standin.Verdict {
+func (g *gate) After(_ context.Context, op fakebroker.Op) fakebroker.Verdict {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.after[fmt.Sprintf("%s %s %s %d", op.Client, op.Name, op.Subject, op.Nth)]
@@ -61,17 +61,17 @@ func (g *gate) ops(name string) (all []string) {
 type held struct {
 	*rig
 	*gate
-	b               *standin.Broker
+	b               *fakebroker.Broker
 	host, shuf, ana client
 }
 
-func gated(t *testing.T, o standin.Options, f func(h *held)) {
+func gated(t *testing.T, o fakebroker.Options, f func(h *held)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{before: map[string]standin.Verdict{}, after: map[string]standin.Verdict{},
+		g := &gate{before: map[string]fakebroker.Verdict{}, after: map[string]fakebroker.Verdict{},
 			hold: map[string]chan struct{}{}}
 		o.Gate = g
-		b := standin.New(o)
+		b := fakebroker.New(o)
 		connect := func(r bus.Role, name string) client {
 			c := b.Connect(r, name)
 			t.Cleanup(c.Close)
@@ -83,8 +83,8 @@ func gated(t *testing.T, o standin.Options, f func(h *held)) {
 }
 
 func TestLostRequestIsMadeAgain(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
-		h.before["host PublishReport riffle.v1.report.host 1"] = standin.Lose
+	gated(t, fakebroker.Options{}, func(h *held) {
+		h.before["host PublishReport riffle.v1.report.host 1"] = fakebroker.Lose
 		h.report(h.host, "one")
 		h.equal("tries", h.ops("PublishReport"),
 			[]string{"host PublishReport riffle.v1.report.host 1", "host PublishReport riffle.v1.report.host 2"})
@@ -94,10 +94,10 @@ func TestLostRequestIsMadeAgain(t *testing.T) {
 }
 
 func TestLostAcknowledgementMakesARepetition(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
-		h.after["host PublishReport riffle.v1.report.host 1"] = standin.Lose
-		h.after["shuf PublishChunk riffle.v1.mixed.1.0.0 1"] = standin.Lose
-		h.after["shuf AppendAuditAfter riffle.v1.audit.shuffler.pool 1"] = standin.Lose
+	gated(t, fakebroker.Options{}, func(h *held) {
+		h.after["host PublishReport riffle.v1.report.host 1"] = fakebroker.Lose
+		h.after["shuf PublishChunk riffle.v1.mixed.1.0.0 1"] = fakebroker.Lose
+		h.after["shuf AppendAuditAfter riffle.v1.audit.shuffler.pool 1"] = fakebroker.Lose
 		h.report(h.host, "one")
 		h.equal("a report, by its id", h.stored(h.shuf), []string{"1:report one"})
 		h.must(h.shuf.PublishChunk(h.ctx(), 1, 0, 0, []byte("chunk")))
@@ -110,19 +110,19 @@ func TestLostAcknowledgementMakesARepetition(t *testing.T) {
 
 // TestRepetitionAfterTheWindow: the acknowledgement is lost for so long that the repetition is past the window.
 func TestRepetitionAfterTheWindow(t *testing.T) {
-	gated(t, standin.Options{Streams: bus.ProvisionOptions{DedupWindow: 4 * time.Second}}, func(h *held) {
-		h.after["host PublishReport riffle.v1.report.host 1"] = standin.Lose
+	gated(t, fakebroker.Options{Streams: bus.ProvisionOptions{DedupWindow: 4 * time.Second}}, func(h *held) {
+		h.after["host PublishReport riffle.v1.report.host 1"] = fakebroker.Lose
 		h.report(h.host, "one")
 		h.equal("stored", h.stored(h.shuf), []string{"1:report one", "2:report one"})
 	})
 }
 
 func TestWhatArrivesTwice(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
-		h.before["host PublishReport riffle.v1.report.host 1"] = standin.Twice
-		h.before["shuf PutKeys $KV.keys.shuffler 1"] = standin.Twice
-		h.before["shuf Deliver REPORTS.1 1"] = standin.Twice
-		h.before["shuf Ack REPORTS.1 1"] = standin.Twice
+	gated(t, fakebroker.Options{}, func(h *held) {
+		h.before["host PublishReport riffle.v1.report.host 1"] = fakebroker.Twice
+		h.before["shuf PutKeys $KV.keys.shuffler 1"] = fakebroker.Twice
+		h.before["shuf Deliver REPORTS.1 1"] = fakebroker.Twice
+		h.before["shuf Ack REPORTS.1 1"] = fakebroker.Twice
 		h.report(h.host, "one")
 		h.equal("stored", h.stored(h.shuf), []string{"1:report one"})
 		h.must(h.shuf.PutKeys(h.ctx(), []byte("k")))
@@ -140,9 +140,9 @@ func TestWhatArrivesTwice(t *testing.T) {
 }
 
 func TestLostDeliveryAndLostAckComeAgain(t *testing.T) {
-	gated(t, standin.Options{Streams: bus.ProvisionOptions{AckWait: 30 * time.Second}}, func(h *held) {
-		h.before["shuf Deliver REPORTS.1 1"] = standin.Lose
-		h.before["shuf Ack REPORTS.2 1"] = standin.Lose
+	gated(t, fakebroker.Options{Streams: bus.ProvisionOptions{AckWait: 30 * time.Second}}, func(h *held) {
+		h.before["shuf Deliver REPORTS.1 1"] = fakebroker.Lose
+		h.before["shuf Ack REPORTS.2 1"] = fakebroker.Lose
 		h.report(h.host, "one")
 		h.report(h.host, "two")
 		began := time.Now()
@@ -155,7 +155,7 @@ func TestLostDeliveryAndLostAckComeAgain(t *testing.T) {
 }
 
 func TestSentBackComesBeforeWhatIsNew(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
+	gated(t, fakebroker.Options{}, func(h *held) {
 		h.report(h.host, "one")
 		reading := h.reading(h.shuf)
 		one := reading.next()
@@ -168,7 +168,7 @@ func TestSentBackComesBeforeWhatIsNew(t *testing.T) {
 }
 
 func TestLateRequestStillArrives(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
+	gated(t, fakebroker.Options{}, func(h *held) {
 		h.must(h.shuf.PublishChunk(h.ctx(), 1, 0, 0, []byte("chunk")))
 		late := make(chan struct{})
 		h.hold["ana PurgeMixed riffle.v1.mixed.1.0.* 1"] = late
@@ -181,12 +181,12 @@ func TestLateRequestStillArrives(t *testing.T) {
 }
 
 func TestNoticeIsAHintOnly(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
+	gated(t, fakebroker.Options{}, func(h *held) {
 		watching := run(h.rig, func(ctx ctx, came func(bus.Announcement)) error {
 			return h.host.WatchAnnouncements(ctx, func(a bus.Announcement) error { came(a); return nil })
 		})
 		synctest.Wait()
-		h.before["host Notice riffle.v1.announced.1.0 1"] = standin.Lose
+		h.before["host Notice riffle.v1.announced.1.0 1"] = fakebroker.Lose
 		began := time.Now()
 		h.must(h.ana.PutAnnouncement(h.ctx(), 1, 0, []byte("a")))
 		h.equal("announcement", string(watching.next().Payload), "a")
@@ -202,12 +202,12 @@ func TestNoticeIsAHintOnly(t *testing.T) {
 }
 
 func TestLostEnrolmentIsUnknown(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
+	gated(t, fakebroker.Options{}, func(h *held) {
 		heard := h.serving(h.shuf, "yes,")
 		synctest.Wait()
-		h.before["host EnrolOnce riffle.v1.enrol 1"] = standin.Lose
-		h.after["host EnrolOnce riffle.v1.enrol 2"] = standin.Lose
-		h.before["shuf Serve riffle.v1.enrol 2"] = standin.Twice
+		h.before["host EnrolOnce riffle.v1.enrol 1"] = fakebroker.Lose
+		h.after["host EnrolOnce riffle.v1.enrol 2"] = fakebroker.Lose
+		h.before["shuf Serve riffle.v1.enrol 2"] = fakebroker.Twice
 		for i, n := range []int{0, 1, 2} { // how often it is heard: not at all, without a reply, twice
 			_, err := h.host.EnrolOnce(h.ctx(), []byte(fmt.Sprint(i)))
 			if i < 2 {
@@ -225,7 +225,7 @@ func TestLostEnrolmentIsUnknown(t *testing.T) {
 }
 
 func TestClosedClientsRequestsDoNotArrive(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
+	gated(t, fakebroker.Options{}, func(h *held) {
 		h.hold["host PublishReport riffle.v1.report.host 1"] = make(chan struct{})
 		publishing := run(h.rig, func(ctx ctx, _ func(int)) error {
 			return h.host.PublishReport(ctx, 1, 0, "one", []byte("x"))
@@ -243,7 +243,7 @@ func TestClosedClientsRequestsDoNotArrive(t *testing.T) {
 }
 
 func TestCrashLosesWhatIsUnderWay(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
+	gated(t, fakebroker.Options{}, func(h *held) {
 		h.hold["host PublishReport riffle.v1.report.host 1"] = make(chan struct{})
 		publishing := run(h.rig, func(ctx ctx, _ func(int)) error {
 			return h.host.PublishReport(ctx, 1, 0, "one", []byte("x"))
@@ -257,7 +257,7 @@ func TestCrashLosesWhatIsUnderWay(t *testing.T) {
 }
 
 func TestLossOfPower(t *testing.T) {
-	gated(t, standin.Options{SyncEvery: 2 * time.Minute}, func(h *held) {
+	gated(t, fakebroker.Options{SyncEvery: 2 * time.Minute}, func(h *held) {
 		h.report(h.host, "one")
 		time.Sleep(3 * time.Minute) // synced by then
 		h.report(h.host, "two")
@@ -273,7 +273,7 @@ func TestLossOfPower(t *testing.T) {
 		h.b.LoseUnsynced(9)
 		h.equal("what the broker started with is on its disk", h.stored(h.shuf), []string{"2:report two"})
 	})
-	gated(t, standin.Options{}, func(h *held) { // every write is synced, acknowledgements of deliveries are not
+	gated(t, fakebroker.Options{}, func(h *held) { // every write is synced, acknowledgements of deliveries are not
 		h.report(h.host, "one")
 		reading := h.reading(h.shuf)
 		h.must(reading.next().Ack())
@@ -285,7 +285,7 @@ func TestLossOfPower(t *testing.T) {
 }
 
 func TestPurgeIsTakenBackByALossOfPower(t *testing.T) {
-	gated(t, standin.Options{SyncEvery: time.Minute}, func(h *held) {
+	gated(t, fakebroker.Options{SyncEvery: time.Minute}, func(h *held) {
 		for _, id := range []string{"one", "two"} {
 			h.report(h.host, id)
 		}
@@ -300,7 +300,7 @@ func TestPurgeIsTakenBackByALossOfPower(t *testing.T) {
 }
 
 func TestFullBroker(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
+	gated(t, fakebroker.Options{}, func(h *held) {
 		h.report(h.host, "one")
 		h.b.Fill(true)
 		h.report(h.host, "one") // a repetition is none
@@ -315,7 +315,7 @@ func TestFullBroker(t *testing.T) {
 
 // TestSoManyWaitForTheirAcknowledgement: what the server does with max_ack_pending. Riffle's is 65536.
 func TestSoManyWaitForTheirAcknowledgement(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
+	gated(t, fakebroker.Options{}, func(h *held) {
 		h.b.LimitPending(bus.StreamReports, 2)
 		for i := range 4 {
 			h.report(h.host, fmt.Sprint(i))
@@ -337,7 +337,7 @@ func TestSoManyWaitForTheirAcknowledgement(t *testing.T) {
 // TestClockOfTheBroker: ages and waits are counted by the clock that the options give.
 func TestClockOfTheBroker(t *testing.T) {
 	var ahead time.Duration
-	gated(t, standin.Options{Now: func() time.Time { return time.Now().Add(ahead) }}, func(h *held) {
+	gated(t, fakebroker.Options{Now: func() time.Time { return time.Now().Add(ahead) }}, func(h *held) {
 		h.report(h.host, "one")
 		reading := h.reading(h.shuf)
 		reading.next()
@@ -353,7 +353,7 @@ func TestClockOfTheBroker(t *testing.T) {
 // TestGateThatBlocksHoldsNothingElse: an op that waits for its verdict stops neither its own client's other ops nor
 // another's, and ends with the caller's patience.
 func TestGateThatBlocksHoldsNothingElse(t *testing.T) {
-	gated(t, standin.Options{}, func(h *held) {
+	gated(t, fakebroker.Options{}, func(h *held) {
 		for i := 1; i < 20; i++ {
 			h.hold[fmt.Sprintf("host PublishReport riffle.v1.report.host %d", i)] = make(chan struct{})
 		}

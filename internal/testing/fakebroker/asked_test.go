@@ -1,4 +1,4 @@
-package standin_test
+package fakebroker_test
 
 import (
 	"context"

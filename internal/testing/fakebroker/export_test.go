@@ -1,4 +1,4 @@
-package standin
+package fakebroker
 
 // LimitPending sets how many deliveries of a stream's consumer may wait for their acknowledgement.
 func (b *Broker) LimitPending(stream string, n int) {

@@ -1,4 +1,4 @@
-package standin_test
+package fakebroker_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/fakebroker"
 	"github.com/riffle-dp/riffle/internal/testing/parallel"
-	"github.com/riffle-dp/riffle/internal/testing/standin"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
@@ -49,8 +49,8 @@ func over(s bus.Streams, end func()) client {
 // server is a client of the real server.
 func server(c *bus.Conn) client { return over(c.Streams, c.Close) }
 
-// memory is a client of the stand-in.
-func memory(c *standin.Conn) client { return over(c.Streams, c.Close) }
+// memory is a client of the fake.
+func memory(c *fakebroker.Conn) client { return over(c.Streams, c.Close) }
 
 // rig is one of the two brokers under test.
 type rig struct {
@@ -60,7 +60,7 @@ type rig struct {
 	restart func()        // of the broker; connections come back by themselves
 }
 
-// conforms runs the same test on the real server and on the stand-in, in a bubble of virtual time.
+// conforms runs the same test on the real server and on the fake, in a bubble of virtual time.
 func conforms(t *testing.T, f func(*rig), change ...func(*bus.ProvisionOptions)) {
 	t.Helper()
 	t.Parallel() // with the other tests: a parallel part of one that is not has nothing beside it
@@ -75,9 +75,9 @@ func conforms(t *testing.T, f func(*rig), change ...func(*bus.ProvisionOptions))
 		f(&rig{T: t, connect: func(r bus.Role) client { return server(bed.Connect(r)) },
 			another: func() client { return server(bed.ConnectHost()) }, restart: func() { bed.Backup() }})
 	})
-	t.Run("standin", func(t *testing.T) {
+	t.Run("fake", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := standin.New(standin.Options{Streams: limits})
+			b := fakebroker.New(fakebroker.Options{Streams: limits})
 			connect := func(r bus.Role, name string) client {
 				c := b.Connect(r, name)
 				t.Cleanup(c.Close)

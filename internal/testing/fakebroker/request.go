@@ -1,4 +1,4 @@
-package standin
+package fakebroker
 
 import (
 	"bytes"
@@ -45,9 +45,9 @@ func (t transport) Ask(ctx context.Context, q bus.Question) ([]byte, error) {
 	case err == nil, errors.Is(err, bus.ErrForbidden), errors.Is(err, q.Nobody):
 		return reply, err
 	case errors.Is(err, errAway):
-		return nil, fmt.Errorf("standin: ask %s: %w (%w)", q.Subject, q.Nobody, err)
+		return nil, fmt.Errorf("fakebroker: ask %s: %w (%w)", q.Subject, q.Nobody, err)
 	}
-	return nil, fmt.Errorf("standin: ask %s: %w (%w)", q.Subject, bus.ErrUnknown, err)
+	return nil, fmt.Errorf("fakebroker: ask %s: %w (%w)", q.Subject, bus.ErrUnknown, err)
 }
 
 // ask makes a request of one role to another, once.
@@ -141,7 +141,7 @@ func (t transport) Serve(ctx context.Context, of bus.Service, handler func(conte
 		n.access = broker.Within
 	}
 	if c.life.Err() != nil {
-		return fmt.Errorf("standin: serve %s: %w", of.Subject, bus.ErrClosed)
+		return fmt.Errorf("fakebroker: serve %s: %w", of.Subject, bus.ErrClosed)
 	}
 	if err := c.may(n); err != nil {
 		return err
@@ -176,5 +176,5 @@ func (t transport) Serve(ctx context.Context, of bus.Service, handler func(conte
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("standin: serve %s: %w", of.Subject, bus.ErrClosed)
+	return fmt.Errorf("fakebroker: serve %s: %w", of.Subject, bus.ErrClosed)
 }

@@ -1,4 +1,4 @@
-package standin
+package fakebroker
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func nameOf(does, subject string) string {
 	kind, _, _ = strings.Cut(kind, ".")
 	name := names[does][kind]
 	if name == "" {
-		panic(fmt.Sprintf("standin: no method of a handle makes the request %s of %s", does, subject))
+		panic(fmt.Sprintf("fakebroker: no method of a handle makes the request %s of %s", does, subject))
 	}
 	if does == "scan" && kind == "announcements" && !strings.HasSuffix(subject, ".*.*.*") {
 		name += "At"

@@ -1,4 +1,4 @@
-package standin
+package fakebroker
 
 import (
 	"context"
@@ -163,13 +163,13 @@ func (c *Conn) may(n need) error {
 
 var (
 	// errSilent: no answer came in time.
-	errSilent = errors.New("standin: no answer")
+	errSilent = errors.New("fakebroker: no answer")
 	// errAway: there is no connection. Nothing was sent.
-	errAway = errors.New("standin: not connected")
+	errAway = errors.New("fakebroker: not connected")
 	// errLost: the connection was lost before the answer came.
-	errLost = errors.New("standin: connection lost")
+	errLost = errors.New("fakebroker: connection lost")
 	// errEnded: the caller's context ended before the answer came.
-	errEnded = errors.New("standin: the caller waits no longer")
+	errEnded = errors.New("fakebroker: the caller waits no longer")
 )
 
 // request is one request on its way.

@@ -1,10 +1,10 @@
-// Package standin is a broker in memory for tests of the roles: what a *bus.Conn gives over a network, from streams
+// Package fakebroker is a broker in memory for tests of the roles: what a *bus.Conn gives over a network, from streams
 // that follow the rules of the real ones. A test decides through a Gate what happens to each request and each delivery,
 // so that it plays losses, delays, repetitions and crashes in an order of its choosing. Inside a bubble of
 // testing/synctest nothing here takes real time.
 //
-// The suite of this package runs on the stand-in and on the real server. Where they differ, the stand-in is wrong.
-package standin
+// The suite of this package runs on the fake and on the real server. Where they differ, the fake is wrong.
+package fakebroker
 
 import (
 	"bytes"

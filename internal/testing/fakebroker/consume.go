@@ -1,4 +1,4 @@
-package standin
+package fakebroker
 
 import (
 	"context"
@@ -221,7 +221,7 @@ func (t transport) Consume(ctx context.Context, stream, durable string, ahead in
 		for h, ok := in.next(ctx); ok; h, ok = in.next(ctx) {
 			if !fn(in.arrival(h)) {
 				// nobody stores such a message here
-				panic(fmt.Sprintf("standin: %s is no name of %s", h.m.subject, stream))
+				panic(fmt.Sprintf("fakebroker: %s is no name of %s", h.m.subject, stream))
 			}
 			if asked--; 2*asked < ahead { // nats.go asks again when less than half is under way
 				in.more(ahead - asked)
@@ -242,7 +242,7 @@ func ended(ctx context.Context, stream string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("standin: consume %s: %w", stream, err)
+	return fmt.Errorf("fakebroker: consume %s: %w", stream, err)
 }
 
 // Work implements bus.Transport.

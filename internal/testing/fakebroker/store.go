@@ -1,4 +1,4 @@
-package standin
+package fakebroker
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ func (b *Broker) under(subject string) *stream {
 			return s
 		}
 	}
-	panic(fmt.Sprintf("standin: no stream has the subject %s", subject))
+	panic(fmt.Sprintf("fakebroker: no stream has the subject %s", subject))
 }
 
 // Publish implements bus.Transport.
@@ -48,7 +48,7 @@ func (t transport) Publish(ctx context.Context, subject string, header nats.Head
 		return sequence, err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("standin: publish %s: %w", about(subject), err)
+		return 0, fmt.Errorf("fakebroker: publish %s: %w", about(subject), err)
 	}
 	return sequence, nil
 }
@@ -62,7 +62,7 @@ func (t transport) Purge(ctx context.Context, name, filter string, before uint64
 		return struct{}{}, nil
 	})
 	if err != nil {
-		return fmt.Errorf("standin: purge %s: %w", name, err)
+		return fmt.Errorf("fakebroker: purge %s: %w", name, err)
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (t transport) one(ctx context.Context, name string, q bus.Query, n need) (b
 		return m.record(), nil
 	})
 	if err != nil {
-		return bus.Record{}, fmt.Errorf("standin: read %s: %w", name, err)
+		return bus.Record{}, fmt.Errorf("fakebroker: read %s: %w", name, err)
 	}
 	return r, nil
 }
@@ -115,7 +115,7 @@ func (t transport) Batch(ctx context.Context, name, filter string, from uint64) 
 		return batch, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("standin: read %s: %w", name, err)
+		return nil, fmt.Errorf("fakebroker: read %s: %w", name, err)
 	}
 	return batch, nil
 }
@@ -140,7 +140,7 @@ func (t transport) Waiting(ctx context.Context, name, durable string) (bus.Backl
 	b, err := call(ctx, t.c, "Backlog", name, asking("CONSUMER.INFO."+name+"."+durable),
 		func() (bus.Backlog, error) { return of.backlog(), nil })
 	if err != nil {
-		return bus.Backlog{}, fmt.Errorf("standin: state of the consumer of %s: %w", name, err)
+		return bus.Backlog{}, fmt.Errorf("fakebroker: state of the consumer of %s: %w", name, err)
 	}
 	return b, nil
 }
