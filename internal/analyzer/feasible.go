@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -56,7 +56,7 @@ func (s Settings) oversized(largest int) []error {
 			largest/seal.BitSize)
 		remedy += ", or lower privacy.max_messages"
 	}
-	fault := role.Wrong("max_report_size", s.MaxReportSize, needs)
+	fault := config.Wrong("max_report_size", s.MaxReportSize, needs)
 	return []error{fault.Because(remedy).Given("learner", "privacy")}
 }
 
@@ -69,7 +69,7 @@ func (s Settings) Feasible() error {
 
 // infeasible makes an error of feasible a fault of the configuration.
 func infeasible(err error) error {
-	return role.Jointly(err.Error(), "learner", "privacy")
+	return config.Jointly(err.Error(), "learner", "privacy")
 }
 
 // faults lists what is wrong with the settings together, and with the keys.
@@ -105,11 +105,11 @@ func (l LearnerSettings) Validate() (faults []error) {
 		profile, horizons = glm.Practical, true
 	}
 	if l.Anytime && !horizons {
-		faults = append(faults, role.Conflict("anytime", true, "must be false with", "profile", l.Profile).
+		faults = append(faults, config.Conflict("anytime", true, "must be false with", "profile", l.Profile).
 			Because("this profile's schedule and widths are made for one horizon"))
 	}
 	if l.Batch < 0 {
-		faults = append(faults, role.Wrong("batch", l.Batch, "must be at least 0"))
+		faults = append(faults, config.Wrong("batch", l.Batch, "must be at least 0"))
 	}
 	if _, err := family.New(l.Family, 1); err != nil {
 		faults = append(faults, refused("family", l.Family, err, learner.ErrConfig))
@@ -164,13 +164,13 @@ func (p PrivacySettings) promise() (faults []error) {
 	}{{"variance_ratio", p.VarianceRatio, p.VarianceRatio >= 0}, {"max_shift", p.MaxShift, p.MaxShift >= 0 ||
 		p.MaxShift == byChannel}} {
 		if !limit.good {
-			faults = append(faults, role.Wrong(limit.key, limit.value, "must not be negative"))
+			faults = append(faults, config.Wrong(limit.key, limit.value, "must not be negative"))
 		}
 	}
 	return faults
 }
 
 // refused is the fault of a value that is not accepted with an error of the given kind, which the key says already.
-func refused(key string, value any, err, kind error) *role.Fault {
-	return role.Wrong(key, value, "is refused").Because(strings.TrimPrefix(err.Error(), kind.Error()+": "))
+func refused(key string, value any, err, kind error) *config.Fault {
+	return config.Wrong(key, value, "is refused").Because(strings.TrimPrefix(err.Error(), kind.Error()+": "))
 }

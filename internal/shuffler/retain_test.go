@@ -265,18 +265,18 @@ func TestRetentionThatCannotBeIsRefused(t *testing.T) {
 	s := newScene(t)
 	s.retain()
 	for name, c := range map[string]struct {
-		change func(*config)
+		change func(*testConfig)
 		want   string
 	}{
-		"central":       {func(c *config) { c.Channels = []plan.Channel{plan.Shuffle, plan.Central} }, "central"},
-		"shares":        {func(c *config) { c.Channels = []plan.Channel{plan.Shares} }, "shares"},
-		"every channel": {func(c *config) { c.Channels = plan.Channels() }, "channels: shuffle, local"},
-		"no auditor":    {func(c *config) { c.Auditor = nil }, "the auditor's key"},
-		"its own key":   {func(c *config) { c.Auditor = c.Keys[0].Public() }, "one of the shuffler's own"},
-		"a weak key":    {func(c *config) { c.Auditor = make([]byte, 32) }, "auditor's key"},
-		"too short":     {func(c *config) { c.Retain = time.Millisecond }, "must be 0, or from 1s to 8784h0m0s"},
-		"too long":      {func(c *config) { c.Retain = bus.MaxRetain + 1 }, "must be 0, or from 1s to 8784h0m0s"},
-		"negative":      {func(c *config) { c.Retain = -time.Hour }, "must be 0, or from 1s to 8784h0m0s"},
+		"central":       {func(c *testConfig) { c.Channels = []plan.Channel{plan.Shuffle, plan.Central} }, "central"},
+		"shares":        {func(c *testConfig) { c.Channels = []plan.Channel{plan.Shares} }, "shares"},
+		"every channel": {func(c *testConfig) { c.Channels = plan.Channels() }, "channels: shuffle, local"},
+		"no auditor":    {func(c *testConfig) { c.Auditor = nil }, "the auditor's key"},
+		"its own key":   {func(c *testConfig) { c.Auditor = c.Keys[0].Public() }, "one of the shuffler's own"},
+		"a weak key":    {func(c *testConfig) { c.Auditor = make([]byte, 32) }, "auditor's key"},
+		"too short":     {func(c *testConfig) { c.Retain = time.Millisecond }, "must be 0, or from 1s to 8784h0m0s"},
+		"too long":      {func(c *testConfig) { c.Retain = bus.MaxRetain + 1 }, "must be 0, or from 1s to 8784h0m0s"},
+		"negative":      {func(c *testConfig) { c.Retain = -time.Hour }, "must be 0, or from 1s to 8784h0m0s"},
 	} {
 		config := s.configured()
 		c.change(&config)

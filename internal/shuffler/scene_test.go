@@ -32,7 +32,7 @@ type scene struct {
 	broker            *bus.Conn // the shuffler's
 	host              *seal.Identity
 	credential        []byte
-	config            config // but for its broker: see configured
+	config            testConfig // but for its broker: see configured
 	crash             func(after string) error
 	wrap              func(Broker) Broker // the shuffler's broker; nil: as it is
 	forgetEvery       time.Duration

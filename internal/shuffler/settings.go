@@ -10,6 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role"
@@ -50,10 +51,10 @@ type AdmissionSettings struct {
 // Validate lists what is wrong.
 func (s AdmissionSettings) Validate() (faults []error) {
 	if !(s.HostShare > 0 && s.HostShare <= 1) {
-		faults = append(faults, role.Wrong("host_share", s.HostShare, "must be above 0 and at most 1"))
+		faults = append(faults, config.Wrong("host_share", s.HostShare, "must be above 0 and at most 1"))
 	}
 	if s.Devices < 1 {
-		faults = append(faults, role.Wrong("devices", s.Devices, "must be at least 1"))
+		faults = append(faults, config.Wrong("devices", s.Devices, "must be at least 1"))
 	}
 	return faults
 }
@@ -61,23 +62,23 @@ func (s AdmissionSettings) Validate() (faults []error) {
 // Validate lists what is wrong.
 func (s Settings) Validate() (faults []error) {
 	if s.MinCohort < 1 {
-		faults = append(faults, role.Wrong("min_cohort", s.MinCohort, "must be at least 1"))
+		faults = append(faults, config.Wrong("min_cohort", s.MinCohort, "must be at least 1"))
 	}
 	if s.Memory < leastMemory {
-		faults = append(faults, role.Wrong("memory", s.Memory, fmt.Sprintf("must be at least %d", leastMemory)))
+		faults = append(faults, config.Wrong("memory", s.Memory, fmt.Sprintf("must be at least %d", leastMemory)))
 	}
 	must := "must be a list of channels, of " + plan.List(plan.Channels())
 	if len(s.Channels) == 0 {
-		faults = append(faults, role.Wrong("channels", s.Channels, must))
+		faults = append(faults, config.Wrong("channels", s.Channels, must))
 	}
 	for _, c := range s.served() {
 		if !slices.Contains(plan.Channels(), c) {
-			faults = append(faults, role.Wrong("channels", s.Channels, fmt.Sprintf("%s: %q is none", must, c)))
+			faults = append(faults, config.Wrong("channels", s.Channels, fmt.Sprintf("%s: %q is none", must, c)))
 		}
 	}
 	if s.Audit.Retain != 0 {
 		if err := retainable(s.served()); err != nil {
-			faults = append(faults, role.Conflict("audit.retain", s.Audit.Retain, "cannot be used with", "channels",
+			faults = append(faults, config.Conflict("audit.retain", s.Audit.Retain, "cannot be used with", "channels",
 				s.Channels).Because(err.Error()))
 		}
 	}
@@ -118,7 +119,7 @@ boxes, permuted. It can read none of them, and it never releases fewer reports t
 		Prepare:   prepare,
 		Faults: func(s Settings) []error {
 			_, err := loadKeys(s)
-			return role.FaultsOf(err)
+			return config.FaultsOf(err)
 		},
 	}
 }
@@ -126,7 +127,7 @@ boxes, permuted. It can read none of them, and it never releases fewer reports t
 func loadKeys(s Settings) (*keyring.ServerKeys, error) {
 	keys, err := keyring.LoadShuffler(s.Keys)
 	if err != nil {
-		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err)
+		return nil, config.Wrong("keys", s.Keys, "cannot be used").From(err)
 	}
 	return keys, nil
 }

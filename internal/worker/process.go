@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/role"
 )
 
@@ -23,7 +24,7 @@ func DefaultLead() LeadSettings { return LeadSettings{Inside: -1} }
 // Validate lists what is wrong.
 func (s LeadSettings) Validate() (faults []error) {
 	if s.Inside < -1 {
-		faults = append(faults, role.Wrong("inside", s.Inside, "must be at least -1"))
+		faults = append(faults, config.Wrong("inside", s.Inside, "must be at least -1"))
 	}
 	return faults
 }
@@ -70,10 +71,10 @@ const DefaultMemory = 512
 // Validate lists what is wrong.
 func (s Settings) Validate() (faults []error) {
 	if s.Parallel < 0 {
-		faults = append(faults, role.Wrong("parallel", s.Parallel, "must be at least 0"))
+		faults = append(faults, config.Wrong("parallel", s.Parallel, "must be at least 0"))
 	}
 	if s.Memory < 1 {
-		faults = append(faults, role.Wrong("memory", s.Memory, "must be at least 1"))
+		faults = append(faults, config.Wrong("memory", s.Memory, "must be at least 1"))
 	}
 	return faults
 }
@@ -119,7 +120,7 @@ func (p Process) Command() role.Role[Settings] {
 		Prepare:  p.prepare,
 		Faults: func(s Settings) []error {
 			_, err := p.load(s)
-			return role.FaultsOf(err)
+			return config.FaultsOf(err)
 		},
 	}
 }
@@ -127,11 +128,11 @@ func (p Process) Command() role.Role[Settings] {
 func (p Process) load(s Settings) (*Member, error) {
 	m, err := p.Load(s.Keys)
 	if err != nil {
-		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err)
+		return nil, config.Wrong("keys", s.Keys, "cannot be used").From(err)
 	}
 	if s.places(p.TaskMemory) < 1 {
 		must := fmt.Sprintf("must be at least %d, which is what one task takes", p.TaskMemory)
-		return nil, role.Wrong("memory", s.Memory, must)
+		return nil, config.Wrong("memory", s.Memory, must)
 	}
 	return m, nil
 }

@@ -1,4 +1,4 @@
-package role
+package config
 
 import (
 	"fmt"
@@ -20,18 +20,24 @@ type field struct {
 	preset   any // the default, of type typ
 }
 
-// dashed is the flag of a key: --cohort-minimum for cohort.minimum.
-func dashed(key string) string {
+// Flag is the flag of a key: --cohort-minimum for cohort.minimum.
+func Flag(key string) string {
 	return "--" + strings.NewReplacer(".", "-", "_", "-").Replace(key)
 }
 
-// env is the field's environment variable below prefix ("RIFFLE_SHUFFLER_").
-func (f *field) env(prefix string) string {
-	return prefix + strings.ToUpper(strings.ReplaceAll(f.key, ".", "_"))
+// Variable is the environment variable of a role's key: RIFFLE_SHUFFLER_COHORT_MINIMUM for cohort.minimum.
+func Variable(role, key string) string {
+	return Prefix(role) + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// A schema is everything that can be set: the fields in the order of the struct, and the doc comments of the sections.
-type schema struct {
+// Prefix begins all variables of a role: RIFFLE_SHUFFLER_.
+func Prefix(role string) string {
+	return "RIFFLE_" + strings.ToUpper(strings.ReplaceAll(role, "-", "_")) + "_"
+}
+
+// A Schema is everything that can be set: the fields in the order of the struct, and the doc comments of the sections.
+type Schema struct {
+	role     string
 	fields   []*field
 	byKey    map[string]*field
 	sections map[string]string
@@ -46,33 +52,33 @@ var (
 		`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 )
 
-// schemaOf reads the schema of the struct config, whose values are the defaults. Its errors are mistakes in the
-// program.
-func schemaOf(config any) (*schema, error) {
-	s := &schema{byKey: map[string]*field{}, sections: map[string]string{}}
+// New reads the schema of a role from the struct config, whose values are the defaults. No key may want a flag of the
+// given names. Its errors are mistakes in the program.
+func New(role string, config any, taken ...string) (*Schema, error) {
+	s := &Schema{role: role, byKey: map[string]*field{}, sections: map[string]string{}}
 	if err := s.add(reflect.ValueOf(config), "", nil); err != nil {
 		return nil, err
 	}
 	// Flags and variables are the keys with their separators folded together, so two keys can meet in one flag.
-	flags := map[string]string{"--help": "--help", "--version": "--version"}
-	for _, name := range []string{configFlag, checkFlag, printFlag} {
+	flags := map[string]string{}
+	for _, name := range taken {
 		flags["--"+name] = "--" + name
 	}
 	for _, f := range s.fields {
-		name := dashed(f.key)
+		name := Flag(f.key)
 		if other, taken := flags[name]; taken {
-			return nil, fmt.Errorf("role: the key %s wants the same flag as %s", f.key, other)
+			return nil, fmt.Errorf("config: the key %s wants the same flag as %s", f.key, other)
 		}
 		flags[name] = f.key
-		if serviceLink.MatchString(f.env("_")) {
-			return nil, fmt.Errorf("role: the variable of %s looks like one that Docker or Kubernetes sets by "+
+		if serviceLink.MatchString(Variable("", f.key)) {
+			return nil, fmt.Errorf("config: the variable of %s looks like one that Docker or Kubernetes sets by "+
 				"itself: rename the key", f.key)
 		}
 	}
 	return s, nil
 }
 
-func (s *schema) add(v reflect.Value, prefix string, index []int) error {
+func (s *Schema) add(v reflect.Value, prefix string, index []int) error {
 	for i := range v.NumField() {
 		sf := v.Type().Field(i)
 		at := append(append([]int(nil), index...), i)
@@ -84,13 +90,13 @@ func (s *schema) add(v reflect.Value, prefix string, index []int) error {
 			continue
 		}
 		if !sf.IsExported() || !keyForm.MatchString(key) {
-			return fmt.Errorf("role: %s.%s needs to be exported and to have a key tag of the form lower_case, "+
+			return fmt.Errorf("config: %s.%s needs to be exported and to have a key tag of the form lower_case, "+
 				"not %q", v.Type(), sf.Name, key)
 		}
 		key = prefix + key
 		_, section := s.sections[key]
 		if _, leaf := s.byKey[key]; leaf || section {
-			return fmt.Errorf("role: two fields have the key %s", key)
+			return fmt.Errorf("config: two fields have the key %s", key)
 		}
 		if sf.Type.Kind() == reflect.Struct {
 			s.sections[key] = doc
@@ -102,23 +108,23 @@ func (s *schema) add(v reflect.Value, prefix string, index []int) error {
 		f := &field{key: key, doc: doc, required: sf.Tag.Get("required") == "true", index: at, typ: sf.Type,
 			preset: v.Field(i).Interface()}
 		if f.typeName() == "" {
-			return fmt.Errorf("role: %s has the type %s, which no file or flag can hold", key, sf.Type)
+			return fmt.Errorf("config: %s has the type %s, which no file or flag can hold", key, sf.Type)
 		}
 		if doc == "" {
-			return fmt.Errorf("role: %s has no doc tag: say what it does, its unit, and what zero means", key)
+			return fmt.Errorf("config: %s has no doc tag: say what it does, its unit, and what zero means", key)
 		}
 		s.put(f)
 	}
 	return nil
 }
 
-func (s *schema) put(f *field) {
+func (s *Schema) put(f *field) {
 	s.fields = append(s.fields, f)
 	s.byKey[f.key] = f
 }
 
 // keys lists every key, in the order of the struct, and the sections.
-func (s *schema) keys() []string {
+func (s *Schema) keys() []string {
 	var keys []string
 	for _, f := range s.fields {
 		keys = append(keys, f.key)

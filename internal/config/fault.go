@@ -1,4 +1,4 @@
-package role
+package config
 
 import (
 	"errors"
@@ -109,13 +109,13 @@ func (t operand) String() string {
 	return text
 }
 
-// A ConfigError is everything that is wrong with a configuration, at once.
-type ConfigError struct {
+// An Error is everything that is wrong with a configuration, at once.
+type Error struct {
 	Faults []error
 }
 
 // Error gives one fault per line below a line that counts them.
-func (e *ConfigError) Error() string {
+func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("the configuration has 1 fault:")
 	if n := len(e.Faults); n != 1 {
@@ -129,7 +129,7 @@ func (e *ConfigError) Error() string {
 }
 
 // Unwrap gives the faults to errors.Is and errors.As.
-func (e *ConfigError) Unwrap() []error { return e.Faults }
+func (e *Error) Unwrap() []error { return e.Faults }
 
 // locate fills in where the values of a Fault in err came from, and puts prefix before its keys: a section validates
 // itself without knowing where it is mounted. It returns the full keys, those of Given among them.
@@ -148,44 +148,4 @@ func locate(err error, prefix string, origin func(key string) string) []string {
 		f.given[i] = prefix + f.given[i]
 	}
 	return append(keys, f.given...)
-}
-
-// didYouMean is " (did you mean X?)" for the known name nearest to the given one, "" if none is near.
-func didYouMean(given string, known []string) string {
-	best, distance := "", 1+max(2, len(given)/4)
-	for _, name := range known {
-		d := editDistance(given, name)
-		if leaf := name[strings.LastIndexByte(name, '.')+1:]; leaf == given[strings.LastIndexByte(given, '.')+1:] {
-			d = min(d, distance-1) // the right key in the wrong section
-		}
-		if d < distance {
-			best, distance = name, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %s?)", best)
-}
-
-// editDistance counts the insertions, deletions and substitutions that turn a into b.
-func editDistance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-		}
-	}
-	return rows[len(a)][len(b)]
 }

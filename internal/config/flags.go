@@ -1,4 +1,4 @@
-package role
+package config
 
 import (
 	"errors"
@@ -10,19 +10,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A flagSet holds what the flags of a schema were given, unread: reading them is the loader's, which finds all faults.
-type flagSet []*flagValue
+// Flags holds what the flags of a schema were given, unread: reading them is the loader's, which finds all faults.
+type Flags []*flagValue
 
 type flagValue struct {
 	field *field
 	texts []string
 }
 
-func (s *schema) addFlags(to *pflag.FlagSet, prefix string) flagSet {
-	var flags flagSet
+// AddFlags gives a command a flag for each field.
+func (s *Schema) AddFlags(to *pflag.FlagSet) Flags {
+	var flags Flags
 	for _, f := range s.fields {
 		v := &flagValue{field: f}
-		flag := to.VarPF(v, strings.TrimPrefix(dashed(f.key), "--"), "", f.doc+" ["+f.env(prefix)+"]")
+		flag := to.VarPF(v, strings.TrimPrefix(Flag(f.key), "--"), "", f.doc+" ["+Variable(s.role, f.key)+"]")
 		if f.typ.Kind() == reflect.Bool {
 			flag.NoOptDefVal = "true"
 		}
@@ -41,13 +42,13 @@ func (v *flagValue) String() string {
 }
 
 // settings gives the flags that were used: a flag given twice is a longer list, or its last value.
-func (flags flagSet) settings() []setting {
+func (flags Flags) settings() []setting {
 	var settings []setting
 	for _, v := range flags {
 		if len(v.texts) == 0 {
 			continue
 		}
-		s := setting{field: v.field, text: v.texts[len(v.texts)-1], origin: dashed(v.field.key)}
+		s := setting{field: v.field, text: v.texts[len(v.texts)-1], origin: Flag(v.field.key)}
 		if v.Type() == "list" {
 			s.list = splitList(strings.Join(v.texts, ","))
 		}
@@ -56,8 +57,13 @@ func (flags flagSet) settings() []setting {
 	return settings
 }
 
-// flagError explains a flag that does not exist.
-func (s *schema) flagError(cmd *cobra.Command, prefix string, err error) error {
+// Unread puts the error of reading a command's flags before all other faults. It explains a flag that does not exist.
+func (l *Loading) Unread(cmd *cobra.Command, err error) error {
+	l.faults = append([]error{explained(cmd, err)}, l.faults...)
+	return l.Err()
+}
+
+func explained(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return err

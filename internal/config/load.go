@@ -1,4 +1,4 @@
-package role
+package config
 
 import (
 	"fmt"
@@ -13,12 +13,11 @@ type Validator interface {
 	Validate() []error
 }
 
-// sources is where a configuration comes from, weakest first; the defaults are in the schema.
-type sources struct {
-	path      string   // of the YAML file, "" for none
-	environ   []string // as os.Environ gives it
-	envPrefix string   // RIFFLE_SHUFFLER_
-	flags     []setting
+// Sources is where a configuration comes from, weakest first; the defaults are in the schema.
+type Sources struct {
+	Path    string   // of the YAML file, "" for none
+	Environ []string // as os.Environ gives it
+	Flags   Flags
 }
 
 // A setting is a value as it was written, and where.
@@ -29,58 +28,68 @@ type setting struct {
 	origin string
 }
 
-// A loading is a configuration on its way from its sources into its struct.
-type loading struct {
-	*schema
+// A Loading is a configuration on its way from its sources into its struct. It goes on after a fault, so that its
+// *Error has all of them.
+type Loading struct {
+	schema  *Schema
+	config  reflect.Value     // the struct
 	values  map[string]any    // by key, for every field
 	origins map[string]string // where the value of a key came from; no entry: the default
 	broken  map[string]bool   // keys that already have a fault
 	faults  []error
 }
 
-// load reads all the sources and fills config, a pointer to the struct that s describes. It goes on after a fault, so
-// that the *ConfigError it returns has all of them; config then holds defaults where a value was at fault.
-func (s *schema) load(src sources, config any) (*loading, error) {
-	l := &loading{schema: s, values: map[string]any{}, origins: map[string]string{}, broken: map[string]bool{}}
+// Load reads all the sources and fills config, a pointer to the struct that s describes. It holds defaults where a value
+// was at fault: see Err.
+func (s *Schema) Load(src Sources, config any) *Loading {
+	l := &Loading{
+		schema: s, config: reflect.ValueOf(config).Elem(), values: map[string]any{}, origins: map[string]string{},
+		broken: map[string]bool{},
+	}
 	for _, f := range s.fields {
 		l.values[f.key] = f.preset
 	}
-	if src.path != "" {
-		l.apply(l.readFile(src.path))
+	if src.Path != "" {
+		l.apply(l.readFile(src.Path))
 	}
-	l.apply(l.readEnviron(src.environ, src.envPrefix))
-	l.apply(src.flags)
+	l.apply(l.readEnviron(src.Environ))
+	l.apply(src.Flags.settings())
 
-	root := reflect.ValueOf(config).Elem()
 	for _, f := range s.fields {
-		root.FieldByIndex(f.index).Set(reflect.ValueOf(l.values[f.key]))
+		l.config.FieldByIndex(f.index).Set(reflect.ValueOf(l.values[f.key]))
 	}
-	return l, l.err()
+	return l
 }
 
-// check finds what is missing in config, which load has filled, and what its Validators have to say.
-func (l *loading) check(config any, envPrefix string) error {
-	for _, f := range l.fields {
+// Check finds what is missing in the struct, which Load has filled, and what its Validators have to say. If there are
+// faults it asks more, which may be nil, as well. Then the struct holds defaults where a value is at fault, and what is
+// said with regard to those is left out.
+func (l *Loading) Check(more func() []error) error {
+	l.check()
+	if len(l.faults) > 0 && more != nil {
+		l.examine(more)
+	}
+	return l.Err()
+}
+
+func (l *Loading) check() {
+	for _, f := range l.schema.fields {
 		if f.required && !l.broken[f.key] && reflect.ValueOf(l.values[f.key]).IsZero() {
-			l.fault(fmt.Errorf("%s is required: give it %s", f.key, f.ways(envPrefix)), f.key)
+			l.fault(fmt.Errorf("%s is required: give it %s", f.key, l.schema.ways(f)), f.key)
 		}
 	}
-	found := l.validate(reflect.ValueOf(config).Elem(), "")
+	found := l.validate(l.config, "")
 	for _, key := range found { // only now: two Validators may object to one value
-		if l.byKey[key] != nil {
+		if l.schema.byKey[key] != nil {
 			l.broken[key] = true
 		}
 	}
-	return l.err()
 }
 
-// examine adds what ask finds in a configuration that is at fault already. Where a value is at fault the default
-// stands in for it, and what is said with regard to it is left out.
-func (l *loading) examine(config any, ask func() []error) error {
-	root := reflect.ValueOf(config).Elem()
-	for _, f := range l.fields {
+func (l *Loading) examine(ask func() []error) {
+	for _, f := range l.schema.fields {
 		if l.broken[f.key] && f.index != nil {
-			root.FieldByIndex(f.index).Set(reflect.ValueOf(f.preset))
+			l.config.FieldByIndex(f.index).Set(reflect.ValueOf(f.preset))
 		}
 	}
 	for _, err := range ask() {
@@ -88,16 +97,15 @@ func (l *loading) examine(config any, ask func() []error) error {
 			l.fault(err)
 		}
 	}
-	return l.err()
 }
 
 // tainted reports whether one of the keys, or a key of one of the sections, has a fault.
-func (l *loading) tainted(keys []string) bool {
+func (l *Loading) tainted(keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool {
 		if l.broken[key] {
 			return true
 		}
-		_, section := l.sections[key]
+		_, section := l.schema.sections[key]
 		for broken := range l.broken {
 			if section && strings.HasPrefix(broken, key+".") {
 				return true
@@ -109,7 +117,7 @@ func (l *loading) tainted(keys []string) bool {
 
 // validate asks every Validator in config; what is said about a key that already has a fault is left out, because its
 // value is not the one that was written. It returns the keys of what it adds.
-func (l *loading) validate(v reflect.Value, prefix string) (found []string) {
+func (l *Loading) validate(v reflect.Value, prefix string) (found []string) {
 	if validator, ok := v.Addr().Interface().(Validator); ok {
 		for _, err := range validator.Validate() {
 			if keys := locate(err, prefix, l.origin); !l.tainted(keys) {
@@ -130,14 +138,14 @@ func (l *loading) validate(v reflect.Value, prefix string) (found []string) {
 	return found
 }
 
-func (l *loading) origin(key string) string {
+func (l *Loading) origin(key string) string {
 	if origin, set := l.origins[key]; set {
 		return origin
 	}
 	return "default"
 }
 
-func (l *loading) fault(err error, keys ...string) {
+func (l *Loading) fault(err error, keys ...string) {
 	for _, key := range keys {
 		l.broken[key] = true
 	}
@@ -149,24 +157,25 @@ func (l *loading) fault(err error, keys ...string) {
 	l.faults = append(l.faults, err)
 }
 
-// refuse makes one ConfigError of what Prepare found.
-func (l *loading) refuse(err error) error {
+// Refuse makes one *Error of what was found in a configuration without faults.
+func (l *Loading) Refuse(err error) error {
 	for _, fault := range FaultsOf(err) {
 		locate(fault, "", l.origin)
 		l.fault(fault)
 	}
-	return l.err()
+	return l.Err()
 }
 
-func (l *loading) err() error {
+// Err is nil, or an *Error with all faults so far.
+func (l *Loading) Err() error {
 	if len(l.faults) == 0 {
 		return nil
 	}
-	return &ConfigError{Faults: l.faults}
+	return &Error{Faults: l.faults}
 }
 
 // apply lays settings over what is there.
-func (l *loading) apply(settings []setting) {
+func (l *Loading) apply(settings []setting) {
 	for _, s := range settings {
 		var value any = s.list
 		if s.list == nil {
@@ -186,12 +195,14 @@ func (l *loading) apply(settings []setting) {
 const workerVariables = "WORKER_"
 
 // readEnviron finds the settings among the environment variables.
-func (l *loading) readEnviron(environ []string, prefix string) []setting {
+func (l *Loading) readEnviron(environ []string) []setting {
+	prefix := Prefix(l.schema.role)
 	known := map[string]*field{prefix + "CONFIG": nil}
 	names := []string{prefix + "CONFIG"}
-	for _, f := range l.fields {
-		known[f.env(prefix)] = f
-		names = append(names, f.env(prefix))
+	for _, f := range l.schema.fields {
+		name := Variable(l.schema.role, f.key)
+		known[name] = f
+		names = append(names, name)
 	}
 	var settings []setting
 	for _, entry := range environ {
@@ -211,6 +222,6 @@ func (l *loading) readEnviron(environ []string, prefix string) []setting {
 }
 
 // ways says how the field can be set.
-func (f *field) ways(envPrefix string) string {
-	return fmt.Sprintf("in the file, in %s, or with %s", f.env(envPrefix), dashed(f.key))
+func (s *Schema) ways(f *field) string {
+	return fmt.Sprintf("in the file, in %s, or with %s", Variable(s.role, f.key), Flag(f.key))
 }

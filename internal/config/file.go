@@ -1,4 +1,4 @@
-package role
+package config
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 )
 
 // readFile finds the settings of a YAML file and reports, with its line, everything in it that is not one.
-func (l *loading) readFile(path string) []setting {
+func (l *Loading) readFile(path string) []setting {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		l.fault(fmt.Errorf("the configuration file: %w", err))
@@ -29,7 +29,7 @@ func (l *loading) readFile(path string) []setting {
 	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
 		l.fault(fmt.Errorf("%s: a second document (---) begins: one file is one configuration", path))
 	}
-	w := walk{loading: l, path: path, lines: map[string]int{}}
+	w := walk{Loading: l, path: path, lines: map[string]int{}}
 	for _, n := range doc.Content { // one, or none if there are only comments
 		w.mapping(n, "")
 	}
@@ -38,7 +38,7 @@ func (l *loading) readFile(path string) []setting {
 
 // A walk goes through the nodes of one file.
 type walk struct {
-	*loading
+	*Loading
 	path     string
 	lines    map[string]int // where each key was seen
 	settings []setting
@@ -66,12 +66,12 @@ func (w *walk) mapping(n *yaml.Node, prefix string) {
 			continue
 		}
 		w.lines[key] = name.Line
-		if _, section := w.sections[key]; section {
+		if _, section := w.schema.sections[key]; section {
 			w.mapping(value, key+".")
-		} else if f := w.byKey[key]; f != nil {
+		} else if f := w.schema.byKey[key]; f != nil {
 			w.leaf(f, value)
 		} else {
-			w.fault(fmt.Errorf("%s: unknown key %s%s", w.at(name), key, didYouMean(key, w.keys())))
+			w.fault(fmt.Errorf("%s: unknown key %s%s", w.at(name), key, didYouMean(key, w.schema.keys())))
 		}
 	}
 }
