@@ -6,6 +6,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -65,11 +66,11 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		taken := z.taken()
 		out.Cohort = &status.Cohort{Size: p.Size, Minimum: p.Minimum, Messages: p.Messages, Opened: &taken}
 	}
-	spent := status.Epsilon(0)
+	spent := privacy.Epsilon(0)
 	for _, r := range p.Releases {
 		row := status.Round{
 			Epoch: r.Epoch, Round: r.Round, Outcome: status.Released, Reports: int(r.Reports),
-			Epsilon:  status.Epsilon(r.Epsilon),
+			Epsilon:  privacy.Epsilon(r.Epsilon),
 			Messages: r.Messages * int(r.Reports), Moved: r.Moved, Influence: r.Influence,
 		}
 		switch {
@@ -82,7 +83,7 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		out.Releases = append(out.Releases, row)
 	}
 	if p.Epsilon > 0 {
-		out.Budget = &status.Budget{Epsilon: status.Epsilon(p.Epsilon), Delta: z.c.Terms.Delta, Spent: &spent}
+		out.Budget = &status.Budget{Epsilon: privacy.Epsilon(p.Epsilon), Delta: z.c.Terms.Delta, Spent: &spent}
 		out.Budget.In(p.Channel, p.EpsilonAlone)
 		if t := z.c.Terms; t.Registered > 0 {
 			out.Budget.Records, out.Budget.Period, out.Budget.Decisions = max(1, t.Records), t.Period,
@@ -98,7 +99,7 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		}
 		for _, l := range p.Learned {
 			out.Learned.Epochs = append(out.Learned.Epochs, status.LearnedEpoch{
-				Epoch: l.Epoch, Epsilon: status.Epsilon(l.Epsilon), Theta: l.Theta, HalfWidth: l.HalfWidth,
+				Epoch: l.Epoch, Epsilon: privacy.Epsilon(l.Epsilon), Theta: l.Theta, HalfWidth: l.HalfWidth,
 				Lift: lift(l.Lift), Unchanged: l.Unchanged, Action: l.Action,
 			})
 		}

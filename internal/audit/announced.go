@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -46,7 +46,7 @@ func (c *checker) announced(s *statement, a *plan.Announcement) error {
 	}
 	c.current.row = Row{
 		Epoch: a.Epoch, Round: a.Round, Size: a.Cohort.Size, Minimum: a.Cohort.Minimum, Announced: s.name,
-		Refused: []Refused{}, Promised: status.Epsilon(c.promised.epsilon), Alone: status.Epsilon(c.promised.alone),
+		Refused: []Refused{}, Promised: privacy.Epsilon(c.promised.epsilon), Alone: privacy.Epsilon(c.promised.alone),
 	}
 	if own != nil {
 		c.machine.Announced(a, s.digest)

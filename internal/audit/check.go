@@ -8,9 +8,9 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -260,7 +260,7 @@ func (c *checker) conclude() {
 	}
 	c.destroyed()
 	if c.unbounded {
-		r.EpsilonSoFar = status.Epsilon(math.Inf(1))
+		r.EpsilonSoFar = privacy.Epsilon(math.Inf(1))
 	}
 	if len(c.o.Views) == 0 && len(r.Witnessed) == 0 {
 		r.note("No witness's checkpoint and no other view was compared: a role could show others another log.")
@@ -300,6 +300,6 @@ func (c *checker) destroyed() {
 
 // planned takes a plan's guarantee into the totals.
 func (c *checker) planned(p promise) {
-	c.report.Epsilon = status.Epsilon(math.Max(float64(c.report.Epsilon), p.epsilon))
-	c.report.EpsilonAlone = status.Epsilon(math.Max(float64(c.report.EpsilonAlone), p.alone))
+	c.report.Epsilon = privacy.Epsilon(math.Max(float64(c.report.Epsilon), p.epsilon))
+	c.report.EpsilonAlone = privacy.Epsilon(math.Max(float64(c.report.EpsilonAlone), p.alone))
 }

@@ -5,9 +5,9 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -62,7 +62,7 @@ func (c *checker) spends(s *statement, r *round) {
 	}
 	together, _ := of.Guarantee()
 	epsilon := together.Epsilon(c.delta(r.a))
-	r.row.Epsilon = status.Epsilon(epsilon)
+	r.row.Epsilon = privacy.Epsilon(epsilon)
 	if t := c.configuration; t != nil && !(epsilon*(1-c.o.Tolerance) <= t.Terms.Epsilon) {
 		c.wrong(PromiseExceeded, s, "%d reports reveal epsilon %v of a record, promised is %v", of.Reports(), epsilon,
 			t.Terms.Epsilon)
@@ -143,7 +143,7 @@ func (c *checker) again(r *round) error {
 		c.shuffler.held = nil
 		c.doubled(s)
 		if leaves(s) {
-			nothing := status.Epsilon(math.Inf(1))
+			nothing := privacy.Epsilon(math.Inf(1))
 			r.row.Left, r.row.Again, r.row.Epsilon = true, true, nothing
 			if r.a.Plan.Panel != nil {
 				r.row.SoFar = nothing

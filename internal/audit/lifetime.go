@@ -3,7 +3,6 @@ package audit
 import (
 	"math"
 
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -30,14 +29,14 @@ func larger(g, h privacy.Guarantee) privacy.Guarantee {
 }
 
 // epsilon bounds what all epochs up to this one reveal about the person who was in as many of them as the plan allows.
-func (l *lived) epsilon(a *plan.Announcement, delta float64) status.Epsilon {
+func (l *lived) epsilon(a *plan.Announcement, delta float64) privacy.Epsilon {
 	switch n := min(l.epochs, most(a)); {
 	case n == 0:
 		return 0
 	case !l.worst.Promises():
-		return status.Epsilon(math.Inf(1))
+		return privacy.Epsilon(math.Inf(1))
 	default:
-		return status.Epsilon(privacy.Repeat(l.worst, int(n)).Epsilon(delta))
+		return privacy.Epsilon(privacy.Repeat(l.worst, int(n)).Epsilon(delta))
 	}
 }
 

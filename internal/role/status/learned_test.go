@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/browser"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // knowing is an analyzer that learned something, with intervals.
@@ -28,7 +29,7 @@ func knowing(epochs, coefficients int, intervals bool) status.Snapshot {
 	s.Budget = ptr(*busy.Budget)
 	s.Budget.In(plan.Shuffle, math.Inf(1))
 	for e := range epochs {
-		l := status.LearnedEpoch{Epoch: uint64(e + 1), Epsilon: status.Epsilon(0.99 - 0.05*float64(e%3))}
+		l := status.LearnedEpoch{Epoch: uint64(e + 1), Epsilon: privacy.Epsilon(0.99 - 0.05*float64(e%3))}
 		for i := range coefficients {
 			l.Theta = append(l.Theta, 1.4*math.Sin(float64(3*i+1))*(1-math.Exp(-float64(e+1)/2)))
 			if intervals {

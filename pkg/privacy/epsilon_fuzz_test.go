@@ -1,4 +1,4 @@
-package status
+package privacy
 
 import (
 	"encoding/json"
