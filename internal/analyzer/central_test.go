@@ -49,11 +49,11 @@ func (s *scene) boxes(a *plan.Announcement, digest [32]byte, from uint32) *relea
 		payload, err = d.Append(payload, by, vectors, rand.NewChaCha8([32]byte{byte(i)}))
 		s.must(err)
 	}
-	return s.boxed(a, digest, payload)
+	return s.sealedRelease(a, digest, payload)
 }
 
-// boxed is a release of a cohort's boxes, in one chunk.
-func (s *scene) boxed(a *plan.Announcement, digest [32]byte, payload []byte) *release {
+// sealedRelease is a release of a cohort's boxes, in one chunk.
+func (s *scene) sealedRelease(a *plan.Announcement, digest [32]byte, payload []byte) *release {
 	s.t.Helper()
 	chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Payload: payload})
 	s.must(err)
