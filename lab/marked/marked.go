@@ -112,7 +112,8 @@ func Open(ctx context.Context, d Deployment, o Options) (*Run, error) {
 	}
 	learner, err := learner.New(learner.Config{
 		Dimension: dimension, Radius: 2, Horizon: 3 * o.People, Epsilon: terms().Epsilon,
-		Delta: terms().Delta, MinCohort: MinCohort, Practical: learner.PracticalConfig{FirstCohort: o.People, Growth: 1},
+		Delta: terms().Delta, MinCohort: MinCohort, Practical: learner.PracticalConfig{FirstCohort: o.People,
+			Growth: 1},
 	})
 	if err != nil {
 		return nil, err
@@ -127,7 +128,8 @@ func Open(ctx context.Context, d Deployment, o Options) (*Run, error) {
 	o.People = int(a.Cohort.Size)
 	a.Deployment, a.AnalyzerKey = d.Name, d.AnalyzerKey
 	// A cohort is released when all of its reports have come, long before this time is over.
-	a.Timing = plan.Timing{RewardWindow: time.Second, Jitter: time.Second, Grace: 12 * time.Hour, RoundWindow: time.Hour}
+	a.Timing = plan.Timing{RewardWindow: time.Second, Jitter: time.Second, Grace: 12 * time.Hour,
+		RoundWindow: time.Hour}
 	r := &Run{
 		d: d, o: o, rng: rand.New(o.Source), announced: a, mixed: make(chan *bus.Mixed), over: make(chan struct{}),
 	}
@@ -348,10 +350,11 @@ func (r *Run) keys(ctx context.Context) error {
 // nothing reports whether nothing of the round stands at the broker.
 func (r *Run) nothing(ctx context.Context) (is bool, err error) {
 	is = true
-	err = r.d.Connect[bus.Analyzer].Mixed.ReadChunks(ctx, r.announced.Epoch, r.announced.Round, func(uint32, []byte) error {
-		is = false
-		return nil
-	})
+	err = r.d.Connect[bus.Analyzer].Mixed.ReadChunks(ctx, r.announced.Epoch, r.announced.Round,
+		func(uint32, []byte) error {
+			is = false
+			return nil
+		})
 	return is, err
 }
 

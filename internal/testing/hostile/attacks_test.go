@@ -120,8 +120,9 @@ func attacks() []attack {
 			},
 		},
 		{
-			name: "gathers one victim with reports that it makes up", always: []plan.Channel{plan.Shuffle, plan.Shares, plan.Local},
-			left: map[plan.Channel]string{plan.Shuffle: deviceAlone},
+			name:   "gathers one victim with reports that it makes up",
+			always: []plan.Channel{plan.Shuffle, plan.Shares, plan.Local},
+			left:   map[plan.Channel]string{plan.Shuffle: deviceAlone},
 			run: func(m *tier) string {
 				r := m.next()
 				victim, made := m.people(r, 1), m.invented(r, size-1)
@@ -139,7 +140,8 @@ func attacks() []attack {
 				if fmt.Sprint(known) != fmt.Sprint(victim[0].entries) {
 					m.t.Errorf("what is left is %v, the victim sent %v", known, victim[0].entries)
 				}
-				return fmt.Sprintf("succeeds: %d made-up reports count, and the signed counts less these are the victim's "+
+				return fmt.Sprintf("succeeds: %d made-up reports count, and the signed counts less these are the "+
+					"victim's "+
 					"own %d numbers, exactly as its device noised them", len(made), len(slices.Concat(known...)))
 			},
 		},
@@ -169,7 +171,8 @@ func attacks() []attack {
 				before := m.release(r, old, lies{})
 				m.counts(r)
 				r = m.next()
-				if m.channel == plan.Shares { // rows of then: the shuffler itself cannot prepare an old report under the new key
+				// rows of then: the shuffler itself cannot prepare an old report under the new key
+				if m.channel == plan.Shares {
 					m.release(r, m.people(r, size), lies{chunk: func(index uint32, chunk []byte) []byte {
 						if index == 1 {
 							return m.moved(before.chunks[index], r)
@@ -184,8 +187,9 @@ func attacks() []attack {
 			},
 		},
 		{
-			name: "has a device counted in two epochs, whose host helps", always: []plan.Channel{plan.Shares, plan.Local},
-			left: map[plan.Channel]string{plan.Shuffle: "honest devices refuse by their own ledger (`record_used`)"},
+			name:   "has a device counted in two epochs, whose host helps",
+			always: []plan.Channel{plan.Shares, plan.Local},
+			left:   map[plan.Channel]string{plan.Shuffle: "honest devices refuse by their own ledger (`record_used`)"},
 			run: func(m *tier) string {
 				r := m.next()
 				twice := m.host
@@ -289,7 +293,8 @@ func attacks() []attack {
 		{
 			name: "does not mix: sends each report in a chunk of its own", channels: []plan.Channel{plan.Shuffle},
 			always: []plan.Channel{plan.Shuffle},
-			left:   map[plan.Channel]string{plan.Shuffle: deviceAlone + ", from an analyzer that looks where a message stands"},
+			left: map[plan.Channel]string{plan.Shuffle: deviceAlone +
+				", from an analyzer that looks where a message stands"},
 			run: func(m *tier) string {
 				r := m.next()
 				all := m.people(r, size)
@@ -301,12 +306,13 @@ func attacks() []attack {
 					m.must(err)
 					tally := shuffle.NewTally(r.Encodings)
 					tally.Open(seal.NewBitOpener(m.AnalyzerKey, r.digest), c.Payload)
-					if ones, _ := tally.Counts(1, make([]uint64, len(r.Encodings))); fmt.Sprint(ones) == fmt.Sprint(p.entries) {
+					if ones, _ := tally.Counts(1, make([]uint64, len(r.Encodings))); fmt.Sprint(ones) == fmt.Sprint(
+						p.entries) {
 						read++
 					}
 				}
-				return succeeds(v, fmt.Sprintf("; whoever has the analyzer's key reads the numbers of %d of %d single devices",
-					read, size))
+				return succeeds(v, fmt.Sprintf("; whoever has the analyzer's key reads the numbers of %d of %d "+
+					"single devices", read, size))
 			},
 		},
 		changedLabels("changes the label of one message", func(first, second []byte) { copy(first, second) }),
@@ -359,11 +365,16 @@ func attacks() []attack {
 			w.Reports++
 			w.Enrolled = max(w.Enrolled, w.Reports)
 		}),
-		altered("one report fewer", func(w *wire.Manifest) { w.Messages -= w.Messages / uint64(w.Reports); w.Reports-- }),
+		altered("one report fewer", func(w *wire.Manifest) {
+			w.Messages -= w.Messages / uint64(
+				w.Reports)
+			w.Reports--
+		}),
 		altered("noise that it did not add", func(w *wire.Manifest) { w.NoiseMessages++; w.Messages++ }),
 		often(altered("another announcement", func(w *wire.Manifest) { w.Announcement = flipped(w.Announcement) }),
 			plan.Local),
-		often(altered("other messages", func(w *wire.Manifest) { w.MessagesRoot = flipped(w.MessagesRoot) }), plan.Local),
+		often(altered("other messages", func(w *wire.Manifest) { w.MessagesRoot = flipped(w.MessagesRoot) }),
+			plan.Local),
 		altered("other chunks", func(w *wire.Manifest) { w.ChunksDigest = flipped(w.ChunksDigest) }),
 		unseen("other members' digests", func(w *wire.Manifest) { w.ReportsDigest = flipped(w.ReportsDigest) }),
 		unseen("refusals that it made up", func(w *wire.Manifest) {

@@ -51,7 +51,8 @@ func floods() []flood {
 		{"%d reports of 7 MB", 3, 40, 512, floodGiantReports},
 		{"%d connections of one host that ask for all announcements", 0, 200, 256, floodConnections},
 		{"%d readers that stop reading announcements, one of 100 kB after the other", 0, 20, 256, floodReaders},
-		{"%d statements of junk in the analyzer's and in the shuffler's part of the audit log", 40, 2000, 256, floodAudit},
+		{"%d statements of junk in the analyzer's and in the shuffler's part of the audit log", 40, 2000, 256,
+			floodAudit},
 		{"%d requests of an app at the local API with bodies of 1 MB", 20, 400, 256, floodAPI},
 		{"%d requests of an app at the local API whose bodies never end", 0, 200, 128, floodSlowAPI},
 	}

@@ -65,29 +65,30 @@ func tricks() []trick {
 			r = d.cohort()
 			return "delayed: the host stays in its epoch until then; then " + d.verdict(r)
 		}},
-		{name: "announcement: shows it twice, and the earlier one again after it", always: true, run: func(d *world) string {
-			earlier := d.next()
-			d.decide(size)
-			signed, _ := d.Sign(earlier.Announcement, d.Analyzer)
-			var shown atomic.Bool
-			d.l.set(faults{announcement: func(a bus.Announcement, show func(bus.Announcement) error) error {
-				again := bus.Announcement{Epoch: earlier.Epoch, Payload: signed}
-				err := errors.Join(show(a), show(a), show(again))
-				shown.Store(true)
-				return err
-			}})
-			d.report(earlier)
-			d.verdict(earlier)
-			r := d.next()
-			testbed.Eventually(d.t, "shown", shown.Load)
-			if s := d.host.Status(); s.Epoch != r.Epoch || s.Refused != "" {
-				return fmt.Sprintf("the host is in epoch %d: %s", s.Epoch, s.Refused)
-			}
-			d.l.set(faults{})
-			d.decide(size)
-			d.report(r)
-			return "without effect: the host stays in the later epoch, and " + d.verdict(r)
-		}},
+		{name: "announcement: shows it twice, and the earlier one again after it", always: true,
+			run: func(d *world) string {
+				earlier := d.next()
+				d.decide(size)
+				signed, _ := d.Sign(earlier.Announcement, d.Analyzer)
+				var shown atomic.Bool
+				d.l.set(faults{announcement: func(a bus.Announcement, show func(bus.Announcement) error) error {
+					again := bus.Announcement{Epoch: earlier.Epoch, Payload: signed}
+					err := errors.Join(show(a), show(a), show(again))
+					shown.Store(true)
+					return err
+				}})
+				d.report(earlier)
+				d.verdict(earlier)
+				r := d.next()
+				testbed.Eventually(d.t, "shown", shown.Load)
+				if s := d.host.Status(); s.Epoch != r.Epoch || s.Refused != "" {
+					return fmt.Sprintf("the host is in epoch %d: %s", s.Epoch, s.Refused)
+				}
+				d.l.set(faults{})
+				d.decide(size)
+				d.report(r)
+				return "without effect: the host stays in the later epoch, and " + d.verdict(r)
+			}},
 		{name: "announcement: shows one epoch's under the name of another", run: func(d *world) string {
 			r := d.next()
 			before := testbed.Refused(d.accounts["announcement"], "malformed")
@@ -114,7 +115,8 @@ func tricks() []trick {
 				if err == nil {
 					sizes[[2]int{len(request), len(reply)}] = true
 				}
-				e, unread := wire.OpenEnrolRequest(request, wire.Party{Deployment: testbed.Deployment, Key: d.Registrar.Public()})
+				e, unread := wire.OpenEnrolRequest(request, wire.Party{Deployment: testbed.Deployment,
+					Key: d.Registrar.Public()})
 				if unread != nil || e.HostKey != [32]byte(d.identity.Public()) || err != nil {
 					return reply, err
 				}
@@ -133,10 +135,11 @@ func tricks() []trick {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(seen) == 0 && len(slots) == 0 && len(sizes) == 1 {
-				return "reads nothing: every request and every reply has one size, so it knows when a host asked, and not for " +
-					"which devices or how many; " + v
+				return "reads nothing: every request and every reply has one size, so it knows when a host asked, " +
+					"and not for " + "which devices or how many; " + v
 			}
-			return fmt.Sprintf("succeeds: reads host and number of %d of %d devices, and of %d the slot and when it will "+
+			return fmt.Sprintf("succeeds: reads host and number of %d of %d devices, and of %d the slot and when it "+
+				"will "+
 				"report; %d sizes; nothing of a record exists yet; %s", len(seen), size, len(slots), len(sizes), v)
 		}},
 		{name: "enrolment request: drops every second one", run: func(d *world) string {
@@ -248,7 +251,8 @@ func tricks() []trick {
 					d.must(conn.Reports.PublishReport(d.Context(), r.Epoch, r.Round, fmt.Sprintf("copy-%d", n), e))
 				}
 				d.l.keep(r.Epoch, e)
-				if i == len(waiting)-2 { // the last report ends the epoch, and a copy that comes later is refused as late
+				// the last report ends the epoch, and a copy that comes later is refused as late
+				if i == len(waiting)-2 {
 					testbed.Eventually(d.t, "copies refused", func() bool {
 						return testbed.Refused(d.accounts["received"], copies)-before >= i+1
 					})
@@ -295,23 +299,23 @@ func tricks() []trick {
 			d.l.set(faults{})
 			return "without effect: " + v
 		}},
-		{name: "chunk: delivers other bytes", always: true, channels: []plan.Channel{plan.Shuffle, plan.Local, plan.Central},
-			run: func(d *world) string {
-				d.l.set(faults{chunk: func(_ uint32, payload []byte, publish func([]byte) error) error {
-					c, err := wire.ParseChunk(payload)
-					if err != nil {
-						return err
-					}
-					c.Payload = slices.Clone(c.Payload)
-					c.Payload[len(c.Payload)-1] ^= 1
-					changed, err := wire.BuildChunk(*c)
-					return errors.Join(err, publish(changed))
-				}})
-				r := d.cohort()
-				v := d.verdict(r)
-				d.l.set(faults{})
-				return v
-			}},
+		{name: "chunk: delivers other bytes", always: true, channels: []plan.Channel{plan.Shuffle, plan.Local,
+			plan.Central}, run: func(d *world) string {
+			d.l.set(faults{chunk: func(_ uint32, payload []byte, publish func([]byte) error) error {
+				c, err := wire.ParseChunk(payload)
+				if err != nil {
+					return err
+				}
+				c.Payload = slices.Clone(c.Payload)
+				c.Payload[len(c.Payload)-1] ^= 1
+				changed, err := wire.BuildChunk(*c)
+				return errors.Join(err, publish(changed))
+			}})
+			r := d.cohort()
+			v := d.verdict(r)
+			d.l.set(faults{})
+			return v
+		}},
 		{name: "manifest: hides it for a while", run: func(d *world) string {
 			var open atomic.Bool
 			var asked atomic.Int32
@@ -402,7 +406,10 @@ func tricks() []trick {
 				}})
 				d.startHost()
 				testbed.Eventually(d.t, "shown the older state", func() bool { return d.host.Status().Epoch > 0 })
-				_, err := d.host.Decide(d.Context(), "x", func(int) ([][]float64, error) { return [][]float64{{1}}, nil })
+				_, err := d.host.Decide(d.Context(), "x", func(int) ([][]float64, error) {
+					return [][]float64{{1}},
+						nil
+				})
 				if err == nil {
 					return "**the host decides with an older policy**"
 				}
@@ -421,8 +428,8 @@ func tricks() []trick {
 			if sampled == 3 {
 				return "without effect: the second answer is to the same wish, and 3 of 3 are sampled"
 			}
-			return fmt.Sprintf("succeeds in stopping a host, which takes its own store for an old one: %d of 3 are sampled, `%s`",
-				sampled, why)
+			return fmt.Sprintf("succeeds in stopping a host, which takes its own store for an old one: %d of 3 are "+
+				"sampled, `%s`", sampled, why)
 		}},
 	}
 }
