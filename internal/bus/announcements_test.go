@@ -67,7 +67,10 @@ func TestAnAnnouncementIsHeardOfAtOnce(t *testing.T) {
 	seen := make(chan bus.Announcement, 100)
 	done := make(chan error, 1)
 	go func() {
-		done <- bus.Over(dev).Announcements.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a; return nil })
+		done <- bus.Over(dev).Announcements.WatchAnnouncements(ctx, func(a bus.Announcement) error {
+			seen <- a
+			return nil
+		})
 	}()
 	late := time.Hour // the next look comes after ten seconds; a busy machine may be late once
 	for e := uint64(0); e < 4 && late > 5*time.Second; e++ {
