@@ -31,7 +31,7 @@ type Tap struct {
 	sent []Sent
 }
 
-// Tap listens for a role's connection until the test ends. now is the time that stands with what is sent.
+// Tap listens for a role's connection until the test ends. now is the time that is with what is sent.
 func (b *Bed) Tap(now func() time.Time) *Tap {
 	b.tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
