@@ -64,7 +64,7 @@
 //
 //   - pkg/channel/<name>: the device's side, vectors to payload, and the pure part of counting.
 //   - pkg/channel/registry: its line, and the size of its payload.
-//   - internal/channel/<name>: the two sides of the servers. A channel whose payload is one sealed box can use the mixing
+//   - internal/channel/<name>: the two sides of the servers. A channel whose payload is one sealed envelope can use the mixing
 //     side of shuffle, which permutes messages of any one size.
 //   - pkg/plan: its name in Channels, which noise its guarantee counts (counted in check.go), on whom it rests
 //     (trust.go). pkg/wire converts the name; the schema has its number.
