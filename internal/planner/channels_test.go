@@ -141,16 +141,18 @@ func TestTheReasonsFollowFromTheNumbers(t *testing.T) {
 		says, dont string
 	}{
 		{[]Channel{channel(plan.Shuffle, 1.2, dear, ""), channel(plan.Shares, 0.9, cheap, "")}, plan.Shares,
-			"smaller: the noise (variance 0.900 of a curator's, against 1.200), what a person sends (1,000 bytes, against " +
-				"2,000).", "Larger"},
+			"smaller: the noise (variance 0.900 of a curator's, against 1.200), what a person sends (1,000 bytes, " +
+				"against " + "2,000).", "Larger"},
 		{[]Channel{channel(plan.Shuffle, 0.8, dear, ""), channel(plan.Shares, 0.9, cheap, "")}, plan.Shares,
 			"Larger: the noise (variance 0.900 of a curator's, against 0.800).", "smaller: the noise"},
-		{[]Channel{channel(plan.Shuffle, 1, dear, ""), channel(plan.Shares, 0, 0, "no")}, plan.Shuffle, "has no plan", "Larger"},
+		{[]Channel{channel(plan.Shuffle, 1, dear, ""), channel(plan.Shares, 0, 0, "no")}, plan.Shuffle, "has no plan",
+			"Larger"},
 		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Shares, 1, dear, "")}, plan.Shares,
 			"shuffle has no plan", "Compared"},
 		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Shares, 0, 0, "no"), channel(plan.Local, 9, 1, "")},
 			plan.Local, "neither shuffle nor shares", "Compared"},
-		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Central, 1, 1, "")}, "", "No channel", "Recommended:"},
+		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Central, 1, 1, "")}, "", "No channel",
+			"Recommended:"},
 		{nil, "", "No channel", "Recommended:"},
 	} {
 		reasons := strings.Join(recommend(c.channels), " ")
@@ -236,12 +238,12 @@ func TestServerNoiseThatTheAnalyzerRefusesIsNotPlanned(t *testing.T) {
 		noise   float64
 		why     string // empty: it is planned
 	}{
-		{plan.Local, 1, "--server-noise 1 must be 0 with --trust local: the channel trusts no server, so that no server's " +
-			"noise counts in it"},
+		{plan.Local, 1, "--server-noise 1 must be 0 with --trust local: the channel trusts no server, so that no " +
+			"server's " + "noise counts in it"},
 		{plan.Local, 0.5, "--server-noise 0.5 must be 0 with --trust local"},
 		{plan.Local, 0, ""},
-		{plan.Central, 0.5, "--server-noise 0.5 must be 0 or 1 with --trust central: the analyzer always adds all of the " +
-			"noise, since devices add none"},
+		{plan.Central, 0.5, "--server-noise 0.5 must be 0 or 1 with --trust central: the analyzer always adds all " +
+			"of the " + "noise, since devices add none"},
 		{plan.Central, 0, ""},
 		{plan.Central, 1, ""},
 		{plan.Shares, 0.5, ""},

@@ -74,7 +74,8 @@ func TestADeviceThatPutsAllOnOneCoordinateIsRefused(t *testing.T) {
 			for i, e := range s.opened.Encodings {
 				for j := range e.Coordinates {
 					if n := seen[[2]int{i, j}]; n != 10*e.MessagesAt(j) {
-						t.Errorf("%d messages of coordinate %d of release %d left, want %d", n, j, i, 10*e.MessagesAt(j))
+						t.Errorf("%d messages of coordinate %d of release %d left, want %d", n, j, i,
+							10*e.MessagesAt(j))
 					}
 				}
 			}

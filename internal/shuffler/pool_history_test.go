@@ -295,7 +295,8 @@ func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
 	other := func(s *scene, a *plan.Announcement) {
 		_, digest := s.Sign(a, s.Analyzer)
 		signed, _ := s.Sign(&wire.Pool{
-			Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Registered: 20, Root: testbed.Contribution(8),
+			Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Registered: 20,
+			Root:         testbed.Contribution(8),
 			Contribution: testbed.Contribution(9),
 		}, s.Shuffler)
 		s.must(s.broker.Audit.AppendAudit(s.Context(), wire.KindPool, signed))
@@ -355,9 +356,12 @@ func TestNothingIsDrawnByAFalseContribution(t *testing.T) {
 		why    error
 		change []func(*wire.Draw)
 	}{
-		"another pool":         {cohort.OtherPool, []func(*wire.Draw){func(d *wire.Draw) { d.Pool = testbed.Contribution(7) }}},
-		"another announcement": {cohort.OtherAnnouncement, []func(*wire.Draw){func(d *wire.Draw) { d.Announcement = testbed.Contribution(7) }}},
-		"not committed":        {cohort.NotCommitted, []func(*wire.Draw){func(d *wire.Draw) { d.Contribution = testbed.Contribution(7) }}},
+		"another pool": {cohort.OtherPool,
+			[]func(*wire.Draw){func(d *wire.Draw) { d.Pool = testbed.Contribution(7) }}},
+		"another announcement": {cohort.OtherAnnouncement,
+			[]func(*wire.Draw){func(d *wire.Draw) { d.Announcement = testbed.Contribution(7) }}},
+		"not committed": {cohort.NotCommitted,
+			[]func(*wire.Draw){func(d *wire.Draw) { d.Contribution = testbed.Contribution(7) }}},
 		"a second one": {cohort.SecondDraw, []func(*wire.Draw){
 			func(*wire.Draw) {}, func(d *wire.Draw) { d.Pool = testbed.Contribution(7) },
 		}},

@@ -137,7 +137,8 @@ func TestWhatIsForwardedIsRetained(t *testing.T) {
 					t.Errorf("chunk %d is retained for %s", r.Index, r.Window)
 				}
 				for part := range slices.Chunk(bits(t, left), size) {
-					if bytes.Contains(r.Sealed, part[:seal.EncapsulatedSize]) || bytes.Contains(r.Sealed, part[size-16:]) {
+					if bytes.Contains(r.Sealed, part[:seal.EncapsulatedSize]) ||
+						bytes.Contains(r.Sealed, part[size-16:]) {
 						t.Fatalf("chunk %d is retained in the clear", r.Index)
 					}
 				}

@@ -244,7 +244,8 @@ func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 		}
 	}
 	r := wire.Report{
-		Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Slot: device, Device: device, Payload: bits,
+		Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Slot: device, Device: device,
+		Payload: bits,
 	}
 	for _, f := range change {
 		f(&r)

@@ -75,8 +75,8 @@ func TestWhatLeftBeforeACohortWasDestroyedIsSaid(t *testing.T) {
 	told := func(when string) {
 		t.Helper()
 		s := c.shuffler.Snapshot()
-		if r := s.Releases; len(r) != 1 || r[0].Outcome != "destroyed" || !(r[0].Epsilon > 0) || r[0].Messages != whole ||
-			s.Budget == nil || *s.Budget.Spent != r[0].Epsilon {
+		if r := s.Releases; len(r) != 1 || r[0].Outcome != "destroyed" || !(r[0].Epsilon > 0) ||
+			r[0].Messages != whole || s.Budget == nil || *s.Budget.Spent != r[0].Epsilon {
 			t.Errorf("%s the status says %+v, %+v", when, s.Releases, s.Budget)
 		}
 	}

@@ -60,9 +60,10 @@ func TestAMembersReportIsTheAdmittedOne(t *testing.T) {
 		"the last is gone":      {inPlace{{5, reports[0]}}, "no longer has"},
 	} {
 		var second atomic.Int32
-		err := (&work.Run{Envelopes: s.shuffler.envelopes, Stored: c.stored.read}).Reports(s.Context(), r, r.Members, func(i int, _ []byte) {
-			second.Add(int32(i))
-		})
+		err := (&work.Run{Envelopes: s.shuffler.envelopes, Stored: c.stored.read}).Reports(s.Context(), r, r.Members,
+			func(i int, _ []byte) {
+				second.Add(int32(i))
+			})
 		switch {
 		case c.why == "":
 			if err != nil || second.Load() != 1 {

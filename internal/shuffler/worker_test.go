@@ -85,7 +85,8 @@ func (c *crew) start() {
 	w, err := work.New(c.worker(work.Over(conn.Streams)))
 	c.must(err)
 	lead := worker.NewLead(worker.Config{
-		Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Handlers: w.Handlers(), Log: testbed.Log(), Reissue: 2 * time.Second,
+		Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Handlers: w.Handlers(), Log: testbed.Log(),
+		Reissue: 2 * time.Second,
 	})
 	c.config.Workers = lead
 	c.prepare = func(s *Shuffler) {

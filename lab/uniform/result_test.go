@@ -70,7 +70,8 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("no %s in %s", field, &b)
 		}
 	}
-	for _, want := range []string{"NOT UNIFORM", "THESE ORDERS ARE NOT", "early-3", "Warning", "10 releases with 240 items"} {
+	for _, want := range []string{"NOT UNIFORM", "THESE ORDERS ARE NOT", "early-3", "Warning",
+		"10 releases with 240 items"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}

@@ -158,7 +158,8 @@ func normal(s *State) any {
 		Last       time.Time
 	}
 	v := view{
-		Devices: string(encodeSet(s.earlier())), Arrived: s.arrived, Begun: s.begun, Keys: s.keys, Wishes: s.wishes, Clock: s.clock, Registered: s.registered, Count: s.count, Terms: s.terms, History: s.history,
+		Devices: string(encodeSet(s.earlier())), Arrived: s.arrived, Begun: s.begun, Keys: s.keys, Wishes: s.wishes,
+		Clock: s.clock, Registered: s.registered, Count: s.count, Terms: s.terms, History: s.history,
 	}
 	v.Filling, _ = s.Filling()
 	if s.epoch != nil {

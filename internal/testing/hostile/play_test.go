@@ -50,7 +50,8 @@ func (m *tier) moved(chunk []byte, to *round) []byte {
 func (m *tier) destroy(r *round) {
 	m.t.Helper()
 	signed, _ := m.Sign(&wire.Manifest{
-		Deployment: testbed.Deployment, Epoch: r.Epoch, Announcement: r.digest[:], Outcome: wire.Destroyed, Enrolled: size,
+		Deployment: testbed.Deployment, Epoch: r.Epoch, Announcement: r.digest[:], Outcome: wire.Destroyed,
+		Enrolled: size,
 	}, m.Shuffler)
 	m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, signed))
 	m.must(m.shuffler.Mixed.PublishManifest(m.Context(), r.Epoch, 0, signed))

@@ -80,8 +80,8 @@ func sharesReplays() []trick {
 		behind("verification key: behind the shuffler's one of the broker's own", keyChunk, ownKey),
 		inPlace("sum: in the place of the shuffler's share another", sumChunk, ownSum),
 		behind("sum: behind the shuffler's share another", sumChunk, ownSum),
-		{name: "accepted set: shows the shuffler that of an earlier epoch in the place of this one's", channels: in, always: true,
-			run: func(d *world) string {
+		{name: "accepted set: shows the shuffler that of an earlier epoch in the place of this one's", channels: in,
+			always: true, run: func(d *world) string {
 				var mu sync.Mutex
 				var old []byte
 				d.l.set(faults{prepared: func(index uint32, answer []byte) []byte {

@@ -162,12 +162,14 @@ func (d *world) start(p *party, conn *bus.Conn) {
 		records = 2
 	}
 	h, err := randomizer.New(randomizer.Config{
-		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: p.identity,
+		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(),
+		Identity:   p.identity,
 		Credential: p.signed, Devices: 10_000, Order: p.order, StateDir: p.hostDir,
 		Source: func() protocol.Source { return entropy.New() }, Bus: hostSide{randomizer.Over(conn.Streams), p.l},
 		Limits: device.Limits{
-			Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000,
-			Records: records,
+			Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10,
+			MaxMessages: 1000,
+			Records:     records,
 		},
 		Log: testbed.Log(), Clock: d.clock, Reports: p.accounts["report"], KeySets: p.accounts["keys"],
 		Announcements: p.accounts["announcement"],

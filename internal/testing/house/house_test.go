@@ -38,7 +38,8 @@ type Package struct {
 func (p Package) path() string { return strings.TrimPrefix(p.ImportPath, module) }
 
 var packages = sync.OnceValues(func() ([]Package, error) {
-	list := exec.Command("go", "list", "-deps=false", "-json=ImportPath,Dir,Doc,GoFiles,CgoFiles,Imports,Deps,TestImports,XTestImports", "./...")
+	list := exec.Command("go", "list", "-deps=false",
+		"-json=ImportPath,Dir,Doc,GoFiles,CgoFiles,Imports,Deps,TestImports,XTestImports", "./...")
 	list.Dir, list.Env = root, append(os.Environ(), "CGO_ENABLED=1") // the C library too, however this test is compiled
 	out, err := list.Output()
 	if err != nil {

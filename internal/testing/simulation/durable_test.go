@@ -160,8 +160,8 @@ func (o *oracle) inTime(all []*cohort.Event, n int) {
 		case ev.Admitted != nil:
 			admitted++
 		case ev.Committed != nil && k >= len(all)-n && admitted < enrolled && time.Now().Before(o.due[epoch]):
-			o.w.violated("window", "the membership of epoch %d is fixed with %d of %d reports, %v before the last is due",
-				epoch, admitted, enrolled, time.Until(o.due[epoch]))
+			o.w.violated("window", "the membership of epoch %d is fixed with %d of %d reports, %v before the last "+
+				"is due", epoch, admitted, enrolled, time.Until(o.due[epoch]))
 		}
 	}
 }
@@ -246,14 +246,15 @@ func (o *oracle) asked(i *incarnation, sealed []byte) {
 		if where != storeFile || json.Unmarshal(b, &d) != nil {
 			return
 		}
-		known[d.Number] = d.Registration != nil || slices.ContainsFunc(d.Ledger.Entries, func(entry privacy.Entry) bool {
-			return entry.Epoch == e.Request.Epoch
-		})
+		known[d.Number] = d.Registration != nil ||
+			slices.ContainsFunc(d.Ledger.Entries, func(entry privacy.Entry) bool {
+				return entry.Epoch == e.Request.Epoch
+			})
 	})
 	for _, number := range e.Request.Devices() {
 		if !known[number] {
-			o.w.violated("wish", "%s asks for device %d in epoch %d, and its disk does not know of it", i.p.name, number,
-				e.Request.Epoch)
+			o.w.violated("wish", "%s asks for device %d in epoch %d, and its disk does not know of it", i.p.name,
+				number, e.Request.Epoch)
 		}
 	}
 }

@@ -40,8 +40,8 @@ func (o *oracle) exact(r round, l *released, c *wire.Counts) {
 	}
 	for k, sum := range sums {
 		if counts[k] < sum || counts[k] > sum+noise[k] {
-			w.violated("sum", "round %v: coordinate %d is counted as %d; the members' sum is %d, the servers' noise at "+
-				"most %d", r, k, counts[k], sum, noise[k])
+			w.violated("sum", "round %v: coordinate %d is counted as %d; the members' sum is %d, the servers' noise "+
+				"at "+"most %d", r, k, counts[k], sum, noise[k])
 		}
 	}
 }

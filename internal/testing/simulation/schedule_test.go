@@ -260,7 +260,8 @@ func (w *World) apply(o Operation) {
 		if o.Who == "broker" {
 			w.broker.Fill(true)
 			w.filled = until
-			for _, server := range []string{"shuffler", "analyzer"} { // which stop, and say so, where they cannot publish
+			// which stop, and say so, where they cannot publish
+			for _, server := range []string{"shuffler", "analyzer"} {
 				w.excuse(w.parties[server], "the broker was full")
 			}
 		} else if p != nil {

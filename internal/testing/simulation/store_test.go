@@ -107,7 +107,8 @@ func (s store) Seal(d randomizer.Device, o randomizer.Outgoing) error {
 func (s store) Unsent(f func(randomizer.Outgoing)) error {
 	s.read(func(all stored) {
 		for _, p := range slices.SortedFunc(maps.Keys(all.outbox), place.compare) {
-			f(randomizer.Outgoing{Epoch: p.epoch, Round: p.round, Number: p.number, Envelope: bytes.Clone(all.outbox[p])})
+			f(randomizer.Outgoing{Epoch: p.epoch, Round: p.round, Number: p.number,
+				Envelope: bytes.Clone(all.outbox[p])})
 		}
 	})
 	return nil

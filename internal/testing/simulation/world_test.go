@@ -184,8 +184,8 @@ func (w *World) learner() learner.Config {
 		profile = glm.Paper
 	}
 	c := testbed.Learner(profile, slots)
-	// The joint certificate of what a device reports is computed by every process for every announcement. It is cheapest
-	// where weights are constant and scores small.
+	// The joint certificate of what a device reports is computed by every process for every announcement. It is
+	// cheapest where weights are constant and scores small.
 	c.Family, c.Radius = family.NameLinear, 1e-3
 	c.Dimension, c.Horizon, c.Epsilon, c.Delta, c.MinCohort = 1, epochs*slots, epsilon, delta, least
 	if w.list.Paper {
@@ -264,7 +264,8 @@ func (w *World) result() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Result{
-		Violations: w.violations, Trace: w.digest(), First: cmp.Or(w.first, w.digest()), Steps: w.steps, Faults: w.faults,
+		Violations: w.violations, Trace: w.digest(), First: cmp.Or(w.first, w.digest()), Steps: w.steps,
+		Faults:   w.faults,
 		Releases: w.oracle.released, Destroyed: w.oracle.destroyed, Notes: w.notes,
 	}
 }
