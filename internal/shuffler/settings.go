@@ -109,7 +109,7 @@ func Role() role.Role[Settings] {
 		Long: `The shuffler enrols devices into cohorts, or draws them from the devices that registered, opens the outer envelopes of their reports, admits one report
 per device, and forwards a cohort with a signed manifest: in the channel shuffle all its bit messages, permuted; in
 shares its own share of the sum, which it computes together with the analyzer; in local and central the reports'
-boxes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
+envelopes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
 		Defaults: Settings{
 			MinCohort: DefaultMinCohort, Memory: DefaultMemory, Channels: everyChannel(),
 			Admission: AdmissionSettings{HostShare: 1, Devices: cohort.DefaultDevices},

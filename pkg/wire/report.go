@@ -31,7 +31,7 @@ func ReportSize(payload int) int {
 
 // EnvelopeSize is the length in bytes of every envelope around a report with a payload of this many bytes.
 func EnvelopeSize(payload int) int {
-	ciphertext := ReportSize(payload) + seal.EnvelopeOverhead
+	ciphertext := ReportSize(payload) + seal.CiphertextOverhead
 	return (2 + seal.HPKEKeySize) + (2 + seal.EncapsulatedSize) + 1 + protowire.SizeBytes(ciphertext)
 }
 

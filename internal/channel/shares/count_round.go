@@ -144,7 +144,7 @@ func (r *counting) takeHeader(payload []byte, digest [32]byte) error {
 			h.reports, h.chunks, r.Cohort.Size)
 		return nil
 	}
-	plain, err := seal.NewBoxOpener(r.Key, seal.SecretBox, r.Digest).Open(h.secret, nil)
+	plain, err := seal.NewEnvelopeOpener(r.Key, seal.SecretEnvelope, r.Digest).Open(h.secret, nil)
 	if err != nil {
 		r.refuse(wire.Reason(err), "the secret of the verification keys: %v", err)
 		return nil

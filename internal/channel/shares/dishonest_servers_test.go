@@ -262,18 +262,21 @@ func TestTheShufflersSumLeavesOnce(t *testing.T) {
 func TestTheAnalyzerVerifiesEachRowItself(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
-	const hashAt = leaderAt // in a row the hash of the leader's share stands in its place, then the box
-	const boxAt = hashAt + 32
+	const hashAt = leaderAt // in a row the hash of the leader's share stands in its place, then the envelope
+	const envelopeAt = hashAt + 32
+	const proofAt = envelopeAt + envelopeLen
 	for what, cheat := range map[string]struct {
 		do  func(first, second []byte) // two rows
 		why wire.Refusal
 	}{
-		"another nonce":           {func(a, _ []byte) { a[0] ^= 1 }, wire.RefusalUndecryptable},
-		"another public share":    {func(a, _ []byte) { a[publicAt] ^= 1 }, wire.RefusalUndecryptable},
-		"another leader's share":  {func(a, _ []byte) { a[hashAt] ^= 1 }, wire.RefusalUndecryptable},
-		"another report's box":    {func(a, b []byte) { copy(a[boxAt:boxAt+boxLen], b[boxAt:]) }, wire.RefusalUndecryptable},
-		"an invalid proof":        {func(a, _ []byte) { a[boxAt+boxLen] ^= 1 }, wire.RefusalBadProof},
-		"another report's proof":  {func(a, b []byte) { copy(a[boxAt+boxLen:], b[boxAt+boxLen:]) }, wire.RefusalBadProof},
+		"another nonce":          {func(a, _ []byte) { a[0] ^= 1 }, wire.RefusalUndecryptable},
+		"another public share":   {func(a, _ []byte) { a[publicAt] ^= 1 }, wire.RefusalUndecryptable},
+		"another leader's share": {func(a, _ []byte) { a[hashAt] ^= 1 }, wire.RefusalUndecryptable},
+		"another report's envelope": {
+			func(a, b []byte) { copy(a[envelopeAt:proofAt], b[envelopeAt:]) }, wire.RefusalUndecryptable,
+		},
+		"an invalid proof":        {func(a, _ []byte) { a[proofAt] ^= 1 }, wire.RefusalBadProof},
+		"another report's proof":  {func(a, b []byte) { copy(a[proofAt:], b[proofAt:]) }, wire.RefusalBadProof},
 		"a row of another report": {func(a, b []byte) { copy(b, a) }, wire.RefusalDuplicate},
 	} {
 		s := d.newScene(size)

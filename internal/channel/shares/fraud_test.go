@@ -15,11 +15,11 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Where the parts of a payload begin: nonce, public share, leader's share, box.
+// Where the parts of a payload begin: nonce, public share, leader's share, envelope.
 const (
-	publicAt = shares.NonceSize
-	leaderAt = publicAt + 64
-	boxLen   = seal.BoxOverhead + 64 + devices.ProofSize
+	publicAt    = shares.NonceSize
+	leaderAt    = publicAt + 64
+	envelopeLen = seal.EnvelopeOverhead + 64 + devices.ProofSize
 )
 
 // Whatever one dishonest device or host hands in, it is refused for its own reason, and the others' reports count.
@@ -41,11 +41,11 @@ func TestEachFalseReportIsRefusedForItsOwnReason(t *testing.T) {
 		"a second report of a device": {func(s *scene, slot uint32) {
 			s.add(slot, s.sender(0), false)
 		}, wire.RefusalDuplicate},
-		"another's shares with one's own box": {func(s *scene, slot uint32) {
+		"another's shares with one's own envelope": {func(s *scene, slot uint32) {
 			s.add(slot, s.sender(slot), false)
 			own := s.payloads[slot]
 			swapped := bytes.Clone(s.payloads[0])
-			copy(swapped[len(swapped)-boxLen:], own[len(own)-boxLen:])
+			copy(swapped[len(swapped)-envelopeLen:], own[len(own)-envelopeLen:])
 			s.hold(slot, swapped)
 		}, wire.RefusalUndecryptable},
 		"a public share that was changed": {func(s *scene, slot uint32) {
@@ -260,7 +260,7 @@ func TestASecondVerificationKeyOfAnEpochIsRefused(t *testing.T) {
 func TestASecretThatIsNotTheCommittedOneVerifiesNothing(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)
-	sealer, err := seal.NewBoxSealer(s.a.AnalyzerKey, seal.SecretBox, s.digest)
+	sealer, err := seal.NewEnvelopeSealer(s.a.AnalyzerKey, seal.SecretEnvelope, s.digest)
 	s.must(err)
 	other, err := sealer.AppendSeal(nil, shares.NewSecret(testIdentity(t), s.first).Bytes(), nil)
 	s.must(err)

@@ -39,7 +39,7 @@ type header struct {
 	secret          []byte
 }
 
-const secretSize = seal.BoxOverhead + shares.SecretSize
+const secretSize = seal.EnvelopeOverhead + shares.SecretSize
 
 func (h header) encode() []byte {
 	b := binary.BigEndian.AppendUint32(nil, h.chunks)

@@ -88,7 +88,7 @@ func (x *exchange) sendHeader(ctx context.Context, secret shares.Secret) error {
 		return err
 	}
 	if payload == nil {
-		sealer, err := seal.NewBoxSealer(x.r.Announced.AnalyzerKey, seal.SecretBox, x.r.Announcement)
+		sealer, err := seal.NewEnvelopeSealer(x.r.Announced.AnalyzerKey, seal.SecretEnvelope, x.r.Announcement)
 		if err != nil {
 			return impossible(wire.RefusalWeakPlan, "the analyzer's announced key: %v", err)
 		}

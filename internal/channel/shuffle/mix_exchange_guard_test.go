@@ -342,8 +342,8 @@ func TestALostOfferSaysNothingOfTheNext(t *testing.T) {
 	}
 }
 
-// Boxes of local and central, which have any length, go the same way.
-func TestBoxesAreMixedByWorkersToo(t *testing.T) {
+// Envelopes of local and central, which have any length, go the same way.
+func TestEnvelopesAreMixedByWorkersToo(t *testing.T) {
 	t.Parallel()
 	const size = 333
 	x := newExchange(t, 30, 1, 2)
@@ -363,6 +363,6 @@ func TestBoxesAreMixedByWorkersToo(t *testing.T) {
 	slices.SortFunc(want, bytes.Compare)
 	slices.SortFunc(left, bytes.Compare)
 	if !slices.EqualFunc(left, want, bytes.Equal) || m.Messages != 30 {
-		t.Errorf("%d boxes left, the manifest says %d", len(left), m.Messages)
+		t.Errorf("%d envelopes left, the manifest says %d", len(left), m.Messages)
 	}
 }

@@ -90,7 +90,7 @@ func attacks() []attack { return slices.Concat(attacksOnTheCohort(), attacksOnTh
 
 // attacksOnTheCohort are those on whose reports are released.
 func attacksOnTheCohort() []attack {
-	boxes := []plan.Channel{plan.Local, plan.Central}
+	envelopes := []plan.Channel{plan.Local, plan.Central}
 	return []attack{
 		{
 			name: "drops reports, down to the minimum",
@@ -148,20 +148,20 @@ func attacksOnTheCohort() []attack {
 			},
 		},
 		{
-			name: "signs a made-up report with a genuine credential and another report's signature", channels: boxes,
-			always: boxes[:1],
+			name:     "signs a made-up report with a genuine credential and another report's signature",
+			channels: envelopes,
+			always:   envelopes[:1],
 			run: func(m *tier) string {
 				r := m.next()
 				all := m.people(r, size-1)
 				proof, err := m.host.AppendProof(nil, r.digest, []byte("of another content"))
 				m.must(err)
-				domain := map[plan.Channel]seal.BoxDomain{plan.Local: seal.LocalBox, plan.Central: seal.CentralBox}
-				sealer, err := seal.NewBoxSealer(r.AnalyzerKey, domain[m.channel], r.digest)
+				sealer, err := seal.NewEnvelopeSealer(r.AnalyzerKey, envelopeDomains[m.channel], r.digest)
 				m.must(err)
-				content := make([]byte, registry.MessageSize(r.Announcement)-seal.BoxOverhead-len(proof))
-				box, err := sealer.AppendSeal(nil, append(content, proof...), nil)
+				content := make([]byte, registry.MessageSize(r.Announcement)-seal.EnvelopeOverhead-len(proof))
+				envelope, err := sealer.AppendSeal(nil, append(content, proof...), nil)
 				m.must(err)
-				m.release(r, append(slices.Clone(all), person{payload: box}), lies{})
+				m.release(r, append(slices.Clone(all), person{payload: envelope}), lies{})
 				return m.verdict(r, all)
 			},
 		},

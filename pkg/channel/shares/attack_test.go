@@ -29,7 +29,7 @@ func TestTheAnalyzerRefusesWhatIsNotOneHonestReport(t *testing.T) {
 	if _, err := f.helper.Verify(a); err != nil {
 		t.Fatal(err)
 	}
-	const box = NonceSize + publicSize + hashSize
+	const envelope = NonceSize + publicSize + hashSize
 	cut := func(from, to int) []byte { // a, with bytes of b
 		return slices.Concat(a[:from], b[from:to], a[to:])
 	}
@@ -44,15 +44,16 @@ func TestTheAnalyzerRefusesWhatIsNotOneHonestReport(t *testing.T) {
 	}{
 		"a copy under another nonce":           {cut(0, NonceSize), wire.RefusalUndecryptable},
 		"another public share":                 {cut(NonceSize, NonceSize+publicSize), wire.RefusalUndecryptable},
-		"the hash of another leader's share":   {cut(NonceSize+publicSize, box), wire.RefusalUndecryptable},
-		"the box of another report":            {cut(box, box+boxSize), wire.RefusalUndecryptable},
-		"a changed box":                        {change(box + 40), wire.RefusalUndecryptable},
-		"another report's preparation share":   {cut(box+boxSize, len(a)), wire.RefusalBadProof},
-		"a changed circuit output":             {change(box + boxSize), wire.RefusalBadProof},
-		"a changed point of a wire":            {change(box + boxSize + 16), wire.RefusalBadProof},
+		"the hash of another leader's share":   {cut(NonceSize+publicSize, envelope), wire.RefusalUndecryptable},
+		"the envelope of another report":       {cut(envelope, envelope+envelopeSize), wire.RefusalUndecryptable},
+		"a changed envelope":                   {change(envelope + 40), wire.RefusalUndecryptable},
+		"another report's preparation share":   {cut(envelope+envelopeSize, len(a)), wire.RefusalBadProof},
+		"a changed circuit output":             {change(envelope + envelopeSize), wire.RefusalBadProof},
+		"a changed point of a wire":            {change(envelope + envelopeSize + 16), wire.RefusalBadProof},
 		"another part of the joint randomness": {change(len(a) - 1), wire.RefusalBadShare},
 		"an element that is not in the field": {
-			slices.Concat(a[:box+boxSize], bytes.Repeat([]byte{255}, 16), a[box+boxSize+16:]), wire.RefusalBadShare,
+			slices.Concat(a[:envelope+envelopeSize], bytes.Repeat([]byte{255}, 16), a[envelope+envelopeSize+16:]),
+			wire.RefusalBadShare,
 		},
 		"one byte less": {a[:len(a)-1], wire.RefusalWrongSize},
 		"one byte more": {append(slices.Clone(a), 0), wire.RefusalWrongSize},
@@ -113,9 +114,9 @@ func TestNobodyIsInvented(t *testing.T) {
 	// Someone who knows a proof of participation, as the analyzer does, makes a report of his own around it.
 	payload := f.payloadBy(honest, entries)
 	row, _ := f.row(payload)
-	const box = NonceSize + publicSize + hashSize
-	plain := must(f.helper.opener.Open(row[box:box+boxSize],
-		bound(nil, row[:NonceSize], row[NonceSize:NonceSize+publicSize], row[NonceSize+publicSize:box],
+	const envelope = NonceSize + publicSize + hashSize
+	plain := must(f.helper.opener.Open(row[envelope:envelope+envelopeSize],
+		bound(nil, row[:NonceSize], row[NonceSize:NonceSize+publicSize], row[NonceSize+publicSize:envelope],
 			f.secret.Commitment())))
 	rest := payload[NonceSize+publicSize:]
 	first, second := rest[:f.round.shape.leader], plain[:helperSize]
@@ -226,8 +227,9 @@ func TestTheShufflerRefusesWhatIsNoShare(t *testing.T) {
 	// The joint randomness covers the measurement's share only; a changed proof shows at the analyzer.
 	row, _ := f.row(changed(a, share+16*int(f.round.entries*f.round.bits)))
 	_, err := f.helper.Verify(row)
-	f.refused("a changed share of the proof", err, wire.RefusalUndecryptable) // the box is bound to all of the share
-	// A device that makes its box for the changed share:
+	// the envelope is bound to all of the share
+	f.refused("a changed share of the proof", err, wire.RefusalUndecryptable)
+	// A device that makes its envelope for the changed share:
 	var drawn [NonceSize + 128]byte
 	random(2)(drawn[:])
 	public, first, second := forge(f.round, f.by.Commitment, [16]byte(drawn[:]), drawn[NonceSize:],
@@ -252,9 +254,9 @@ func TestTheHashOfTheLeadersShareCannotBeSearched(t *testing.T) {
 	entries := []uint64{1, 2, 3, 4, 5}
 	payload := f.payload(entries...)
 	row, _ := f.row(payload)
-	const box = NonceSize + publicSize + hashSize
-	hash := row[NonceSize+publicSize : box]
-	plain := must(f.helper.opener.Open(row[box:box+boxSize],
+	const envelope = NonceSize + publicSize + hashSize
+	hash := row[NonceSize+publicSize : envelope]
+	plain := must(f.helper.opener.Open(row[envelope:envelope+envelopeSize],
 		bound(nil, row[:NonceSize], row[NonceSize:NonceSize+publicSize], hash, f.secret.Commitment())))
 	length := f.round.entries * f.round.bits
 	guess := elementsOf(f.round, entries) // the right one: the analyzer would come to it among others

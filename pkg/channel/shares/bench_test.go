@@ -56,10 +56,11 @@ func TestMeasuredCost(t *testing.T) {
 		}
 		payload, src := f.payload(entries...), source(1)
 		row, _ := f.row(payload)
-		const box = NonceSize + publicSize + hashSize
-		plain := must(f.helper.opener.Open(row[box:box+boxSize],
-			bound(nil, row[:16], row[16:80], row[80:box], f.secret.Commitment())))
-		own, sealer := sumvec.Nonce(row[:16]), must(seal.NewBoxSealer(f.analyzer.Public(), seal.ShareBox, f.digest))
+		const envelope = NonceSize + publicSize + hashSize
+		plain := must(f.helper.opener.Open(row[envelope:envelope+envelopeSize],
+			bound(nil, row[:16], row[16:80], row[80:envelope], f.secret.Commitment())))
+		own := sumvec.Nonce(row[:16])
+		sealer := must(seal.NewEnvelopeSealer(f.analyzer.Public(), seal.ShareEnvelope, f.digest))
 		// The default plan of shuffle sends about 150 bit messages for 20 coordinates, and the same for each further
 		// one.
 		bits := make([]protocol.Coordinate, c.coordinates)
@@ -97,8 +98,8 @@ func TestMeasuredCost(t *testing.T) {
 				}
 				v.PrepNext(state, message)
 			},
-			func() { f.helper.prepare(&own, row[16:80], plain[:helperSize], row[box+boxSize:]) },
-			func() { must(f.helper.Verify(row)) }, // with box and proof of participation
+			func() { f.helper.prepare(&own, row[16:80], plain[:helperSize], row[envelope+envelopeSize:]) },
+			func() { must(f.helper.Verify(row)) }, // with envelope and proof of participation
 			func() { must(f.device.Append(nil, f.by, vectors, src)) },
 			func() { must(mix.Append(nil, f.by, vectors, src)) },
 			func() { must(sealer.AppendSeal(nil, plain, nil)) },
@@ -110,10 +111,11 @@ func TestMeasuredCost(t *testing.T) {
 			len(payload), mix.Size())
 		t.Logf("  sharing: circl %v, here %v (%.2f)", m[0], m[1], ratio(1, 0))
 		t.Logf("  preparation, shuffler: circl %v, here %v (%.2f)", m[2], m[3], ratio(3, 2))
-		t.Logf("  preparation, analyzer: circl %v, here %v (%.2f); with box and participation %v", m[4], m[5],
+		t.Logf("  preparation, analyzer: circl %v, here %v (%.2f); with envelope and participation %v", m[4], m[5],
 			ratio(5, 4), m[6])
 		t.Logf("  both: %.2f", float64(m[3]+m[5])/float64(m[2]+m[4]))
-		t.Logf("  payload: %v (encoding %v, sharing %v, box %v, participation %v), of shuffle %v: 1/%.1f", m[7], m[11],
+		t.Logf("  payload: %v (encoding %v, sharing %v, envelope %v, participation %v), of shuffle %v: 1/%.1f", m[7],
+			m[11],
 			m[1], m[9], m[10], m[8], ratio(8, 7))
 		if r := float64(m[1]+m[3]+m[5]) / float64(m[0]+m[2]+m[4]); r > 1.3 {
 			t.Errorf("sharing and preparation take %.2f times circl's", r)

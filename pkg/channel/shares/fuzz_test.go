@@ -16,7 +16,7 @@ func bytesOf(text string) ([]byte, error)  { return hex.DecodeString(text) }
 func sized(b []byte, n int) (sized []byte) { return slices.Grow(slices.Clone(b), n)[:n] }
 
 // FuzzPayload feeds any bytes to the shuffler's side, cut or filled to the right length too. Whatever has a row is a
-// payload whose share fits its public share; only the golden ones do, with any box.
+// payload whose share fits its public share; only the golden ones do, with any envelope.
 func FuzzPayload(f *testing.F) {
 	g, fix := goldenRound(f, readGolden(f).Payloads)
 	for _, p := range g.Payloads {
@@ -60,15 +60,16 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-// FuzzPreparation feeds any bytes to what the analyzer does with an opened box, which a hostile device can fill at
+// FuzzPreparation feeds any bytes to what the analyzer does with an opened envelope, which a hostile device can fill at
 // will, and with a hostile shuffler's preparation share.
 func FuzzPreparation(f *testing.F) {
 	g, fix := goldenRound(f, readGolden(f).Payloads)
 	const fixed = NonceSize + publicSize + helperSize
 	for _, row := range g.Rows {
-		const box = NonceSize + publicSize + hashSize
-		plain := must(fix.helper.opener.Open(row[box:box+boxSize], slices.Concat(row[:box], g.Commitment)))
-		f.Add([]byte(slices.Concat(row[:NonceSize+publicSize], plain[:helperSize], row[box+boxSize:])))
+		const envelope = NonceSize + publicSize + hashSize
+		plain := must(fix.helper.opener.Open(row[envelope:envelope+envelopeSize],
+			slices.Concat(row[:envelope], g.Commitment)))
+		f.Add([]byte(slices.Concat(row[:NonceSize+publicSize], plain[:helperSize], row[envelope+envelopeSize:])))
 	}
 	size := fixed + fix.round.preparation
 	f.Fuzz(func(t *testing.T, data []byte) {

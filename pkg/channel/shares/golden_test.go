@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "rewrite testdata/shares.json (only afte
 
 const goldenPath = "testdata/shares.json"
 
-// golden is one round of three reports, byte for byte, with the fixture's keys. Boxes have fresh ephemeral keys, so
+// golden is one round of three reports, byte for byte, with the fixture's keys. Envelopes have fresh ephemeral keys, so
 // those of the file are opened and not made again.
 type golden struct {
 	Commitment, Secret hexadecimal
@@ -49,8 +49,8 @@ func goldenRound(t testing.TB, payloads []hexadecimal) (g golden, f *fixture) {
 	g.Key = key[:]
 	for i, vectors := range [][][]float64{{{0, 0, 0}, {0, 0}}, {{0.6, 0.2, 3}, {-1.5, 2}}, {{1, 0.75, 1}, {2, -2}}} {
 		p := must(f.device.Append(nil, f.by, vectors, source(byte(i))))
-		if payloads != nil { // all but the sealed box follows from the inputs
-			if same := len(p) - boxSize; len(payloads[i]) != len(p) || !bytes.Equal(p[:same], payloads[i][:same]) {
+		if payloads != nil { // all but the sealed envelope follows from the inputs
+			if same := len(p) - envelopeSize; len(payloads[i]) != len(p) || !bytes.Equal(p[:same], payloads[i][:same]) {
 				t.Errorf("report %d: the payload differs from the golden one", i)
 			}
 			p = payloads[i]

@@ -17,15 +17,15 @@ type Helper struct {
 	vdaf       *sumvec.SumVec
 	key        sumvec.VerifyKey
 	commitment []byte
-	opener     *seal.BoxOpener
+	opener     *seal.EnvelopeOpener
 	verifier   *channel.Verifier
 	mine       sumvec.InputShare   // reused: preparation keeps nothing of it
 	theirs     [2]sumvec.PrepShare // reused
 	bound      []byte              // reused
 }
 
-// NewHelper prepares a round with the secret that the shuffler sent, the key that boxes are sealed to, and who may take
-// part. A secret that is not the one that devices saw the commitment of gives a helper that refuses every report.
+// NewHelper prepares a round with the secret that the shuffler sent, the key that envelopes are sealed to, and who may
+// take part. A secret that is not the one that devices saw the commitment of gives a helper that refuses every report.
 func (r *Round) NewHelper(s Secret, analyzer *seal.HPKEKey, verifier *channel.Verifier) (*Helper, error) {
 	commitment := s.Commitment()
 	vdaf, err := r.vdaf(commitment)
@@ -34,7 +34,7 @@ func (r *Round) NewHelper(s Secret, analyzer *seal.HPKEKey, verifier *channel.Ve
 	}
 	h := &Helper{
 		round: r, vdaf: vdaf, key: s.key(r), commitment: commitment,
-		opener: seal.NewBoxOpener(analyzer, seal.ShareBox, r.digest), verifier: verifier,
+		opener: seal.NewEnvelopeOpener(analyzer, seal.ShareEnvelope, r.digest), verifier: verifier,
 	}
 	params := vdaf.Params()
 	h.mine.New(&params, helper)
@@ -58,7 +58,7 @@ type verified struct{ out *sumvec.OutShare }
 // wire.Reason:
 //
 //   - wire.ErrSize: not RowSize bytes;
-//   - seal.ErrOpen: the box is of another report, round or commitment, or the row names another leader's share;
+//   - seal.ErrOpen: the envelope is of another report, round or commitment, or the row names another leader's share;
 //   - wire.ErrCredential, wire.ErrSignature: no proof of participation for this report;
 //   - wire.ErrShare: a share does not decode or does not fit the report's public share;
 //   - wire.ErrProof: the entries are not in their range.
@@ -69,10 +69,10 @@ func (h *Helper) Verify(row []byte) (Verified, error) {
 	nonce, rest := sumvec.Nonce(row[:NonceSize]), row[NonceSize:]
 	public, rest := rest[:publicSize], rest[publicSize:]
 	hash, rest := rest[:hashSize], rest[hashSize:]
-	box, preparation := rest[:boxSize], rest[boxSize:]
+	envelope, preparation := rest[:envelopeSize], rest[envelopeSize:]
 	content := bound(h.bound[:0], nonce[:], public, hash, h.commitment)
 	h.bound = content
-	plain, err := h.opener.Open(box, content)
+	plain, err := h.opener.Open(envelope, content)
 	if err != nil {
 		return Verified{}, err
 	}

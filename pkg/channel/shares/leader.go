@@ -39,7 +39,7 @@ type pending struct{ state *sumvec.PrepState }
 
 // Prepare appends to row what the analyzer needs of a report: RowSize bytes,
 //
-//	nonce (16) | public share (64) | SHA-256 of the leader's share and blind (32) | box | preparation share
+//	nonce (16) | public share (64) | SHA-256 of the leader's share and blind (32) | envelope | preparation share
 //
 // The same payload gives the same row at any time. The hash covers the blind: a hash of the measurement's share alone
 // would let the analyzer, which holds the other share, try all measurements. Errors, for wire.Reason: wire.ErrSize,
@@ -51,7 +51,7 @@ func (l *Leader) Prepare(row, payload []byte) ([]byte, Pending, error) {
 	}
 	nonce := sumvec.Nonce(payload[:NonceSize])
 	public, rest := payload[NonceSize:NonceSize+publicSize], payload[NonceSize+publicSize:]
-	share, box := rest[:l.round.leader], rest[l.round.leader:]
+	share, envelope := rest[:l.round.leader], rest[l.round.leader:]
 	if err := l.share.UnmarshalBinary(share); err != nil {
 		return row, Pending{}, fmt.Errorf("%w: %w", wire.ErrShare, err)
 	}
@@ -65,7 +65,7 @@ func (l *Leader) Prepare(row, payload []byte) ([]byte, Pending, error) {
 	}
 	hash := sha256.Sum256(share)
 	row = append(append(append(row, nonce[:]...), public...), hash[:]...)
-	return append(append(row, box...), preparation...), Pending{&pending{state}}, nil
+	return append(append(row, envelope...), preparation...), Pending{&pending{state}}, nil
 }
 
 // Finish adds the shuffler's share of a report to a sum, if the analyzer's answer belongs to it. An answer says that

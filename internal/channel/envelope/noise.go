@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ func (c *Counting) addNoise(
 }
 
 // noised is what addNoise returned to an earlier process; nil if it did not. The error wraps chunks.Rejected if that
-// was for other boxes: with the sums of two sets one could tell what lies between them.
+// was for other envelopes: with the sums of two sets one could tell what lies between them.
 func (c *Counting) noised(of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCounts, error) {
 	b, err := channel.ReadFile(c.Disk, noisedFile(of.Epoch, of.Announcement.Round))
 	if err != nil || b == nil {
@@ -86,7 +86,7 @@ func unchecked(b []byte) ([]byte, error) {
 }
 
 // decodeNoised reads what encodeNoised wrote. The error wraps channel.ErrDamagedState where the file is not whole, and
-// chunks.Rejected where it is about other boxes.
+// chunks.Rejected where it is about other envelopes.
 func decodeNoised(b []byte, of *channel.Round, m *wire.Manifest) (sums []wire.ReleaseCounts, err error) {
 	length := 0
 	for _, e := range of.Encodings {
@@ -101,7 +101,7 @@ func decodeNoised(b []byte, of *channel.Round, m *wire.Manifest) (sums []wire.Re
 		return nil, err
 	}
 	if !bytes.HasPrefix(body, begin) {
-		return nil, fmt.Errorf("%w: other boxes of the round were summed before", chunks.Rejected)
+		return nil, fmt.Errorf("%w: other envelopes of the round were summed before", chunks.Rejected)
 	}
 	body = body[len(begin):]
 	for _, e := range of.Encodings {

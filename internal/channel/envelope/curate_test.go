@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
@@ -63,7 +63,7 @@ type reading struct {
 	*Curating
 	book  *book // the latest
 	draws int
-	made  map[uint64]*wire.Manifest // releases, by epoch: their boxes are sealed once
+	made  map[uint64]*wire.Manifest // releases, by epoch: their envelopes are sealed once
 	kept  map[uint64]testbed.Chunks
 }
 
@@ -99,11 +99,11 @@ func secret(number uint32) []float64 {
 	return []float64{rng.Float64() / 2, -rng.Float64() / 2, rng.Float64() / 2}
 }
 
-// records are boxes of the records of this many devices, from a number on: every third explored, all odd ones have the
-// reward 1.
+// records are envelopes of the records of this many devices, from a number on: every third explored, all odd ones have
+// the reward 1.
 func (x *reading) records(from, n int) (all [][]byte) {
 	x.t.Helper()
-	d, err := box.NewDevice(x.round.Announcement, x.round.Digest)
+	d, err := envelope.NewDevice(x.round.Announcement, x.round.Digest)
 	x.must(err)
 	for i := from; i < from+n; i++ {
 		vector := append(secret(uint32(i)), float64(i%2), map[bool]float64{true: 1}[i%3 == 0])
@@ -148,7 +148,7 @@ func (c *Curating) countAll(x *reading, m *wire.Manifest) ([]wire.ReleaseCounts,
 	})
 }
 
-// A curator reads the records that devices sent; the next process builds the same one from sealed boxes and signed
+// A curator reads the records that devices sent; the next process builds the same one from sealed envelopes and signed
 // counts, without another draw of noise, as often as it likes.
 func TestACuratorIsBuiltAgainWithoutNewNoise(t *testing.T) {
 	t.Parallel()
@@ -196,7 +196,7 @@ func TestACuratorIsBuiltAgainWithoutNewNoise(t *testing.T) {
 }
 
 // What was drawn and not signed before a crash is signed after it, whether or not the broker lost the counts; for other
-// boxes it is refused.
+// envelopes it is refused.
 func TestWhatACuratorGaveOutIsNotDrawnAgain(t *testing.T) {
 	t.Parallel()
 	x := newReading(t)
@@ -214,7 +214,7 @@ func TestWhatACuratorGaveOutIsNotDrawnAgain(t *testing.T) {
 	var why outcome.Reason
 	m := x.cut(x.records(900, people))
 	if _, err := x.countAll(x, m); !errors.Is(err, ErrGivenOut) || errors.As(err, &why) || x.draws != 1 {
-		t.Errorf("for other boxes: %v, %d draws", err, x.draws)
+		t.Errorf("for other envelopes: %v, %d draws", err, x.draws)
 	}
 	if _, err := x.Count(t.Context(), x.round, func(context.Context) (*wire.Manifest, error) {
 		return nil, chunks.Rejected // of a shuffler that destroyed the cohort
@@ -248,21 +248,21 @@ func TestAFailedCuratorIsBuiltAgain(t *testing.T) {
 	}
 }
 
-// A box that is refused is no record; what a device could not have sent does not stop the others.
-func TestARefusedBoxIsNoRecord(t *testing.T) {
+// An envelope that is refused is no record; what a device could not have sent does not stop the others.
+func TestARefusedEnvelopeIsNoRecord(t *testing.T) {
 	t.Parallel()
 	x := newReading(t)
 	x.epoch(1)
-	boxes := x.records(0, people)
-	twice := append(slices.Clone(boxes), boxes[0])
+	envelopes := x.records(0, people)
+	twice := append(slices.Clone(envelopes), envelopes[0])
 	counts, err := x.countAll(x, x.cut(twice))
 	if err != nil || counts[0].Curated[1] != -people {
 		t.Errorf("%v, %v, want %d records", counts, err, people)
 	}
 	x.epoch(2)
-	boxes = x.records(people, people)
-	boxes[0], boxes[1] = boxes[2], boxes[2] // more copies than dishonest reports are planned for
-	if _, err := x.countAll(x, x.cut(boxes)); !errors.Is(err, chunks.Rejected) || x.draws != 1 {
+	envelopes = x.records(people, people)
+	envelopes[0], envelopes[1] = envelopes[2], envelopes[2] // more copies than dishonest reports are planned for
+	if _, err := x.countAll(x, x.cut(envelopes)); !errors.Is(err, chunks.Rejected) || x.draws != 1 {
 		t.Errorf("%v with %d draws", err, x.draws)
 	}
 	x.epoch(3) // people who were counted in the first epoch
@@ -290,7 +290,7 @@ func TestSealedRecordsThatAreNotWholeAreRefused(t *testing.T) {
 		"another round's": {checked(append([]byte(sealedDomain), make([]byte, 32)...)),
 			channel.ErrDamagedState},
 		"not sealed to this analyzer": {checked(slices.Concat([]byte(sealedDomain), past.Digest[:],
-			make([]byte, box.Size(past.Encodings)))), channel.ErrDamagedState},
+			make([]byte, envelope.Size(past.Encodings)))), channel.ErrDamagedState},
 	} {
 		x.must(os.RemoveAll(path))
 		if c.content != nil {
@@ -361,7 +361,7 @@ func TestRecordsAreOnlyInMemory(t *testing.T) {
 	}
 }
 
-// The entries of a box become the record that the curator's learner knows, explorers with their tag.
+// The entries of an envelope become the record that the curator's learner knows, explorers with their tag.
 func TestEntriesBecomeRecords(t *testing.T) {
 	t.Parallel()
 	x := newReading(t)

@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"encoding/binary"
@@ -12,40 +12,40 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/worker"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// TaskCount is the kind of task by which a worker opens a chunk of boxes and adds them up.
+// TaskCount is the kind of task by which a worker opens a chunk of envelopes and adds them up.
 const TaskCount = "count-boxes"
 
-// CountHandler opens chunks of boxes on all processors and adds up their entries, for rounds whose analyzer's key is
-// among keys. Who of them is counted is the lead's decision.
+// CountHandler opens chunks of envelopes on all processors and adds up their entries, for rounds whose analyzer's key
+// is among keys. Who of them is counted is the lead's decision.
 func CountHandler(from chunks.Reader, keys []*seal.HPKEKey, verifier *devices.Verifier) worker.Handler {
-	size := func(of *channel.Round) int { return box.Size(of.Encodings) }
-	return chunks.Handler(from, keys, size, func(of *channel.Round, boxes []byte) ([]byte, error) {
-		opener, err := box.NewOpener(of.Announcement, of.Digest, of.Key, verifier)
+	size := func(of *channel.Round) int { return envelope.Size(of.Encodings) }
+	return chunks.Handler(from, keys, size, func(of *channel.Round, envelopes []byte) ([]byte, error) {
+		opener, err := envelope.NewOpener(of.Announcement, of.Digest, of.Key, verifier)
 		if err != nil {
 			return nil, err
 		}
-		return open(opener, boxes, size(of)).summed().append(nil), nil
+		return open(opener, envelopes, size(of)).summed().append(nil), nil
 	})
 }
 
-// Found is what was in the boxes of one chunk, in their order: 37 bytes of each, and their sum.
+// Found is what was in the envelopes of one chunk, in their order: 37 bytes of each, and their sum.
 type Found struct {
-	sum     []uint64 // of the entries of all boxes that are not refused
+	sum     []uint64 // of the entries of all envelopes that are not refused
 	by      []devices.Participant
 	refused []byte // 0, or what refusals has at this number less 1
 
 	// Only where a curator reads records:
-	boxes   []byte   // as they came
-	entries []uint32 // of all boxes, one after another; zeros for a box that is refused
+	envelopes []byte   // as they came
+	entries   []uint32 // of all envelopes, one after another; zeros for an envelope that is refused
 }
 
-// refusals are why a box is refused that is looked at alone. A worker's answer names them by number.
+// refusals are why an envelope is refused that is looked at alone. A worker's answer names them by number.
 var refusals = [...]outcome.Reason{chunks.Undecryptable, OutOfRange, NoCredential}
 
 func (f *Found) reason(i int) outcome.Reason {
@@ -67,11 +67,11 @@ func (f *Found) summed() *Found {
 	return f
 }
 
-// foundEach is what append appends of each box.
+// foundEach is what append appends of each envelope.
 const foundEach = 1 + seal.IdentitySize + 4
 
-// append appends what parseFound reads: of each box the number of its refusal and whose it is (the host's key, and the
-// device's number as 4 bytes, big endian), and then each sum as 8 bytes, big endian.
+// append appends what parseFound reads: of each envelope the number of its refusal and whose it is (the host's key, and
+// the device's number as 4 bytes, big endian), and then each sum as 8 bytes, big endian.
 func (f *Found) append(b []byte) []byte {
 	for i, by := range f.by {
 		b = append(append(b, f.refused[i]), by.Host[:]...)
@@ -83,22 +83,24 @@ func (f *Found) append(b []byte) []byte {
 	return b
 }
 
-var errFound = errors.New("box: what a worker found is not about boxes of this round")
+var errFound = errors.New("envelope: what a worker found is not about envelopes of this round")
 
-// parseFound reads what a worker found in this many boxes of a round with these encodings.
-func parseFound(encodings []protocol.Encoding, boxes int, b []byte) (*Found, error) {
+// parseFound reads what a worker found in this many envelopes of a round with these encodings.
+func parseFound(encodings []protocol.Encoding, envelopes int, b []byte) (*Found, error) {
 	var most []uint64
 	for _, e := range encodings {
 		for j := range e.Coordinates {
 			most = append(most, uint64(e.MessagesAt(j)))
 		}
 	}
-	if len(b) != boxes*foundEach+8*len(most) {
+	if len(b) != envelopes*foundEach+8*len(most) {
 		return nil, errFound
 	}
-	f := &Found{by: make([]devices.Participant, boxes), refused: make([]byte, boxes), sum: make([]uint64, len(most))}
-	in := uint64(boxes)
-	for i := range boxes {
+	f := &Found{
+		by: make([]devices.Participant, envelopes), refused: make([]byte, envelopes), sum: make([]uint64, len(most)),
+	}
+	in := uint64(envelopes)
+	for i := range envelopes {
 		f.refused[i], f.by[i].Host = b[0], [seal.IdentitySize]byte(b[1:])
 		f.by[i].Number = binary.BigEndian.Uint32(b[1+seal.IdentitySize:])
 		b = b[foundEach:]
@@ -117,15 +119,15 @@ func parseFound(encodings []protocol.Encoding, boxes int, b []byte) (*Found, err
 	return f, nil
 }
 
-// open opens boxes on all processors.
-func open(opener *box.Opener, boxes []byte, size int) *Found {
-	n, parts, each := len(boxes)/size, runtime.GOMAXPROCS(0), opener.Entries()
+// open opens envelopes on all processors.
+func open(opener *envelope.Opener, envelopes []byte, size int) *Found {
+	n, parts, each := len(envelopes)/size, runtime.GOMAXPROCS(0), opener.Entries()
 	f := &Found{entries: make([]uint32, n*each), by: make([]devices.Participant, n), refused: make([]byte, n)}
 	var opening sync.WaitGroup
 	for p := range parts {
 		opening.Go(func() {
 			for i := p * n / parts; i < (p+1)*n/parts; i++ {
-				_, by, err := opener.Open(f.entries[i*each:i*each:(i+1)*each], boxes[i*size:(i+1)*size])
+				_, by, err := opener.Open(f.entries[i*each:i*each:(i+1)*each], envelopes[i*size:(i+1)*size])
 				f.by[i] = by
 				if err != nil {
 					f.refused[i] = byte(slices.Index(refusals[:], reason(err)) + 1)
@@ -137,9 +139,9 @@ func open(opener *box.Opener, boxes []byte, size int) *Found {
 	return f
 }
 
-// reason is why a box is refused that did not open with this error.
+// reason is why an envelope is refused that did not open with this error.
 func reason(err error) outcome.Reason {
-	if errors.Is(err, box.ErrRange) {
+	if errors.Is(err, envelope.ErrRange) {
 		return OutOfRange
 	}
 	switch wire.Reason(err) {

@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -33,11 +33,11 @@ type Curator interface {
 //
 // Records in the clear are in this process's memory only. What the curator gives out is drawn once for a round, and
 // stands on the disk before Count returns it; it stays there, so that a broker whose data was set back gets the same
-// again. Where it shows other boxes then, or a destroyed cohort, Count stops (ErrGivenOut): going on would give out a
-// second time what holds the records of the rounds before. A later process builds the same curator from what was given
-// out and from the boxes of the rounds before, as they came: sealed, and only those that were counted. They are kept
-// on the disk until End, since the curator needs the records of all rounds as long as it gives out anything. Whoever
-// has the disk and the analyzer's private key can read them, and no one else.
+// again. Where it shows other envelopes then, or a destroyed cohort, Count stops (ErrGivenOut): going on would give out
+// a second time what holds the records of the rounds before. A later process builds the same curator from what was
+// given out and from the envelopes of the rounds before, as they came: sealed, and only those that were counted. They
+// are kept on the disk until End, since the curator needs the records of all rounds as long as it gives out anything.
+// Whoever has the disk and the analyzer's private key can read them, and no one else.
 type Curating struct {
 	*Counting
 	New func() Curator // a curator before the first round
@@ -73,19 +73,19 @@ func curatedFile(of *channel.Round) string {
 	return fmt.Sprintf("curated-%d-%d", of.Epoch, of.Announcement.Round)
 }
 
-// Count waits for all chunks that the manifest names, opens the boxes and lets the curator read them.
+// Count waits for all chunks that the manifest names, opens the envelopes and lets the curator read them.
 func (c *Curating) Count(
 	ctx context.Context, of *channel.Round, manifest channel.Manifest,
 ) ([]wire.ReleaseCounts, error) {
-	opener, err := box.NewOpener(of.Announcement, of.Digest, of.Key, c.Verifier)
+	opener, err := envelope.NewOpener(of.Announcement, of.Digest, of.Key, c.Verifier)
 	if err != nil {
 		return nil, err
 	}
-	size := box.Size(of.Encodings)
+	size := envelope.Size(of.Encodings)
 	// Records are read in this process alone: no worker opens them, and they travel nowhere.
-	r, end := c.Begin(ctx, of, chunks.Opening[*Found]{Size: size, Open: func(boxes []byte) *Found {
-		f := open(opener, boxes, size)
-		f.boxes = boxes
+	r, end := c.Begin(ctx, of, chunks.Opening[*Found]{Size: size, Open: func(envelopes []byte) *Found {
+		f := open(opener, envelopes, size)
+		f.envelopes = envelopes
 		return f
 	}})
 	defer end()
@@ -129,12 +129,12 @@ func (c *Curating) over(of *channel.Round, err error) error {
 func (c *Curating) curate(r *chunks.Round[*Found], m *wire.Manifest) ([]int64, error) {
 	var records []learn.Record
 	sealed := append([]byte(sealedDomain), r.Digest[:]...)
-	each, size := len(r.Encodings[0].Coordinates), box.Size(r.Encodings)
+	each, size := len(r.Encodings[0].Coordinates), envelope.Size(r.Encodings)
 	who, err := c.examine(r, m, func(_ uint32, chunk *chunks.Chunk[*Found], counted []bool) error {
 		for i, in := range counted {
 			if in { // a record that is refused is as one that is null
 				records = append(records, record(r.Announcement, chunk.Found.entries[i*each:(i+1)*each]))
-				sealed = append(sealed, chunk.Found.boxes[i*size:(i+1)*size]...)
+				sealed = append(sealed, chunk.Found.envelopes[i*size:(i+1)*size]...)
 			}
 		}
 		clear(chunk.Found.entries)
@@ -176,7 +176,7 @@ func encodeCurated(of *channel.Round, m *wire.Manifest, given []int64) []byte {
 }
 
 // known is what the curator gave out for a round in an earlier process; nil if it did not. The error wraps ErrGivenOut
-// if that was for other boxes, and channel.ErrDamagedState where the file is not whole.
+// if that was for other envelopes, and channel.ErrDamagedState where the file is not whole.
 func (c *Curating) known(of *channel.Round, m *wire.Manifest) ([]int64, error) {
 	b, err := channel.ReadFile(c.Disk, curatedFile(of))
 	if err != nil || b == nil {
@@ -193,7 +193,7 @@ func decodeCurated(b []byte, of *channel.Round, m *wire.Manifest) ([]int64, erro
 	}
 	begin := head(curatedDomain, of, m)
 	if !bytes.HasPrefix(body, begin) {
-		return nil, fmt.Errorf("%w: now it has other boxes", ErrGivenOut)
+		return nil, fmt.Errorf("%w: now it has other envelopes", ErrGivenOut)
 	}
 	if body = body[len(begin):]; len(body) == 0 || len(body)%8 != 0 {
 		return nil, fmt.Errorf("%w: what the curator gave out has %d bytes", channel.ErrDamagedState, len(body))
@@ -253,12 +253,12 @@ func (c *Curating) reopen(of *channel.Round) ([]learn.Record, error) {
 		return nil, err
 	}
 	begin := append([]byte(sealedDomain), of.Digest[:]...)
-	size := box.Size(of.Encodings)
+	size := envelope.Size(of.Encodings)
 	if !bytes.HasPrefix(body, begin) || (len(body)-len(begin))%size != 0 {
 		return nil, fmt.Errorf("%w: they are another round's", channel.ErrDamagedState)
 	}
 	body = body[len(begin):]
-	opener, err := box.NewOpener(of.Announcement, of.Digest, of.Key, c.Verifier)
+	opener, err := envelope.NewOpener(of.Announcement, of.Digest, of.Key, c.Verifier)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +267,7 @@ func (c *Curating) reopen(of *channel.Round) ([]learn.Record, error) {
 	var records []learn.Record
 	for i, refused := range f.refused {
 		if refused != 0 {
-			return nil, fmt.Errorf("%w: a box that was read does not open again (%s)", channel.ErrDamagedState,
+			return nil, fmt.Errorf("%w: an envelope that was read does not open again (%s)", channel.ErrDamagedState,
 				f.reason(i))
 		}
 		records = append(records, record(of.Announcement, f.entries[i*opener.Entries():(i+1)*opener.Entries()]))
@@ -292,7 +292,7 @@ func (c *Curating) End() error {
 	return nil
 }
 
-// record is what the entries of a box say.
+// record is what the entries of an envelope say.
 func record(a *plan.Announcement, entries []uint32) learn.Record {
 	arm, reward, explored := plan.DecodeRecord(a.Encodings[0], entries, a.Policy.MaxReward)
 	r := learn.Record{Arm: arm, Reward: reward}

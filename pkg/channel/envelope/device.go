@@ -1,11 +1,11 @@
-// Package box holds the pure sides of the channels local and central, whose payload is one box: all entries of a
-// device, sealed to the analyzer together with a proof of who made them.
+// Package envelope holds the pure sides of the channels local and central, whose payload is one sealed envelope: all
+// entries of a device, sealed to the analyzer together with a proof of who made them.
 //
 // # What it guarantees
 //
-// A payload has the same length for every record of a round. What is in the box can be read by the analyzer alone, only
-// in the round for which it was made, and in no other channel. The analyzer learns which device made it, so that it can
-// refuse copies, and devices that do not exist.
+// A payload has the same length for every record of a round. What is in the envelope can be read by the analyzer alone,
+// only in the round for which it was made, and in no other channel. The analyzer learns which device made it, so that
+// it can refuse copies, and devices that do not exist.
 //
 // In the channel local each entry carries the device's own noise, drawn exactly (protocol.Encoding.Encode): it protects
 // the person from everyone, the analyzer included, and nothing else does. Whether it is enough is for plan.Guarantee to
@@ -14,15 +14,16 @@
 //
 // # What it does not guarantee
 //
-// An entry can be anything in its range: nothing proves that a device rounded and drew noise as it should. Boxes hide
-// neither that a device reported nor when. There is no forward secrecy towards the analyzer (package seal).
+// An entry can be anything in its range: nothing proves that a device rounded and drew noise as it should. Envelopes
+// hide neither that a device reported nor when. There is no forward secrecy towards the analyzer (package seal).
 //
 // # The format
 //
-// A payload is a box (seal.BoxSealer) under the domain of its channel and the announcement's digest. Its content is the
-// entries of all releases of the round, in order, each a big-endian integer of as many bytes as the round's largest
-// possible entry needs, and behind them a proof of participation (channel.Sender.AppendProof) of these bytes.
-package box
+// A payload is an envelope (seal.EnvelopeSealer) under the domain of its channel and the announcement's digest. Its
+// content is the entries of all releases of the round, in order, each a big-endian integer of as many bytes as the
+// round's largest possible entry needs, and behind them a proof of participation (channel.Sender.AppendProof) of these
+// bytes.
+package envelope
 
 import (
 	"fmt"
@@ -33,13 +34,13 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// domain is that of a channel's boxes; empty for a channel that has none.
-func domain(c plan.Channel) seal.BoxDomain {
+// domain is that of a channel's envelopes; empty for a channel that has none.
+func domain(c plan.Channel) seal.EnvelopeDomain {
 	switch c {
 	case plan.Local:
-		return seal.LocalBox
+		return seal.LocalEnvelope
 	case plan.Central:
-		return seal.CentralBox
+		return seal.CentralEnvelope
 	}
 	return ""
 }
@@ -62,13 +63,13 @@ func width(encodings []protocol.Encoding) (bytes, entries int) {
 // Size is the length in bytes of every payload of a round with these encodings.
 func Size(encodings []protocol.Encoding) int {
 	bytes, entries := width(encodings)
-	return seal.BoxOverhead + bytes*entries + channel.ProofSize
+	return seal.EnvelopeOverhead + bytes*entries + channel.ProofSize
 }
 
 // Device implements channel.Device.
 type Device struct {
 	encodings []protocol.Encoding
-	sealer    *seal.BoxSealer
+	sealer    *seal.EnvelopeSealer
 	digest    [32]byte
 	width     int
 	size      int
@@ -78,9 +79,9 @@ type Device struct {
 // key of low order or of another length than 32 bytes is seal.ErrKey.
 func NewDevice(a *plan.Announcement, digest [32]byte) (*Device, error) {
 	if domain(a.Plan.Channel) == "" {
-		return nil, fmt.Errorf("box: the channel %q has no boxes", a.Plan.Channel)
+		return nil, fmt.Errorf("envelope: the channel %q has no envelopes", a.Plan.Channel)
 	}
-	sealer, err := seal.NewBoxSealer(a.AnalyzerKey, domain(a.Plan.Channel), digest)
+	sealer, err := seal.NewEnvelopeSealer(a.AnalyzerKey, domain(a.Plan.Channel), digest)
 	if err != nil {
 		return nil, err
 	}
@@ -95,15 +96,15 @@ func (d *Device) Size() int { return d.size }
 // entries are proved and sealed together.
 func (d *Device) Append(dst []byte, by channel.Sender, vectors [][]float64, src protocol.Source) ([]byte, error) {
 	if len(vectors) != len(d.encodings) {
-		return dst, fmt.Errorf("box: %d vectors for %d releases", len(vectors), len(d.encodings))
+		return dst, fmt.Errorf("envelope: %d vectors for %d releases", len(vectors), len(d.encodings))
 	}
-	content := make([]byte, 0, d.size-seal.BoxOverhead)
+	content := make([]byte, 0, d.size-seal.EnvelopeOverhead)
 	var entries []uint32
 	defer func() { clear(entries); clear(content[:cap(content)]) }()
 	for i, e := range d.encodings {
 		var err error
 		if entries, err = e.Encode(entries, vectors[i], src); err != nil {
-			return dst, fmt.Errorf("box: encoding: %w", err)
+			return dst, fmt.Errorf("envelope: encoding: %w", err)
 		}
 		for _, entry := range entries {
 			for at := d.width - 1; at >= 0; at-- {
@@ -113,14 +114,14 @@ func (d *Device) Append(dst []byte, by channel.Sender, vectors [][]float64, src 
 	}
 	content, err := by.AppendProof(content, d.digest, content)
 	if err != nil {
-		return dst, fmt.Errorf("box: proof: %w", err)
+		return dst, fmt.Errorf("envelope: proof: %w", err)
 	}
 	begin := len(dst)
 	if dst, err = d.sealer.AppendSeal(dst, content, nil); err != nil {
-		return dst[:begin], fmt.Errorf("box: %w", err)
+		return dst[:begin], fmt.Errorf("envelope: %w", err)
 	}
 	if made := len(dst) - begin; made != d.size {
-		return dst[:begin], fmt.Errorf("box: a payload of %d bytes instead of %d", made, d.size)
+		return dst[:begin], fmt.Errorf("envelope: a payload of %d bytes instead of %d", made, d.size)
 	}
 	return dst, nil
 }

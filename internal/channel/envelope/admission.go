@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 )
 
-// admission decides which boxes of a round are counted. Of several boxes of one device the first is.
+// admission decides which envelopes of a round are counted. Of several envelopes of one device the first is.
 type admission struct {
 	remembered *channel.Participants // may be nil
 	epoch      uint64
@@ -21,19 +21,19 @@ type admission struct {
 	who     []devices.Participant // that are counted
 	seen    map[devices.Participant]struct{}
 	hosts   map[[32]byte]int
-	bad     int // boxes that are refused
+	bad     int // envelopes that are refused
 	refused map[outcome.Reason]int
 }
 
-func (c *Counting) admission(r *channel.Round, boxes int) *admission {
+func (c *Counting) admission(r *channel.Round, envelopes int) *admission {
 	return &admission{
 		remembered: c.Participants, epoch: r.Epoch, drawn: r.Drawn, most: r.HostQuota(c.HostShare),
-		who: make([]devices.Participant, 0, boxes), seen: make(map[devices.Participant]struct{}, boxes),
+		who: make([]devices.Participant, 0, envelopes), seen: make(map[devices.Participant]struct{}, envelopes),
 		hosts: map[[32]byte]int{}, refused: map[outcome.Reason]int{},
 	}
 }
 
-// admits reports whether a box is counted that is the device's, unless it is refused already.
+// admits reports whether an envelope is counted that is the device's, unless it is refused already.
 func (a *admission) admits(by devices.Participant, refused outcome.Reason) bool {
 	if refused == "" {
 		refused = a.judge(by)
@@ -49,7 +49,7 @@ func (a *admission) admits(by devices.Participant, refused outcome.Reason) bool 
 	return true
 }
 
-// judge is why no box of the device is counted any more; empty if one is.
+// judge is why no envelope of the device is counted any more; empty if one is.
 func (a *admission) judge(by devices.Participant) outcome.Reason {
 	if _, twice := a.seen[by]; twice {
 		return Repeated
@@ -71,7 +71,7 @@ func (a *admission) judge(by devices.Participant) outcome.Reason {
 	return ""
 }
 
-// reasons says how many boxes were refused for which reason.
+// reasons says how many envelopes were refused for which reason.
 func (a *admission) reasons() string {
 	var all []string
 	for why, n := range a.refused {

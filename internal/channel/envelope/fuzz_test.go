@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"bytes"
@@ -22,20 +22,20 @@ func three() []protocol.Encoding {
 	}
 }
 
-// FuzzFound feeds any bytes as what a worker found in so many boxes. What is read is written as the same bytes, and no
-// sum exceeds what the boxes that it does not refuse can hold.
+// FuzzFound feeds any bytes as what a worker found in so many envelopes. What is read is written as the same bytes, and
+// no sum exceeds what the envelopes that it does not refuse can hold.
 func FuzzFound(f *testing.F) {
 	f.Add((&Found{
 		sum: []uint64{5, 2, 7}, by: []devices.Participant{{Host: [32]byte{1}, Number: 2}, {}}, refused: []byte{0, 1},
 	}).append(nil), uint8(2))
-	f.Add((&Found{ // more than the one box that is not refused can hold
+	f.Add((&Found{ // more than the one envelope that is not refused can hold
 		sum: []uint64{6, 0, 0}, by: make([]devices.Participant, 2), refused: []byte{0, 1},
 	}).append(nil), uint8(2))
 	f.Add(make([]byte, 24), uint8(0))
-	f.Fuzz(func(t *testing.T, b []byte, boxes uint8) {
+	f.Fuzz(func(t *testing.T, b []byte, envelopes uint8) {
 		var found *Found
 		var err error
-		allocated.ForInput(t, len(b), func() { found, err = parseFound(three(), int(boxes), b) })
+		allocated.ForInput(t, len(b), func() { found, err = parseFound(three(), int(envelopes), b) })
 		if err != nil {
 			if found != nil || !errors.Is(err, errFound) {
 				t.Fatalf("%+v, %v", found, err)
@@ -53,14 +53,14 @@ func FuzzFound(f *testing.F) {
 		}
 		for i, most := range []uint64{5, 2, 7} {
 			if found.sum[i] > in*most {
-				t.Fatalf("entry %d of %d boxes adds up to %d", i, in, found.sum[i])
+				t.Fatalf("entry %d of %d envelopes adds up to %d", i, in, found.sum[i])
 			}
 		}
 	})
 }
 
 // FuzzNoisedSums reads any bytes as the file that the analyzer keeps of noised sums, as they are and behind the right head
-// and with the right checksum. What is read is what was written; anything else is damage, or about other boxes.
+// and with the right checksum. What is read is what was written; anything else is damage, or about other envelopes.
 func FuzzNoisedSums(f *testing.F) {
 	of := &channel.Round{Announcement: &plan.Announcement{Encodings: three()}, Digest: [32]byte{1}}
 	m := &wire.Manifest{Reports: 10, ChunksDigest: bytes.Repeat([]byte{2}, 32)}

@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"math/rand/v2"
@@ -8,7 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// BenchmarkAppend makes boxes of 20 entries, and BenchmarkOpen opens them.
+// BenchmarkAppend makes envelopes of 20 entries, and BenchmarkOpen opens them.
 func BenchmarkAppend(b *testing.B) {
 	x := twenty(b)
 	d, err := NewDevice(x.a, x.digest)
@@ -19,15 +19,15 @@ func BenchmarkAppend(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(d.Size()), "B/box")
+	b.ReportMetric(float64(d.Size()), "B/envelope")
 }
 
 func BenchmarkOpen(b *testing.B) {
 	x := twenty(b)
-	box := x.box(1, [][]float64{make([]float64, 20)})
+	envelope := x.envelope(1, [][]float64{make([]float64, 20)})
 	o := x.opener()
 	for b.Loop() {
-		if _, _, err := o.Open(nil, box); err != nil {
+		if _, _, err := o.Open(nil, envelope); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"errors"
@@ -77,13 +77,13 @@ func TestExactSumsNeverLeave(t *testing.T) {
 	}
 }
 
-// A broker whose data was set back to before the counts gets the same sums again, and for other boxes none: two noises
-// over the same sums would hide less than one.
+// A broker whose data was set back to before the counts gets the same sums again, and for other envelopes none: two
+// noises over the same sums would hide less than one.
 func TestNoisedSumsOutliveTheirRound(t *testing.T) {
 	t.Parallel()
 	x := newTable(t, plan.Central)
-	boxes := x.boxes(people)
-	m := x.cut(boxes)
+	envelopes := x.envelopes(people)
+	m := x.cut(envelopes)
 	stored := slices.Clone(x.stored)
 	first, err := x.count(m)
 	x.must(err)
@@ -98,7 +98,7 @@ func TestNoisedSumsOutliveTheirRound(t *testing.T) {
 		}
 	}
 	x.Counting = x.process()
-	if _, err := x.count(x.cut(boxes[:people-1])); !errors.Is(err, chunks.Rejected) {
-		t.Errorf("for other boxes: %v", err)
+	if _, err := x.count(x.cut(envelopes[:people-1])); !errors.Is(err, chunks.Rejected) {
+		t.Errorf("for other envelopes: %v", err)
 	}
 }

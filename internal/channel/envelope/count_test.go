@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	machine "github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -34,12 +34,12 @@ import (
 )
 
 const (
-	deployment = "boxes"
+	deployment = "envelopes"
 	people     = 8
 	serverBits = 1_000_000
 )
 
-// table is one round whose boxes a test makes by hand.
+// table is one round whose envelopes a test makes by hand.
 type table struct {
 	t         *testing.T
 	folder    string
@@ -96,7 +96,7 @@ func (x *table) process() *Counting {
 	spilt, err := spill.New(x.t.TempDir(), 1<<16)
 	x.must(err)
 	x.t.Cleanup(func() { _ = spilt.Close() })
-	account, err := outcome.New(prometheus.NewRegistry(), "test", "box", nil, CountReasons()...)
+	account, err := outcome.New(prometheus.NewRegistry(), "test", "envelope", nil, CountReasons()...)
 	x.must(err)
 	return &Counting{
 		Receiver: chunks.Receiver[*Found]{
@@ -116,42 +116,42 @@ func (x *table) sender(host *seal.Identity, number, covered uint32, registrar *s
 	return devices.Sender{Identity: host, Credential: credential, Number: number}
 }
 
-// box is the box of a device with a value at the last coordinate, in data units.
-func (x *table) box(by devices.Sender, value float64) []byte {
+// envelope is the envelope of a device with a value at the last coordinate, in data units.
+func (x *table) envelope(by devices.Sender, value float64) []byte {
 	x.t.Helper()
-	d, err := box.NewDevice(x.round.Announcement, x.round.Digest)
+	d, err := envelope.NewDevice(x.round.Announcement, x.round.Digest)
 	x.must(err)
 	b, err := d.Append(nil, by, [][]float64{{0.5, 0.25}, {value}}, rand.NewChaCha8([32]byte{byte(by.Number)}))
 	x.must(err)
 	return b
 }
 
-func (x *table) boxes(n int) (all [][]byte) {
+func (x *table) envelopes(n int) (all [][]byte) {
 	for i := range n {
-		all = append(all, x.box(x.sender(x.host, uint32(i), 1000, x.registrar), 7))
+		all = append(all, x.envelope(x.sender(x.host, uint32(i), 1000, x.registrar), 7))
 	}
 	return all
 }
 
-// cut stores boxes in chunks of three, and returns the manifest that names them.
-func (x *table) cut(boxes [][]byte) *wire.Manifest {
+// cut stores envelopes in chunks of three, and returns the manifest that names them.
+func (x *table) cut(envelopes [][]byte) *wire.Manifest {
 	x.t.Helper()
 	x.stored = nil
 	var digests [][32]byte
-	for part := range slices.Chunk(boxes, 3) {
+	for part := range slices.Chunk(envelopes, 3) {
 		c, err := wire.BuildChunk(
 			wire.Chunk{Epoch: x.round.Epoch, Index: uint32(len(x.stored)), Payload: slices.Concat(part...)})
 		x.must(err)
 		x.stored, digests = append(x.stored, c), append(digests, wire.ChunkDigest(c))
 	}
 	var messages [][32]byte
-	for _, b := range boxes {
+	for _, b := range envelopes {
 		messages = append(messages, sha256.Sum256(b))
 	}
 	all, root := wire.ChunksDigest(digests), transparency.SortedRoot(messages)
 	return &wire.Manifest{
-		Epoch: x.round.Epoch, Announcement: x.round.Digest[:], Reports: uint32(len(boxes)), Messages: uint64(len(boxes)),
-		Chunks: uint32(len(x.stored)), ChunksDigest: all[:], MessagesRoot: root[:],
+		Epoch: x.round.Epoch, Announcement: x.round.Digest[:], Reports: uint32(len(envelopes)),
+		Messages: uint64(len(envelopes)), Chunks: uint32(len(x.stored)), ChunksDigest: all[:], MessagesRoot: root[:],
 	}
 }
 
@@ -166,20 +166,20 @@ func (x *table) count(m *wire.Manifest) ([]wire.ReleaseCounts, error) {
 	})
 }
 
-// exactly is the sum of what is in these boxes, and of this number of null records.
-func (x *table) exactly(boxes [][]byte, absent int) []uint64 {
+// exactly is the sum of what is in these envelopes, and of this number of null records.
+func (x *table) exactly(envelopes [][]byte, absent int) []uint64 {
 	x.t.Helper()
 	sum := make([]uint64, 3)
-	opener, err := box.NewOpener(x.round.Announcement, x.round.Digest, x.round.Key, x.Verifier)
+	opener, err := envelope.NewOpener(x.round.Announcement, x.round.Digest, x.round.Key, x.Verifier)
 	x.must(err)
-	for _, b := range boxes {
+	for _, b := range envelopes {
 		entries, _, err := opener.Open(nil, b)
 		x.must(err)
 		for i, e := range entries {
 			sum[i] += uint64(e)
 		}
 	}
-	for i, e := range box.Absent(nil, x.round.Encodings) {
+	for i, e := range envelope.Absent(nil, x.round.Encodings) {
 		sum[i] += uint64(absent) * uint64(e)
 	}
 	return sum
@@ -194,13 +194,13 @@ func (x *table) refused(r outcome.Reason) int {
 	return -1
 }
 
-// In local the counts are the sums of what is in the boxes, and say as much when they are counted again.
+// In local the counts are the sums of what is in the envelopes, and say as much when they are counted again.
 func TestLocalAddsUpEntries(t *testing.T) {
 	t.Parallel()
 	x := newTable(t, plan.Local)
-	boxes := x.boxes(people)
-	m := x.cut(boxes)
-	want := x.exactly(boxes, 0)
+	envelopes := x.envelopes(people)
+	m := x.cut(envelopes)
+	want := x.exactly(envelopes, 0)
 	for range 2 {
 		counts, err := x.count(m)
 		if err != nil || !slices.Equal(counts[0].Ones, want[:2]) || !slices.Equal(counts[1].Ones, want[2:]) {
@@ -219,16 +219,16 @@ func TestLocalAddsUpEntries(t *testing.T) {
 }
 
 // In central the counts are the sums with the analyzer's noise, and every later process comes to the same, whatever its
-// source gives, and even if the boxes are gone. The exact sums stand nowhere: not on disk, not in the log.
+// source gives, and even if the envelopes are gone. The exact sums stand nowhere: not on disk, not in the log.
 func TestCentralStoresNoisedSumsOnly(t *testing.T) {
 	t.Parallel()
 	x := newTable(t, plan.Central)
-	boxes := x.boxes(people - 1)
-	boxes = append(boxes, bytes.Clone(boxes[0])) // so that something is logged
-	m := x.cut(boxes)
+	envelopes := x.envelopes(people - 1)
+	envelopes = append(envelopes, bytes.Clone(envelopes[0])) // so that something is logged
+	m := x.cut(envelopes)
 	first, err := x.count(m)
 	x.must(err)
-	exact := x.exactly(boxes[:people-1], 1)
+	exact := x.exactly(envelopes[:people-1], 1)
 	sums, err := machine.Sums(x.round.Announcement, &wire.Counts{Reports: people, Releases: first})
 	x.must(err)
 	if d := sums[1].Values[0] - 7*(people-1); d*d > 36*sums[1].Variance[0] {
@@ -309,7 +309,7 @@ func TestNothingLeavesBeforeItIsDurable(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"noised", "participants"} {
 		x := newTable(t, plan.Central)
-		m := x.cut(x.boxes(people))
+		m := x.cut(x.envelopes(people))
 		disk := broken{channel.Folder(x.folder), name}
 		x.Disk = disk
 		var err error
@@ -329,7 +329,7 @@ func TestNothingLeavesBeforeItIsDurable(t *testing.T) {
 }
 
 // One fraud is tolerated, with its own reason, and counts as a null record; of two the round is rejected, and nobody
-// counts as counted. A person is counted once, however often their box comes.
+// counts as counted. A person is counted once, however often their envelope comes.
 func TestFraudsAreRefusedWithTheirReasons(t *testing.T) {
 	t.Parallel()
 	for _, c := range []plan.Channel{plan.Local, plan.Central} {
@@ -337,34 +337,36 @@ func TestFraudsAreRefusedWithTheirReasons(t *testing.T) {
 			why  outcome.Reason
 			make func(x *table, honest [][]byte, i int) []byte
 		}{
-			"the same box twice": {Repeated, func(x *table, honest [][]byte, _ int) []byte { return honest[0] }},
-			"another box of a device": {Repeated, func(x *table, _ [][]byte, i int) []byte {
-				return x.box(x.sender(x.host, uint32(i), 1000, x.registrar), -2)
+			"the same envelope twice": {Repeated, func(x *table, honest [][]byte, _ int) []byte { return honest[0] }},
+			"another envelope of a device": {Repeated, func(x *table, _ [][]byte, i int) []byte {
+				return x.envelope(x.sender(x.host, uint32(i), 1000, x.registrar), -2)
 			}},
 			"a device of an earlier epoch": {Earlier, func(x *table, _ [][]byte, i int) []byte {
-				return x.box(x.sender(x.host, 900+uint32(i), 1000, x.registrar), 7)
+				return x.envelope(x.sender(x.host, 900+uint32(i), 1000, x.registrar), 7)
 			}},
 			"an invented host": {NoCredential, func(x *table, _ [][]byte, i int) []byte {
 				id, err := seal.GenerateIdentity()
 				x.must(err)
-				return x.box(x.sender(id, uint32(i), 1000, id), 7)
+				return x.envelope(x.sender(id, uint32(i), 1000, id), 7)
 			}},
 			"a device beyond the credential": {NoCredential, func(x *table, _ [][]byte, i int) []byte {
-				return x.box(x.sender(x.host, 1000+uint32(i), 1000, x.registrar), 7)
+				return x.envelope(x.sender(x.host, 1000+uint32(i), 1000, x.registrar), 7)
 			}},
-			"a box of another round": {chunks.Undecryptable, func(x *table, _ [][]byte, i int) []byte {
+			"an envelope of another round": {chunks.Undecryptable, func(x *table, _ [][]byte, i int) []byte {
 				x.round.Digest[0]++
 				defer func() { x.round.Digest[0]-- }()
-				return x.box(x.sender(x.host, 100+uint32(i), 1000, x.registrar), 7)
+				return x.envelope(x.sender(x.host, 100+uint32(i), 1000, x.registrar), 7)
 			}},
 			"noise": {chunks.Undecryptable, func(x *table, honest [][]byte, i int) []byte {
 				return bytes.Repeat([]byte{byte(i)}, len(honest[0]))
 			}},
 			"an entry out of range": {OutOfRange, func(x *table, honest [][]byte, i int) []byte {
-				domain := map[plan.Channel]seal.BoxDomain{plan.Local: seal.LocalBox, plan.Central: seal.CentralBox}[c]
-				s, err := seal.NewBoxSealer(x.round.AnalyzerKey, domain, x.round.Digest)
+				domain := map[plan.Channel]seal.EnvelopeDomain{
+					plan.Local: seal.LocalEnvelope, plan.Central: seal.CentralEnvelope,
+				}[c]
+				s, err := seal.NewEnvelopeSealer(x.round.AnalyzerKey, domain, x.round.Digest)
 				x.must(err)
-				content := bytes.Repeat([]byte{0xff}, len(honest[0])-seal.BoxOverhead-devices.ProofSize)
+				content := bytes.Repeat([]byte{0xff}, len(honest[0])-seal.EnvelopeOverhead-devices.ProofSize)
 				content, err = x.sender(x.host, 100+uint32(i), 1000, x.registrar).AppendProof(content, x.round.Digest, content)
 				x.must(err)
 				b, err := s.AppendSeal(nil, content, nil)
@@ -372,7 +374,7 @@ func TestFraudsAreRefusedWithTheirReasons(t *testing.T) {
 				return b
 			}},
 			"more devices than a host may have": {HostShare, func(x *table, _ [][]byte, i int) []byte {
-				return x.box(x.sender(x.host, 100+uint32(i), 1000, x.registrar), 7)
+				return x.envelope(x.sender(x.host, 100+uint32(i), 1000, x.registrar), 7)
 			}},
 		} {
 			for bad := 1; bad <= 2; bad++ {
@@ -381,11 +383,11 @@ func TestFraudsAreRefusedWithTheirReasons(t *testing.T) {
 				x.must(x.Participants.Add(7, 0, []devices.Participant{
 					{Host: [32]byte(x.host.Public()), Number: 900}, {Host: [32]byte(x.host.Public()), Number: 901},
 				}))
-				boxes := x.boxes(people)
+				envelopes := x.envelopes(people)
 				for i := range bad {
-					boxes = append(boxes, f.make(x, boxes, i))
+					envelopes = append(envelopes, f.make(x, envelopes, i))
 				}
-				counts, err := x.count(x.cut(boxes))
+				counts, err := x.count(x.cut(envelopes))
 				if bad == 2 {
 					if !errors.Is(err, chunks.Rejected) || counts != nil || x.Participants.Devices(1) != 0 ||
 						!strings.Contains(err.Error(), string(f.why)+": 2") {
@@ -397,13 +399,13 @@ func TestFraudsAreRefusedWithTheirReasons(t *testing.T) {
 					t.Errorf("%s: %s: %v, account %+v", c, name, err, x.Messages.Balance())
 					continue
 				}
-				if want := x.exactly(boxes[:people], 1); c == plan.Local &&
+				if want := x.exactly(envelopes[:people], 1); c == plan.Local &&
 					!slices.Equal(slices.Concat(counts[0].Ones, counts[1].Ones), want) {
 					t.Errorf("%s: %v, want %v", name, counts, want)
 				}
 				sums, err := machine.Sums(x.round.Announcement, &wire.Counts{Reports: people + 1, Releases: counts})
 				x.must(err)
-				// 0.25 is half a level of the bad box's null record.
+				// 0.25 is half a level of the bad envelope's null record.
 				if d := max(0, sums[1].Values[0]-7*people-0.25, 7*people-0.25-sums[1].Values[0]); d*d > 36*sums[1].Variance[0] {
 					t.Errorf("%s: %s: sum %v, want %v", c, name, sums[1].Values[0], 7*people)
 				}
@@ -412,19 +414,22 @@ func TestFraudsAreRefusedWithTheirReasons(t *testing.T) {
 	}
 }
 
-// What the announcement and the manifest do not allow is rejected, and other boxes of a round that was summed before.
+// What the announcement and the manifest do not allow is rejected, and other envelopes of a round that was summed
+// before.
 func TestRoundsThatDoNotFitAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(x *table, m *wire.Manifest){
-		"another announcement":    func(_ *table, m *wire.Manifest) { m.Announcement = make([]byte, 32) },
-		"too few reports":         func(x *table, _ *wire.Manifest) { x.round.Cohort.Minimum++ },
-		"too many reports":        func(x *table, _ *wire.Manifest) { x.round.Cohort.Size = people - 1 },
-		"other chunks":            func(_ *table, m *wire.Manifest) { m.ChunksDigest = make([]byte, 32) },
-		"another root":            func(_ *table, m *wire.Manifest) { m.MessagesRoot[0] ^= 1 },
-		"another number of boxes": func(_ *table, m *wire.Manifest) { m.Messages++ },
-		"noise messages":          func(_ *table, m *wire.Manifest) { m.NoiseMessages++ },
-		"boxes of fewer reports":  func(x *table, m *wire.Manifest) { m.Reports--; x.round.Cohort.Minimum-- },
-		"no noise":                func(x *table, _ *wire.Manifest) { x.round.Plan.Rounds[0].Releases[1].AnalyzerNoise = 0 },
+		"another announcement":        func(_ *table, m *wire.Manifest) { m.Announcement = make([]byte, 32) },
+		"too few reports":             func(x *table, _ *wire.Manifest) { x.round.Cohort.Minimum++ },
+		"too many reports":            func(x *table, _ *wire.Manifest) { x.round.Cohort.Size = people - 1 },
+		"other chunks":                func(_ *table, m *wire.Manifest) { m.ChunksDigest = make([]byte, 32) },
+		"another root":                func(_ *table, m *wire.Manifest) { m.MessagesRoot[0] ^= 1 },
+		"another number of envelopes": func(_ *table, m *wire.Manifest) { m.Messages++ },
+		"noise messages":              func(_ *table, m *wire.Manifest) { m.NoiseMessages++ },
+		"envelopes of fewer reports":  func(x *table, m *wire.Manifest) { m.Reports--; x.round.Cohort.Minimum-- },
+		"no noise": func(x *table, _ *wire.Manifest) {
+			x.round.Plan.Rounds[0].Releases[1].AnalyzerNoise = 0
+		},
 		"other devices counted before": func(x *table, _ *wire.Manifest) {
 			var who []devices.Participant
 			for i := range uint32(people + 1) {
@@ -439,7 +444,7 @@ func TestRoundsThatDoNotFitAreRejected(t *testing.T) {
 		"nothing wrong": func(*table, *wire.Manifest) {},
 	} {
 		x := newTable(t, plan.Central)
-		m := x.cut(x.boxes(people))
+		m := x.cut(x.envelopes(people))
 		change(x, m)
 		counts, err := x.count(m)
 		good := name == "nothing wrong"
@@ -447,8 +452,9 @@ func TestRoundsThatDoNotFitAreRejected(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if name == "nothing wrong" {
-			if counts, err := x.count(x.cut(x.boxes(people + 1))); !errors.Is(err, chunks.Rejected) || counts != nil {
-				t.Errorf("other boxes of a round that was summed: %v", err)
+			counts, err := x.count(x.cut(x.envelopes(people + 1)))
+			if !errors.Is(err, chunks.Rejected) || counts != nil {
+				t.Errorf("other envelopes of a round that was summed: %v", err)
 			}
 			path := filepath.Join(x.folder, "noised-1-0")
 			b, err := os.ReadFile(path)
@@ -473,7 +479,7 @@ func TestLaterRoundsCountTheFirstOnesDevices(t *testing.T) {
 		who = append(who, devices.Participant{Host: [32]byte(x.host.Public()), Number: uint32(i)})
 	}
 	x.must(x.Participants.Add(1, 7, who)) // another round of the epoch
-	counts, err := x.count(x.cut(x.boxes(people)))
+	counts, err := x.count(x.cut(x.envelopes(people)))
 	if err != nil || counts == nil || x.refused(Newcomer) != 1 {
 		t.Errorf("%v, account %+v", err, x.Messages.Balance())
 	}

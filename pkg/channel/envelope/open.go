@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"errors"
@@ -11,11 +11,11 @@ import (
 )
 
 // ErrRange says that an entry is larger than its coordinate's levels and noise bits together.
-var ErrRange = errors.New("box: an entry is out of range")
+var ErrRange = errors.New("envelope: an entry is out of range")
 
-// Opener opens the boxes of one round. It is safe for concurrent use.
+// Opener opens the envelopes of one round. It is safe for concurrent use.
 type Opener struct {
-	opener   *seal.BoxOpener
+	opener   *seal.EnvelopeOpener
 	verifier *channel.Verifier
 	digest   [32]byte
 	width    int
@@ -26,10 +26,10 @@ type Opener struct {
 // private half of its AnalyzerKey.
 func NewOpener(a *plan.Announcement, digest [32]byte, key *seal.HPKEKey, verifier *channel.Verifier) (*Opener, error) {
 	if domain(a.Plan.Channel) == "" {
-		return nil, fmt.Errorf("box: the channel %q has no boxes", a.Plan.Channel)
+		return nil, fmt.Errorf("envelope: the channel %q has no envelopes", a.Plan.Channel)
 	}
 	o := &Opener{
-		opener: seal.NewBoxOpener(key, domain(a.Plan.Channel), digest), verifier: verifier, digest: digest,
+		opener: seal.NewEnvelopeOpener(key, domain(a.Plan.Channel), digest), verifier: verifier, digest: digest,
 	}
 	o.width, _ = width(a.Encodings)
 	for _, e := range a.Encodings {
@@ -40,19 +40,19 @@ func NewOpener(a *plan.Announcement, digest [32]byte, key *seal.HPKEKey, verifie
 	return o, nil
 }
 
-// Entries is how many entries a box holds: one for each coordinate of each release.
+// Entries is how many entries an envelope holds: one for each coordinate of each release.
 func (o *Opener) Entries() int { return len(o.most) }
 
-// Open opens a box, checks that each entry is in its range, and verifies who made it. It appends the entries to dst,
-// those of the first release first. Errors: seal.ErrSize, seal.ErrOpen, ErrRange, and those of channel.Verifier. No
-// error says what is in the box.
-func (o *Opener) Open(dst []uint32, box []byte) (entries []uint32, by channel.Participant, err error) {
+// Open opens an envelope, checks that each entry is in its range, and verifies who made it. It appends the entries to
+// dst, those of the first release first. Errors: seal.ErrSize, seal.ErrOpen, ErrRange, and those of channel.Verifier.
+// No error says what is in the envelope.
+func (o *Opener) Open(dst []uint32, envelope []byte) (entries []uint32, by channel.Participant, err error) {
 	length := o.width * len(o.most)
-	if len(box) != seal.BoxOverhead+length+channel.ProofSize {
-		return dst, by, fmt.Errorf("%w: a box of %d bytes, must have %d",
-			seal.ErrSize, len(box), seal.BoxOverhead+length+channel.ProofSize)
+	if len(envelope) != seal.EnvelopeOverhead+length+channel.ProofSize {
+		return dst, by, fmt.Errorf("%w: an envelope of %d bytes, must have %d",
+			seal.ErrSize, len(envelope), seal.EnvelopeOverhead+length+channel.ProofSize)
 	}
-	content, err := o.opener.Open(box, nil)
+	content, err := o.opener.Open(envelope, nil)
 	if err != nil {
 		return dst, by, err
 	}
@@ -76,10 +76,10 @@ func (o *Opener) Open(dst []uint32, box []byte) (entries []uint32, by channel.Pa
 	return entries, by, nil
 }
 
-// Absent appends the entries of a box that is not counted, so that a sum over all boxes needs no other mean than that
-// of their number: those of the null record, zero vectors, with the mean of the device's noise, rounded.
+// Absent appends the entries of an envelope that is not counted, so that a sum over all envelopes needs no other mean
+// than that of their number: those of the null record, zero vectors, with the mean of the device's noise, rounded.
 //
-// A malformed box must not count as zeros. A zero would lack the mean of the noise, which in the channel local is
+// A malformed envelope must not count as zeros. A zero would lack the mean of the noise, which in the channel local is
 // thousands of levels, and so move a sum by several standard deviations; the null record moves it by less than one
 // level.
 func Absent(dst []uint32, encodings []protocol.Encoding) []uint32 {

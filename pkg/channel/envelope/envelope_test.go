@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"bytes"
@@ -92,23 +92,23 @@ func (b *bench) opener() *Opener {
 	return o
 }
 
-func (b *bench) box(seed byte, vectors [][]float64) []byte {
+func (b *bench) envelope(seed byte, vectors [][]float64) []byte {
 	b.t.Helper()
 	d, err := NewDevice(b.a, b.digest)
 	b.must(err)
-	box, err := d.Append(nil, b.by, vectors, rand.NewChaCha8([32]byte{seed}))
+	envelope, err := d.Append(nil, b.by, vectors, rand.NewChaCha8([32]byte{seed}))
 	b.must(err)
-	return box
+	return envelope
 }
 
 // content seals what a device would not.
 func (b *bench) content(content []byte) []byte {
 	b.t.Helper()
-	s, err := seal.NewBoxSealer(b.key.Public(), domain(b.a.Plan.Channel), b.digest)
+	s, err := seal.NewEnvelopeSealer(b.key.Public(), domain(b.a.Plan.Channel), b.digest)
 	b.must(err)
-	box, err := s.AppendSeal(nil, content, nil)
+	envelope, err := s.AppendSeal(nil, content, nil)
 	b.must(err)
-	return box
+	return envelope
 }
 
 func channels(t *testing.T, f func(t *testing.T, c plan.Channel)) {
@@ -118,24 +118,24 @@ func channels(t *testing.T, f func(t *testing.T, c plan.Channel)) {
 	}
 }
 
-// A box holds what the encodings give from the same source, names its device, has the announced size whatever the
+// An envelope holds what the encodings give from the same source, names its device, has the announced size whatever the
 // vectors, and leaves what stands before it alone.
-func TestABoxHoldsTheEncodedVectors(t *testing.T) {
+func TestAnEnvelopeHoldsTheEncodedVectors(t *testing.T) {
 	t.Parallel()
 	channels(t, func(t *testing.T, c plan.Channel) {
 		b := newBench(t, c)
 		d, err := NewDevice(b.a, b.digest)
 		b.must(err)
 		// 70 009 needs three bytes; 9 needs one.
-		want := map[plan.Channel]int{plan.Local: 3 * 3, plan.Central: 3}[c] + channel.ProofSize + seal.BoxOverhead
+		want := map[plan.Channel]int{plan.Local: 3 * 3, plan.Central: 3}[c] + channel.ProofSize + seal.EnvelopeOverhead
 		if d.Size() != want || Size(b.a.Encodings) != want {
 			t.Errorf("size %d and %d, want %d", d.Size(), Size(b.a.Encodings), want)
 		}
 		o := b.opener()
 		for seed, vectors := range [][][]float64{{{0, 0}, {0}}, {{0.6, 0.2}, {-1.5}}, {{1, 0.75}, {2}}} {
-			box, err := d.Append([]byte("before"), b.by, vectors, rand.NewChaCha8([32]byte{byte(seed)}))
-			if err != nil || !bytes.HasPrefix(box, []byte("before")) || len(box) != len("before")+d.Size() {
-				t.Fatalf("%d bytes, %v", len(box), err)
+			envelope, err := d.Append([]byte("before"), b.by, vectors, rand.NewChaCha8([32]byte{byte(seed)}))
+			if err != nil || !bytes.HasPrefix(envelope, []byte("before")) || len(envelope) != len("before")+d.Size() {
+				t.Fatalf("%d bytes, %v", len(envelope), err)
 			}
 			var encoded []uint32
 			src := rand.NewChaCha8([32]byte{byte(seed)})
@@ -144,7 +144,7 @@ func TestABoxHoldsTheEncodedVectors(t *testing.T) {
 				b.must(err)
 				encoded = append(encoded, ones...)
 			}
-			entries, by, err := o.Open([]uint32{42}, box[len("before"):])
+			entries, by, err := o.Open([]uint32{42}, envelope[len("before"):])
 			b.must(err)
 			if entries[0] != 42 || !slices.Equal(entries[1:], encoded) || len(encoded) != o.Entries() {
 				t.Errorf("entries %v, want 42 and %v", entries, encoded)
@@ -160,19 +160,19 @@ func TestABoxHoldsTheEncodedVectors(t *testing.T) {
 			}
 		}
 		if _, err := d.Append(nil, channel.Sender{Identity: b.by.Identity}, [][]float64{{0, 0}, {0}}, src); err == nil {
-			t.Error("a device without credential makes a box")
+			t.Error("a device without credential makes an envelope")
 		}
 	})
 }
 
-// Each way in which a box can be wrong is refused with its own error, and gives no entries.
-func TestBoxesThatAreWrongAreRefused(t *testing.T) {
+// Each way in which an envelope can be wrong is refused with its own error, and gives no entries.
+func TestEnvelopesThatAreWrongAreRefused(t *testing.T) {
 	t.Parallel()
 	channels(t, func(t *testing.T, c plan.Channel) {
 		b := newBench(t, c)
 		vectors := [][]float64{{0, 0}, {0}}
-		honest := b.box(1, vectors)
-		plain, err := seal.NewBoxOpener(b.key, domain(c), b.digest).Open(honest, nil)
+		honest := b.envelope(1, vectors)
+		plain, err := seal.NewEnvelopeOpener(b.key, domain(c), b.digest).Open(honest, nil)
 		b.must(err)
 		changed := func(at int) []byte {
 			p := bytes.Clone(plain)
@@ -196,13 +196,13 @@ func TestBoxesThatAreWrongAreRefused(t *testing.T) {
 		made := func(name string) []byte {
 			o := newBench(t, c)
 			other[name](o)
-			return o.box(1, vectors)
+			return o.envelope(1, vectors)
 		}
 		o := b.opener()
 		for _, x := range []struct {
-			name string
-			box  []byte
-			want error
+			name     string
+			envelope []byte
+			want     error
 		}{
 			{"honest", honest, nil},
 			{"short", honest[:len(honest)-1], seal.ErrSize},
@@ -219,7 +219,7 @@ func TestBoxesThatAreWrongAreRefused(t *testing.T) {
 			{"changed host", changed(entries), wire.ErrCredential},
 			{"out of range", b.content(large), ErrRange},
 		} {
-			got, by, err := o.Open(nil, x.box)
+			got, by, err := o.Open(nil, x.envelope)
 			if !errors.Is(err, x.want) || err != nil && (len(got) > 0 || by != channel.Participant{}) {
 				t.Errorf("%s: %v, %d entries; want %v", x.name, err, len(got), x.want)
 			}
@@ -227,10 +227,10 @@ func TestBoxesThatAreWrongAreRefused(t *testing.T) {
 	})
 	b := newBench(t, plan.Shuffle)
 	if _, err := NewDevice(b.a, b.digest); err == nil {
-		t.Error("the channel shuffle has boxes")
+		t.Error("the channel shuffle has envelopes")
 	}
 	if _, err := NewOpener(b.a, b.digest, b.key, nil); err == nil {
-		t.Error("the channel shuffle has boxes to open")
+		t.Error("the channel shuffle has envelopes to open")
 	}
 	b = newBench(t, plan.Local)
 	b.a.AnalyzerKey = make([]byte, 32)
@@ -271,9 +271,9 @@ func TestTheLargestEntriesAreInRange(t *testing.T) {
 	}
 }
 
-// What stands for a box that is not counted is in range, and moves the decoded sum by no more than half a level from
-// that of a null record with its mean noise.
-func TestAnAbsentBoxIsANullRecord(t *testing.T) {
+// What stands for an envelope that is not counted is in range, and moves the decoded sum by no more than half a level
+// from that of a null record with its mean noise.
+func TestAnAbsentEnvelopeIsANullRecord(t *testing.T) {
 	t.Parallel()
 	channels(t, func(t *testing.T, c plan.Channel) {
 		b := newBench(t, c)
@@ -300,19 +300,19 @@ func TestAnAbsentBoxIsANullRecord(t *testing.T) {
 	}
 }
 
-// The format stays what it is: stored boxes open to the entries that stand beside them. Each line of the file holds the
-// channel, the number of the device, the entries, and the box.
-func TestStoredBoxesOpen(t *testing.T) {
+// The format stays what it is: stored envelopes open to the entries that stand beside them. Each line of the file holds
+// the channel, the number of the device, the entries, and the envelope.
+func TestStoredEnvelopesOpen(t *testing.T) {
 	t.Parallel()
-	const path = "testdata/box.golden"
+	const path = "testdata/envelope.golden"
 	if *update {
 		var b strings.Builder
 		for seed, c := range []plan.Channel{plan.Local, plan.Central} {
 			x := newBench(t, c)
-			box := x.box(byte(seed), [][]float64{{0.3, 0.5}, {-1.25}})
-			entries, by, err := x.opener().Open(nil, box)
+			envelope := x.envelope(byte(seed), [][]float64{{0.3, 0.5}, {-1.25}})
+			entries, by, err := x.opener().Open(nil, envelope)
 			x.must(err)
-			fmt.Fprintf(&b, "%s %d %d %d %d %x\n", c, by.Number, entries[0], entries[1], entries[2], box)
+			fmt.Fprintf(&b, "%s %d %d %d %d %x\n", c, by.Number, entries[0], entries[1], entries[2], envelope)
 		}
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -326,9 +326,9 @@ func TestStoredBoxesOpen(t *testing.T) {
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)
 		b := newBench(t, plan.Channel(f[0]))
-		box, err := hex.DecodeString(f[5])
+		envelope, err := hex.DecodeString(f[5])
 		b.must(err)
-		entries, by, err := b.opener().Open(nil, box)
+		entries, by, err := b.opener().Open(nil, envelope)
 		if got := fmt.Sprintf("%d %v", by.Number, entries); err != nil ||
 			got != f[1]+" ["+strings.Join(f[2:5], " ")+"]" {
 			t.Errorf("%s: %s, %v", strings.Join(f[:5], " "), got, err)
@@ -340,11 +340,11 @@ func TestStoredBoxesOpen(t *testing.T) {
 	}
 }
 
-// FuzzOpenBox opens what anyone could send, and what anyone could seal.
-func FuzzOpenBox(f *testing.F) {
+// FuzzOpenEnvelope opens what anyone could send, and what anyone could seal.
+func FuzzOpenEnvelope(f *testing.F) {
 	b := newBench(f, plan.Local)
-	honest := b.box(1, [][]float64{{0, 0}, {0}})
-	plain, err := seal.NewBoxOpener(b.key, domain(plan.Local), b.digest).Open(honest, nil)
+	honest := b.envelope(1, [][]float64{{0, 0}, {0}})
+	plain, err := seal.NewEnvelopeOpener(b.key, domain(plan.Local), b.digest).Open(honest, nil)
 	if err != nil {
 		f.Fatal(err)
 	}

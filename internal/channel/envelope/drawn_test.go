@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// A box counts only if its device can be in the epoch's panel, whatever the shuffler says.
+// An envelope counts only if its device can be in the epoch's panel, whatever the shuffler says.
 func TestOnlyDevicesOfThePanelAreCounted(t *testing.T) {
 	t.Parallel()
 	c := &Counting{}
@@ -37,16 +37,16 @@ func TestOnlyDevicesOfThePanelAreCounted(t *testing.T) {
 	}
 }
 
-// A host may have more boxes of a panel than of a cohort that came as it liked: its share is of the pool.
+// A host may have more envelopes of a panel than of a cohort that came as it liked: its share is of the pool.
 func TestAHostsShareIsOfThePool(t *testing.T) {
 	t.Parallel()
 	c := &Counting{HostShare: 0.5}
 	round := &channel.Round{Announcement: &plan.Announcement{Cohort: plan.Cohort{Size: 50}}}
 	if got := c.admission(round, 1).most; got != 25 {
-		t.Errorf("as devices arrive %d boxes of a host", got)
+		t.Errorf("as devices arrive %d envelopes of a host", got)
 	}
 	round.Drawn = &channel.Drawn{Seed: panel.Seed{1}, Registered: 100, Size: 50}
 	if got := c.admission(round, 1).most; got <= 25 || got >= 50 {
-		t.Errorf("of a panel %d boxes of a host", got)
+		t.Errorf("of a panel %d envelopes of a host", got)
 	}
 }

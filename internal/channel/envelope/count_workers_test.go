@@ -1,4 +1,4 @@
-package box
+package envelope
 
 import (
 	"bytes"
@@ -44,25 +44,29 @@ func (x *table) crew(workers int, change func([]byte) []byte) *crew {
 	})}
 }
 
-// Workers add up what one process adds up: also where the lead refuses a box that they counted, since it alone knows
-// which devices there are, and where they refuse one that does not open.
+// Workers add up what one process adds up: also where the lead refuses an envelope that they counted, since it alone
+// knows which devices there are, and where they refuse one that does not open.
 func TestWorkersAddUpWhatOneProcessAddsUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		fraud func(x *table, boxes [][]byte) []byte
+		fraud func(x *table, envelopes [][]byte) []byte
 		why   outcome.Reason
 	}{
-		"a box twice": {func(_ *table, boxes [][]byte) []byte { return boxes[0] }, Repeated},
-		"another box of a device": {func(x *table, _ [][]byte) []byte {
-			return x.box(x.sender(x.host, 1, 1000, x.registrar), -2)
+		"an envelope twice": {func(_ *table, envelopes [][]byte) []byte { return envelopes[0] }, Repeated},
+		"another envelope of a device": {func(x *table, _ [][]byte) []byte {
+			return x.envelope(x.sender(x.host, 1, 1000, x.registrar), -2)
 		}, Repeated},
-		"no box": {func(_ *table, boxes [][]byte) []byte { return make([]byte, len(boxes[0])) }, chunks.Undecryptable},
+		"no envelope": {
+			func(_ *table, envelopes [][]byte) []byte { return make([]byte, len(envelopes[0])) },
+			chunks.Undecryptable,
+		},
 	} {
 		for _, workers := range []int{0, 1, 2, 4} {
 			x := newTable(t, plan.Local)
-			boxes := x.boxes(people)
-			m := x.cut(slices.Insert(slices.Clone(boxes), 2, c.fraud(x, boxes))) // before some of the honest ones
-			want := x.exactly(boxes, 1)
+			envelopes := x.envelopes(people)
+			// before some of the honest ones
+			m := x.cut(slices.Insert(slices.Clone(envelopes), 2, c.fraud(x, envelopes)))
+			want := x.exactly(envelopes, 1)
 			pool := x.crew(workers, nil)
 			if workers > 0 {
 				x.Pool = pool
@@ -81,9 +85,9 @@ func TestWorkersAddUpWhatOneProcessAddsUp(t *testing.T) {
 	}
 }
 
-// A box that the lead refuses is taken out of the sums by opening it again. Where its chunk is gone, or is another one,
-// the round is refused: nothing is added that should not be.
-func TestARefusedBoxIsTakenOutOrNothingCounts(t *testing.T) {
+// An envelope that the lead refuses is taken out of the sums by opening it again. Where its chunk is gone, or is
+// another one, the round is refused: nothing is added that should not be.
+func TestARefusedEnvelopeIsTakenOutOrNothingCounts(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(x *table){
 		"gone": func(x *table) { x.stored = x.stored[1:] },
@@ -93,8 +97,8 @@ func TestARefusedBoxIsTakenOutOrNothingCounts(t *testing.T) {
 		},
 	} {
 		x := newTable(t, plan.Local)
-		boxes := x.boxes(people)
-		m := x.cut(slices.Insert(slices.Clone(boxes), 1, boxes[0]))
+		envelopes := x.envelopes(people)
+		m := x.cut(slices.Insert(slices.Clone(envelopes), 1, envelopes[0]))
 		counts, err := x.Count(t.Context(), x.round, func(context.Context) (*wire.Manifest, error) {
 			for _, c := range x.stored {
 				x.Take(channel.Part{Epoch: x.round.Epoch, Payload: c})
@@ -108,7 +112,7 @@ func TestARefusedBoxIsTakenOutOrNothingCounts(t *testing.T) {
 	}
 }
 
-// An answer that cannot be of these boxes changes nothing.
+// An answer that cannot be of these envelopes changes nothing.
 func TestAnAnswerThatCannotBeChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(result []byte) []byte{
@@ -120,9 +124,9 @@ func TestAnAnswerThatCannotBeChangesNothing(t *testing.T) {
 		},
 	} {
 		x := newTable(t, plan.Central)
-		boxes := x.boxes(people)
+		envelopes := x.envelopes(people)
 		x.Pool = x.crew(2, change)
-		if _, err := x.count(x.cut(boxes)); err != nil {
+		if _, err := x.count(x.cut(envelopes)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if n := strings.Count(x.log.String(), chunks.ErrAnswer.Error()); n != len(x.stored) {
@@ -131,7 +135,7 @@ func TestAnAnswerThatCannotBeChangesNothing(t *testing.T) {
 	}
 }
 
-// Where a curator reads records, no worker opens a box.
+// Where a curator reads records, no worker opens an envelope.
 func TestNoWorkerReadsRecords(t *testing.T) {
 	t.Parallel()
 	x := newReading(t)
