@@ -43,7 +43,7 @@ type step struct {
 
 func (s step) String() string { return fmt.Sprintf("%s(%d,%d,%d)", s.op, s.a, s.b, s.c) }
 
-// kinds of operations; those that come more often are there more often.
+// kinds of operations; those that come more often are in it more often.
 var kinds = []string{
 	"report", "report", "report", "report", "report", "junk", "get", "stored", "last", "purge",
 	"read", "read", "ack", "ack", "ack", "retry", "stop", "backlog",
@@ -144,11 +144,7 @@ func (p *player) playOn(s step, epoch uint64, round uint32, text []byte) string 
 	kind := []string{"draw", "pool"}[s.b%2]
 	entries := func(read func(handler func(bus.Statement) error) error) string {
 		return collect(func(add func(...any)) error {
-			return read(func(e bus.Statement) error {
-				add(e.Sequence, e.Role, e.Kind, e.Payload,
-					e.Misnamed)
-				return nil
-			})
+			return read(func(e bus.Statement) error { add(e.Sequence, e.Role, e.Kind, e.Payload, e.Misnamed); return nil })
 		})
 	}
 	switch s.op {
