@@ -8,8 +8,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/channel/envelope"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
+	"github.com/riffle-dp/riffle/internal/channel/envelope"
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/channel/spill"
