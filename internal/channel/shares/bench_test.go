@@ -141,5 +141,5 @@ func BenchmarkRelease(b *testing.B) {
 	round, err := shares.NewRound(a, digest)
 	must(err)
 	b.ReportMetric(float64(round.PayloadSize()), "payload-B")
-	b.ReportMetric(float64(round.RowSize()), "row-B")
+	b.ReportMetric(float64(round.PrepareMessageSize()), "prepare-message-B")
 }

@@ -101,7 +101,7 @@ func TestWorkersPrepareWhatOneProcessPrepares(t *testing.T) {
 					t.Errorf("a task has two results: %v", err)
 				}
 				_, round, same, payloads, err := openTask(one.Body, (*shares.Round).PayloadSize)
-				if err != nil || same != secret || len(payloads) == 0 || len(first) < 1+round.RowSize() {
+				if err != nil || same != secret || len(payloads) == 0 || len(first) < 1+round.PrepareMessageSize() {
 					t.Errorf("%d payloads, %v", len(payloads), err)
 				}
 			}
