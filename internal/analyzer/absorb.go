@@ -25,12 +25,12 @@ func (z *Analyzer) absorb(
 	if err != nil {
 		return fmt.Errorf("analyzer: %w", err)
 	}
-	if err := z.concluded(ctx, &past.history, learned); err != nil {
+	if err := z.logLearned(ctx, &past.history, learned); err != nil {
 		return err
 	}
 	stats := ReleaseStats{Epoch: a.Epoch, Round: a.Round, Reports: counts.Reports, Destroyed: counts.Destroyed}
 	if counts.Destroyed {
-		if err := z.lost(ctx, a, counts, &stats); err != nil {
+		if err := z.costOfLoss(ctx, a, counts, &stats); err != nil {
 			return err
 		}
 		warned := log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).
@@ -77,8 +77,8 @@ func (z *Analyzer) absorb(
 	return nil
 }
 
-// learned tells a channel whose curator needs the records of earlier rounds that a round stands in the audit log.
-func (z *Analyzer) learned(a *plan.Announcement, digest [32]byte, counts *wire.Counts) error {
+// tellCurator tells a channel whose curator needs the records of earlier rounds that a round is in the audit log.
+func (z *Analyzer) tellCurator(a *plan.Announcement, digest [32]byte, counts *wire.Counts) error {
 	c, ok := z.counting.(*envelope.Curating)
 	if !ok || counts.Destroyed {
 		return nil
@@ -94,8 +94,8 @@ func (z *Analyzer) learned(a *plan.Announcement, digest [32]byte, counts *wire.C
 	return nil
 }
 
-// ended destroys what is kept of records, since the last policy is out.
-func (z *Analyzer) ended() error {
+// destroyRecords destroys what is kept of records, since the last policy is out.
+func (z *Analyzer) destroyRecords() error {
 	c, ok := z.counting.(*envelope.Curating)
 	if !ok {
 		return nil

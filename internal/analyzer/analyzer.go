@@ -10,7 +10,7 @@
 // sees an announcement, and no manifest counts. No plan is announced whose guarantee is weaker than configured.
 //
 // Where cohorts are panels, it commits to its contribution to the seed in the announcement, and reveals it once, in the
-// audit log, after the shuffler's pool stands there. The contribution follows from its identity and from what was
+// audit log, after the shuffler's pool is there. The contribution follows from its identity and from what was
 // announced before, so that no restart changes it. Of several pools the first counts; from one of fewer devices than
 // were announced nothing is drawn. What came of a cohort that was not drawn is not looked at. In the channels in which
 // it sees who took part it counts only devices that can be in the panel (channel.Drawn), in as many epochs as the plan
@@ -82,7 +82,7 @@ type Config struct {
 	Notice func(condition string, err error)
 }
 
-// manifestCondition is the readiness condition that a published manifest stands in the audit log.
+// manifestCondition is the readiness condition that a published manifest is in the audit log.
 const manifestCondition = "manifest"
 
 func (c Config) notice(condition string, err error) {
@@ -149,15 +149,15 @@ func (z *Analyzer) Run(ctx context.Context) (err error) {
 		Journal: z.c.LogJournal, Log: z.c.Log,
 	})
 	if err != nil {
-		return fmt.Errorf("analyzer: %w", unlogged("all that was said before", err))
+		return fmt.Errorf("analyzer: %w", notLogged("all that was said before", err))
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	z.bus = logged{z.c.Bus, log}
-	past, err := z.past(ctx)
+	past, err := z.readPast(ctx)
 	if err != nil {
 		return err
 	}
-	if err := z.c.provisioned(ctx); err != nil {
+	if err := z.c.awaitProvision(ctx); err != nil {
 		return err
 	}
 	scratch, clean, err := z.c.scratch()
@@ -186,7 +186,7 @@ func (z *Analyzer) Run(ctx context.Context) (err error) {
 
 // learn is the loop from the first announcement to the last.
 func (z *Analyzer) learn(ctx context.Context, past *past) error {
-	if err := z.configured(ctx, &past.history); err != nil {
+	if err := z.logConfiguration(ctx, &past.history); err != nil {
 		return err
 	}
 	for {
@@ -199,12 +199,12 @@ func (z *Analyzer) learn(ctx context.Context, past *past) error {
 			return err
 		}
 		z.machine.Announced(a, digest)
-		if err := z.announced(a); err != nil {
+		if err := z.noteAnnouncement(a); err != nil {
 			return err
 		}
 		if a.Final {
-			past.resumed(z.c.Log)
-			return z.ended()
+			past.endReplay(z.c.Log)
+			return z.destroyRecords()
 		}
 		if err := z.round(ctx, past, a, digest); err != nil {
 			return err
@@ -217,7 +217,7 @@ func (z *Analyzer) round(ctx context.Context, past *past, a *plan.Announcement, 
 	begin := z.c.Clock.Now()
 	counts, replayed := past.history.counts[roundID{a.Epoch, a.Round}]
 	if !replayed {
-		past.resumed(z.c.Log)
+		past.endReplay(z.c.Log)
 		drawn, err := z.draw(ctx, &past.history, a, digest)
 		if err != nil && !errors.Is(err, errEnded) {
 			return err
@@ -225,7 +225,7 @@ func (z *Analyzer) round(ctx context.Context, past *past, a *plan.Announcement, 
 		if counts, err = z.count(ctx, a, digest, drawn); err != nil {
 			return err
 		}
-		if counts, err = z.settle(ctx, &past.history, counts); err != nil {
+		if counts, err = z.logCounts(ctx, &past.history, counts); err != nil {
 			return err
 		}
 	}
@@ -236,11 +236,11 @@ func (z *Analyzer) round(ctx context.Context, past *past, a *plan.Announcement, 
 	if err := z.counting.Forget(ctx, a.Epoch, a.Round); err != nil {
 		return err
 	}
-	if err := z.learned(a, digest, counts); err != nil {
+	if err := z.tellCurator(a, digest, counts); err != nil {
 		return err
 	}
 	if replayed { // its times were measured, and its lines logged, when it was counted
-		past.replayed(counts)
+		past.noteReplay(counts)
 		return z.absorb(ctx, past, a, counts, zerolog.Nop())
 	}
 	z.c.Steps.Since(stepRound, begin)

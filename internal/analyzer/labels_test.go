@@ -11,8 +11,8 @@ import (
 )
 
 // A shuffler that admits a report with all bits on one coordinate has the round refused, also where the plan expects a
-// dishonest report: it does not follow the protocol, since the labels are in the clear. The analyzer had what left, so that
-// its status says that it is spent, also after a restart.
+// dishonest report: it does not follow the protocol, since the labels are in the clear. The analyzer had what left, so
+// that its status says that it is spent, also after a restart.
 func TestARoundWithOtherLabelsIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, glm.Practical)

@@ -34,8 +34,8 @@ func newJoint(t *testing.T) (s *scene, state string) {
 	return s, state
 }
 
-// read is a release of records: people decide by the announced policy.
-func (s *scene) read(a *plan.Announcement, digest [32]byte) *release {
+// readableRelease is a release of records: people decide by the announced policy.
+func (s *scene) readableRelease(a *plan.Announcement, digest [32]byte) *release {
 	s.t.Helper()
 	id, credential := s.Host(1000)
 	d, err := envelope.NewDevice(a, digest)
@@ -86,7 +86,7 @@ func TestJointCrashesAtEveryStep(t *testing.T) {
 				if c := public.Curator(); !a.Plan.Curator.Equal(&c) {
 					t.Fatalf("announced is the curator %+v", a.Plan.Curator)
 				}
-				s.publish(s.read(a, digest))
+				s.publish(s.readableRelease(a, digest))
 			}
 			s.end()
 			if err := s.stop(); !errors.Is(err, errCrash) {
@@ -125,7 +125,7 @@ func TestJointNeedsWhatItSealed(t *testing.T) {
 	s, state := newJoint(t)
 	s.start()
 	first, of := s.announcement(1, 0)
-	s.publish(s.read(first, of))
+	s.publish(s.readableRelease(first, of))
 	s.counts(1, 0)
 	s.announcement(2, 0)
 	s.must(s.stop())
@@ -135,7 +135,7 @@ func TestJointNeedsWhatItSealed(t *testing.T) {
 	s.must(os.Remove(path))
 	s.start()
 	a, digest := s.announcement(2, 0)
-	r := s.read(a, digest)
+	r := s.readableRelease(a, digest)
 	s.publish(r)
 	s.end()
 	if err := s.stop(); !errors.Is(err, channel.ErrOldState) {
@@ -147,7 +147,7 @@ func TestJointNeedsWhatItSealed(t *testing.T) {
 		t.Error("the records that came back are not used")
 	}
 	a, digest = s.announcement(3, 0)
-	s.close(destroyed(a, digest))
+	s.close(destroyedRelease(a, digest))
 	final, _ := s.announcement(4, 0)
 	if !final.Final || final.Policy.Epoch != 2 || !reflect.DeepEqual(final.Policy.Theta, a.Policy.Theta) {
 		t.Errorf("after a destroyed cohort: %+v", final)

@@ -350,7 +350,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		env.Log.Warn().Float64("delta", s.Privacy.Delta).Float64("take", privacy.DeltaFor(people)).
 			Msg("privacy.delta is more than 1 divided by the number of people")
 	}
-	if err := errors.Join(s.oversized(z.machine.LargestPayload())...); err != nil {
+	if err := errors.Join(s.sizeFaults(z.machine.LargestPayload())...); err != nil {
 		return nil, err
 	}
 	if err := status.Mount(env, z.Snapshot); err != nil {

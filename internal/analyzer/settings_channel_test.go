@@ -91,8 +91,8 @@ func TestTermsFollowTheChannel(t *testing.T) {
 	}
 }
 
-// Process metrics move with all that a process does. An analyzer that reads what devices send has none, nor has a worker
-// of one; in the other channels the guarantee covers all that comes to it, and what follows from that.
+// Process metrics move with all that a process does. An analyzer that reads what devices send has none, nor has a
+// worker of one; in the other channels the guarantee covers all that comes to it, and what follows from that.
 func TestNoProcessIsShownWhereRecordsAreRead(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(t.TempDir(), "keys")

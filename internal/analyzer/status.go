@@ -19,8 +19,8 @@ const (
 // Steps lists the steps whose time is measured.
 func Steps() []string { return []string{stepRound, stepLearning} }
 
-// announced notes what is in force.
-func (z *Analyzer) announced(a *plan.Announcement) error {
+// noteAnnouncement notes what is in force.
+func (z *Analyzer) noteAnnouncement(a *plan.Announcement) error {
 	messages, eps, alone := 0, 0.0, 0.0
 	if !a.Final {
 		messages = a.ReportMessages()
@@ -41,8 +41,8 @@ func (z *Analyzer) announced(a *plan.Announcement) error {
 	return nil
 }
 
-// taken counts the messages of the round under way that the channel took in.
-func (z *Analyzer) taken() int {
+// messagesTaken counts the messages of the round under way that the channel took in.
+func (z *Analyzer) messagesTaken() int {
 	z.mu.Lock()
 	counting := z.counting
 	z.mu.Unlock()
@@ -63,7 +63,7 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		out.Warnings = append(out.Warnings, p.WrongShare)
 	}
 	if p.Size > 0 {
-		taken := z.taken()
+		taken := z.messagesTaken()
 		out.Cohort = &status.Cohort{Size: p.Size, Minimum: p.Minimum, Messages: p.Messages, Opened: &taken}
 	}
 	spent := privacy.Epsilon(0)

@@ -74,7 +74,7 @@ func TestAwayBrokerShows(t *testing.T) {
 	})
 }
 
-// A call that the broker does not settle shows: in readiness, in the metrics, and once in the log, above debug; and
+// A call without a final answer shows: in readiness, in the metrics, and once in the log, above debug; and
 // it ends showing when the call ends.
 func TestStuckCallShows(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestStuckCallShows(t *testing.T) {
 			}
 		})
 	}
-	s.until("stuck", "broker_calls: STREAM.PURGE.REPORTS is not settled since")
+	s.until("stuck", "broker_calls: STREAM.PURGE.REPORTS has no final answer since")
 	testbed.Eventually(t, "all three stuck", func() bool { return s.metric("riffle_broker_stuck_calls") == 3 })
 	if age := s.metric("riffle_broker_stuck_seconds"); age < 0.5 || age > time.Since(begun).Seconds() {
 		t.Errorf("the oldest call is stuck since %v s", age)
@@ -112,7 +112,7 @@ func TestStuckCallShows(t *testing.T) {
 	answer = `{"success":true}`
 	mu.Unlock()
 	wg.Wait()
-	s.until("settled", "ready")
+	s.until("answered", "ready")
 	if n := s.metric("riffle_broker_stuck_calls"); n != 0 {
 		t.Errorf("%v stuck calls after the last ended", n)
 	}

@@ -1,5 +1,5 @@
-// Package config is how a role is configured: its struct is the schema, which a file, variables and flags fill, and every
-// fault is found at once.
+// Package config is how a role is configured: its struct is the schema, which a file, variables and flags fill, and
+// every fault is found at once.
 //
 // # Schema
 //

@@ -39,7 +39,7 @@ func Jointly(problem string, keys ...string) *Fault {
 }
 
 // Given names further keys, or sections, whose values the fault was found with. Where one of them is at fault itself,
-// this fault is left out: it may be about the default that stands in.
+// this fault is left out: it may be about the default in its place.
 func (f *Fault) Given(keys ...string) *Fault {
 	f.given = append(f.given, keys...)
 	return f

@@ -35,7 +35,7 @@ func TestAllFaultsAtOnceWithAnUnknownFlag(t *testing.T) {
 }
 
 // What only reading files or computing shows is told together with what is wrong by itself, and not where it may be
-// about a default that stands in for a faulty value.
+// about a default in place of a faulty value.
 func TestFaultsOfARoleComeWithTheOthers(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -93,7 +93,7 @@ func TestFaultsOfARoleComeWithTheOthers(t *testing.T) {
 	}
 }
 
-// A relation with a key that could not be read is not judged by the default that stands in for it.
+// A relation with a key that could not be read is not judged by the default in its place.
 func TestNoFaultFromAFault(t *testing.T) {
 	r := run(t, defaults(), "--broker-url=x", "--cohort-minimum=ten", "--cohort-size=50")
 	if want := "1 fault:"; r.code != role.ExitConfig || !strings.Contains(r.stderr, want) {

@@ -39,8 +39,8 @@ type Loading struct {
 	faults  []error
 }
 
-// Load reads all the sources and fills config, a pointer to the struct that s describes. It holds defaults where a value
-// was at fault: see Err.
+// Load reads all the sources and fills config, a pointer to the struct that s describes. It holds defaults where a
+// value was at fault: see Err.
 func (s *Schema) Load(src Sources, config any) *Loading {
 	l := &Loading{
 		schema: s, config: reflect.ValueOf(config).Elem(), values: map[string]any{}, origins: map[string]string{},

@@ -99,7 +99,7 @@ func run(t testing.TB, start sample, args ...string) result {
 	return r
 }
 
-// write puts a configuration file into a directory that the test stands in, so that its name in messages is short.
+// write puts a configuration file into a directory that the test runs in, so that its name in messages is short.
 func write(t *testing.T, content string) string {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -83,7 +83,7 @@ func (s *Schema) add(v reflect.Value, prefix string, index []int) error {
 		sf := v.Type().Field(i)
 		at := append(append([]int(nil), index...), i)
 		key, doc := sf.Tag.Get("key"), sf.Tag.Get("doc")
-		if key == "." && sf.Type.Kind() == reflect.Struct { // its keys stand among ours
+		if key == "." && sf.Type.Kind() == reflect.Struct { // its keys are among ours
 			if err := s.add(v.Field(i), prefix, at); err != nil {
 				return err
 			}

@@ -1,7 +1,7 @@
 // Package journal keeps what a role must not forget: an ordered, durable list of entries in one file.
 //
 // A role decides in memory, appends what it decided, and answers only when the append is durable. After a crash it
-// replays the journal and stands where it stood, except for decisions that it had not answered yet. Entries appended at
+// replays the journal and is where it was, except for decisions that it had not answered yet. Entries appended at
 // the same time share one write to the disk. No entry is ever changed; the file belongs to one process at a time. What
 // a role needs no more it can replace by fewer entries, all at once (Replace).
 //

@@ -32,8 +32,8 @@ func tail(t *testing.T, path string) (name string, size int64) {
 	return filepath.Base(logs[0]), info.Size()
 }
 
-// Power that fails at any byte of a replacement, or at any step of what follows, leaves all of the old entries or all of
-// the new ones; what was appended behind is there with the new ones only.
+// Power that fails at any byte of a replacement, or at any step of what follows, leaves all of the old entries or all
+// of the new ones; what was appended behind is there with the new ones only.
 func TestAReplacementIsThereWholeOrNotAtAll(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := open(t, path)

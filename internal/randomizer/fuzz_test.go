@@ -189,7 +189,7 @@ func FuzzStore(f *testing.F) {
 			if err := st.(*fileStore).db.Commit([]wal.Change{{Bucket: bucket, Key: key, Value: text}}); err != nil {
 				t.Fatal(err)
 			}
-			if err := st.(*fileStore).db.Settle(); err != nil {
+			if err := st.(*fileStore).db.Flush(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 )
 
-// What a page in a browser on this machine, or one whose name was made to lead here, could send to an ops listener or to
-// the profiler gets nothing of them; programs that call it by one of its names are served.
+// What a page in a browser on this machine, or one whose name was made to lead here, could send to an ops listener or
+// to the profiler gets nothing of them; programs that call it by one of its names are served.
 func TestOpsListenersAreGuarded(t *testing.T) {
 	t.Parallel()
 	settings := role.DefaultSettings("127.0.0.1:0")

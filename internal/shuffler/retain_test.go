@@ -225,7 +225,7 @@ func (s *scene) retainedAfter(auditor *bus.Conn, key *seal.HPKEKey) []bus.Retain
 	return all
 }
 
-// A crash while a release is being retained: the next process retains the rest, and what is retained stands once.
+// A crash while a release is being retained: the next process retains the rest, and what is retained occurs once.
 func TestACrashRetainsOnce(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{stepRetained, stepAudited, stepManifest} {

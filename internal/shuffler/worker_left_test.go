@@ -54,7 +54,7 @@ func TestWhatLeftBeforeACohortWasDestroyedIsSaid(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w, err := work.New(c.worker(&dropping{Broker: work.Over(conn.Streams), left: make(chan struct{})}))
 	c.must(err)
-	member := worker.NewWorker(worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Log: testbed.Log()})
+	member := worker.NewWorker(worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Sealer: c.box(), Log: testbed.Log()})
 	var running sync.WaitGroup
 	running.Go(func() { _ = member.Serve(ctx, w.Handlers()) })
 	running.Go(func() { _ = w.Arrive(ctx, member) })

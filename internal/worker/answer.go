@@ -12,7 +12,7 @@ func (l *Lead) handle(ctx context.Context, letter []byte) []byte {
 	h, sealed, err := parseHead(letter)
 	if err == nil {
 		var body []byte
-		if body, err = l.c.Box.open(h, toLead, sealed); err == nil {
+		if body, err = l.c.Sealer.open(h, toLead, sealed); err == nil {
 			return l.once(h, func() []byte { return l.reply(ctx, h, body) })
 		}
 	}
@@ -43,13 +43,13 @@ func (l *Lead) once(h head, answer func() []byte) []byte {
 }
 
 func (l *Lead) reply(ctx context.Context, h head, body []byte) []byte {
-	say := func(s status, text []byte) []byte { return l.c.Box.seal(h, back, []byte{byte(s)}, text) }
+	say := func(s status, text []byte) []byte { return l.c.Sealer.seal(h, back, []byte{byte(s)}, text) }
 	if h.kind == callHello {
 		l.hello(body)
-		return say(statusOK, l.session[:])
+		return say(statusOK, l.incarnation[:])
 	}
-	if h.session != l.session {
-		return say(statusMoved, l.session[:])
+	if h.incarnation != l.incarnation {
+		return say(statusMoved, l.incarnation[:])
 	}
 	switch h.kind {
 	case callBegin:
@@ -119,7 +119,7 @@ func (l *Lead) finish(body []byte) status {
 		return statusNo
 	}
 	p.result <- r
-	if l.counted(r).status == statusOK {
+	if l.countResult(r).status == statusOK {
 		l.counts.add(outcomeDone)
 	}
 	return statusOK

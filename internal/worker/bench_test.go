@@ -17,13 +17,13 @@ import (
 // a time, on a broker that does not sync.
 func BenchmarkTasks(b *testing.B) {
 	bed := testbed.New(b)
-	shared, err := worker.NewBox(bus.Shuffler, [][]byte{[]byte("a key")})
+	shared, err := worker.NewSealer(bus.Shuffler, [][]byte{[]byte("a key")})
 	if err != nil {
 		b.Fatal(err)
 	}
 	config := func() worker.Config {
 		conn := bed.Connect(bus.Shuffler)
-		return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: shared, Parallel: 4,
+		return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Sealer: shared, Parallel: 4,
 			Metrics: prometheus.NewRegistry()}
 	}
 	ctx, cancel := context.WithCancel(b.Context())

@@ -25,13 +25,13 @@ func crewOf(t *testing.T, after time.Duration) *testbed.Bed {
 	return testbed.New(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.TaskWait = after })
 }
 
-func box(t *testing.T, role bus.Role, secrets ...string) *worker.Box {
+func sealer(t *testing.T, role bus.Role, secrets ...string) *worker.Sealer {
 	t.Helper()
 	var all [][]byte
 	for _, s := range secrets {
 		all = append(all, []byte(s))
 	}
-	b, err := worker.NewBox(role, all)
+	b, err := worker.NewSealer(role, all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func config(t *testing.T, b *testbed.Bed) worker.Config {
 }
 
 func configOver(t *testing.T, conn *bus.Conn) worker.Config {
-	return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: box(t, bus.Shuffler, "the shuffler's HPKE key"),
+	return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Sealer: sealer(t, bus.Shuffler, "the shuffler's HPKE key"),
 		Log: testbed.Log(), Metrics: prometheus.NewRegistry()}
 }
 
@@ -233,9 +233,9 @@ func TestALeadThatIsStartedAnew(t *testing.T) {
 // What is not sealed by a process of the role for its place is refused: another key, another place, a changed byte.
 func TestABoxRefusesWhatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
-	b, old := box(t, bus.Shuffler, "new", "old"), box(t, bus.Shuffler, "old")
+	b, old := sealer(t, bus.Shuffler, "new", "old"), sealer(t, bus.Shuffler, "old")
 	sealed := b.Seal(nil, "segment 1", []byte("body"))
-	if len(sealed) != 4+worker.BoxOverhead {
+	if len(sealed) != 4+worker.SealOverhead {
 		t.Errorf("%d bytes", len(sealed))
 	}
 	if p, err := b.Open("segment 1", sealed); err != nil || string(p) != "body" {
@@ -247,7 +247,7 @@ func TestABoxRefusesWhatIsNotItsOwn(t *testing.T) {
 	if _, err := old.Open("segment 1", sealed); !errors.Is(err, worker.ErrKey) {
 		t.Errorf("a key that it does not have: %v", err)
 	}
-	if _, err := box(t, bus.Analyzer, "new").Open("segment 1", sealed); !errors.Is(err, worker.ErrKey) {
+	if _, err := sealer(t, bus.Analyzer, "new").Open("segment 1", sealed); !errors.Is(err, worker.ErrKey) {
 		t.Errorf("another role: %v", err)
 	}
 	if _, err := b.Open("segment 2", sealed); !errors.Is(err, worker.ErrSealed) {
@@ -260,7 +260,7 @@ func TestABoxRefusesWhatIsNotItsOwn(t *testing.T) {
 		}
 		sealed[i] ^= 1
 	}
-	if _, err := worker.NewBox(bus.Shuffler, nil); err == nil {
-		t.Error("a box without a key")
+	if _, err := worker.NewSealer(bus.Shuffler, nil); err == nil {
+		t.Error("a sealer without a key")
 	}
 }

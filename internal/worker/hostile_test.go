@@ -17,7 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/worker"
 )
 
-// thief stands where the broker stands: it takes letters to the lead in the lead's place and answers none of them.
+// thief is in the broker's place: it takes letters to the lead in the lead's place and answers none of them.
 type thief struct {
 	letters chan []byte // those that it took
 	stop    func()
@@ -78,7 +78,7 @@ func unanswered(t *testing.T, c *bus.Conn, letter []byte) {
 	}
 }
 
-// A result that is lost on the way is sent again. One that was altered, or that stands under another letter's head, is
+// A result that is lost on the way is sent again. One that was altered, or that is under another letter's head, is
 // not used, and one that comes twice is used once.
 func TestResultsThatAreLostAlteredOrRepeated(t *testing.T) {
 	b := crew(t)
@@ -113,7 +113,7 @@ func TestResultsThatAreLostAlteredOrRepeated(t *testing.T) {
 			s.stop()
 		}
 	}
-	for _, at := range []int{1, 20, 40, len(stolen) - 1} { // session, id, kind, body
+	for _, at := range []int{1, 20, 40, len(stolen) - 1} { // incarnation, id, kind, body
 		altered := bytes.Clone(stolen)
 		altered[at] ^= 1
 		unanswered(t, broker, altered)
@@ -162,7 +162,7 @@ func TestTasksThatAreReplayed(t *testing.T) {
 	replay := func(task []byte, outcome string) {
 		t.Helper()
 		before := counted(t, wc, outcome)
-		testbed.Eventually(t, "the task is settled", func() bool {
+		testbed.Eventually(t, "the task is over", func() bool {
 			// again: at first the broker itself recognises it
 			if err := conn.Tasks.PublishTask(t.Context(), task); err != nil {
 				t.Fatal(err)
@@ -190,25 +190,25 @@ func TestOtherKeysUnderstandNothing(t *testing.T) {
 	l := lead(t, config(t, b))
 	l.Answer("who", echo)
 	other := config(t, b)
-	other.Box = box(t, bus.Shuffler, "another key")
-	stranger := worker.NewWorker(other)
+	other.Sealer = sealer(t, bus.Shuffler, "another key")
+	foreign := worker.NewWorker(other)
 	var did atomic.Int32
 	halt := run(t, func(ctx context.Context) error {
-		return stranger.Serve(ctx, worker.Handlers{"work": func(context.Context, []byte) ([]byte, error) {
+		return foreign.Serve(ctx, worker.Handlers{"work": func(context.Context, []byte) ([]byte, error) {
 			did.Add(1)
 			return nil, nil
 		}})
 	})
 	done := make(chan struct{})
 	go func() { defer close(done); expect(t, l, "a", "did a") }()
-	testbed.Eventually(t, "the stranger gives the task back", func() bool { return counted(t, other, "returned") > 0 })
+	testbed.Eventually(t, "the foreign worker gives the task back", func() bool { return counted(t, other, "returned") > 0 })
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := stranger.Ask(ctx, "who", nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a stranger's question: %v", err)
+	if _, err := foreign.Ask(ctx, "who", nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a foreign worker's question: %v", err)
 	}
-	if stranger.Ready() == nil || l.Workers() != 1 {
-		t.Errorf("%d workers; the stranger is ready: %v", l.Workers(), stranger.Ready())
+	if foreign.Ready() == nil || l.Workers() != 1 {
+		t.Errorf("%d workers; the foreign one is ready: %v", l.Workers(), foreign.Ready())
 	}
 	halt()
 	run(t, func(ctx context.Context) error {

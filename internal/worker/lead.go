@@ -30,9 +30,9 @@ const (
 // Config says how a process takes part in its role's work. Lead and workers have the same keys and the same credential
 // for the broker.
 type Config struct {
-	Tasks *bus.TaskStream // of the role
-	Lead  *bus.Lead       // the line to its lead
-	Box   *Box            // of the role
+	Tasks  *bus.TaskStream // of the role
+	Lead   *bus.Lead       // the line to its lead
+	Sealer *Sealer         // of the role
 
 	// Of a lead: what it does in its own process, and how many tasks at a time. With Inside 0 nothing is done while
 	// there are no workers.
@@ -67,11 +67,11 @@ type Asker interface {
 // Lead hands tasks out over the broker, in a stream of tasks that each worker takes from when it has a place. It does
 // tasks itself as well where it has a free place and no worker has begun them. It is a Pool and an Asker.
 type Lead struct {
-	c       Config
-	session id
-	answers Handlers
-	counts  *counters
-	ready   chan struct{} // closed when tasks can be stored
+	c           Config
+	incarnation id
+	answers     Handlers
+	counts      *counters
+	ready       chan struct{} // closed when tasks can be stored
 
 	mu      sync.Mutex
 	free    int // places of this process
@@ -109,17 +109,17 @@ type call struct {
 	reply []byte
 }
 
-// NewLead returns a lead with a session of its own: it answers no worker about what an earlier lead handed out. One
+// NewLead returns a lead with a incarnation of its own: it answers no worker about what an earlier lead handed out. One
 // lead of a role may run at a time.
 func NewLead(c Config) *Lead {
 	if c.Reissue == 0 {
 		c.Reissue = DefaultReissue
 	}
 	l := &Lead{
-		c: c, session: c.Box.newID(), answers: Handlers{}, free: c.Inside, ready: make(chan struct{}),
+		c: c, incarnation: c.Sealer.newID(), answers: Handlers{}, free: c.Inside, ready: make(chan struct{}),
 		tasks: map[id]*pending{}, workers: map[id]heard{}, calls: map[id]*call{},
 	}
-	l.counts = newCounters(c.Box.role, func() float64 { return float64(l.heardOf()) })
+	l.counts = newCounters(c.Sealer.role, func() float64 { return float64(l.heardOf()) })
 	return l
 }
 
@@ -253,7 +253,7 @@ func (l *Lead) Do(ctx context.Context, t Task) ([]byte, error) {
 	case len(t.Body) > MaxBody:
 		return nil, fmt.Errorf("%w: a task %s of %d bytes, at most %d", ErrTooLarge, t.Kind, len(t.Body), MaxBody)
 	}
-	p := &pending{id: l.c.Box.newID(), result: make(chan result, 1)}
+	p := &pending{id: l.c.Sealer.newID(), result: make(chan result, 1)}
 	p.turn, p.grant = context.WithCancel(ctx)
 	l.enter(p)
 	defer l.leave(p)
@@ -309,8 +309,8 @@ func (l *Lead) open(turn context.Context) bool {
 }
 
 func (l *Lead) issue(p *pending, t Task) error {
-	h := head{session: l.session, id: p.id, kind: t.Kind}
-	return l.c.Tasks.PublishTask(p.turn, l.c.Box.seal(h, toWorker, t.Body))
+	h := head{incarnation: l.incarnation, id: p.id, kind: t.Kind}
+	return l.c.Tasks.PublishTask(p.turn, l.c.Sealer.seal(h, toWorker, t.Body))
 }
 
 // inside does a task in this process, in the place that was given to it.
@@ -334,7 +334,7 @@ func (l *Lead) inside(ctx context.Context, p *pending, t Task) ([]byte, error) {
 	if r.status == statusOK {
 		l.counts.add(outcomeHere)
 	}
-	return l.counted(r).of(t.Kind)
+	return l.countResult(r).of(t.Kind)
 }
 
 // do runs a handler. Its error is the context's cause.
@@ -352,7 +352,7 @@ func do(ctx context.Context, h Handler, body []byte) (result, error) {
 	return result{statusOK, out}, nil
 }
 
-func (l *Lead) counted(r result) result {
+func (l *Lead) countResult(r result) result {
 	if r.status != statusOK {
 		l.counts.add(outcomeFailed)
 	}

@@ -10,9 +10,9 @@ import (
 // id is 128 random bits.
 type id [16]byte
 
-func (b *Box) newID() id { return id(b.draw(len(id{}))) }
+func (b *Sealer) newID() id { return id(b.draw(len(id{}))) }
 
-// direction is which way a letter goes. No letter of one direction can stand for one of another.
+// direction is which way a letter goes. No letter of one direction can be taken for one of another.
 type direction string
 
 const (
@@ -21,11 +21,11 @@ const (
 	back     direction = "reply"
 )
 
-// head is what stands in the clear before a letter, and what its seal binds. A reply has the head of its call.
+// head is what is in the clear before a letter, and what its seal binds. A reply has the head of its call.
 type head struct {
-	session id // of the lead that the letter comes from or goes to; zero where the worker knows none yet
-	id      id // of the task or of the call
-	kind    string
+	incarnation id // of the lead that the letter comes from or goes to; zero where the worker knows none yet
+	id          id // of the task or of the call
+	kind        string
 }
 
 const (
@@ -34,7 +34,7 @@ const (
 )
 
 func (h head) bytes() []byte {
-	b := append([]byte{letterVersion}, h.session[:]...)
+	b := append([]byte{letterVersion}, h.incarnation[:]...)
 	b = append(b, h.id[:]...)
 	return append(append(b, byte(len(h.kind))), h.kind...)
 }
@@ -49,15 +49,15 @@ func parseHead(b []byte) (h head, rest []byte, err error) {
 		return head{}, nil, fmt.Errorf("%w: %d bytes", errLetter, len(b))
 	}
 	end := fixed + int(b[fixed-1])
-	return head{session: id(b[1:17]), id: id(b[17:33]), kind: string(b[fixed:end])}, b[end:], nil
+	return head{incarnation: id(b[1:17]), id: id(b[17:33]), kind: string(b[fixed:end])}, b[end:], nil
 }
 
 // leastBody is the size of the shortest bodies. A result is longer than its body by less.
 const leastBody = 256
 
-// padded is how many bytes a body of n takes: the next power of two, so that the broker learns no more of a length. A
-// length can say how many messages are in which bucket.
-func padded(n int) int {
+// paddedSize is how many bytes a body of n takes: the next power of two, so that the broker learns no more of a length.
+// A length can say how many messages are in which bucket.
+func paddedSize(n int) int {
 	p := max(1<<bits.Len(uint(max(n, 1)-1)), leastBody)
 	if p > MaxBody {
 		return MaxBody + leastBody
@@ -66,12 +66,12 @@ func padded(n int) int {
 }
 
 // seal makes a letter; parts are the body's.
-func (b *Box) seal(h head, d direction, parts ...[]byte) []byte {
+func (b *Sealer) seal(h head, d direction, parts ...[]byte) []byte {
 	n := 0
 	for _, p := range parts {
 		n += len(p)
 	}
-	plain := make([]byte, 0, 4+padded(n))
+	plain := make([]byte, 0, 4+paddedSize(n))
 	plain = binary.LittleEndian.AppendUint32(plain, uint32(n))
 	for _, p := range parts {
 		plain = append(plain, p...)
@@ -85,7 +85,7 @@ func (b *Box) seal(h head, d direction, parts ...[]byte) []byte {
 }
 
 // open opens what follows a letter's head.
-func (b *Box) open(h head, d direction, sealed []byte) ([]byte, error) {
+func (b *Sealer) open(h head, d direction, sealed []byte) ([]byte, error) {
 	plain, err := b.Open(h.place(d), sealed)
 	if err != nil {
 		return nil, err
@@ -114,6 +114,6 @@ const (
 	statusOK     status = iota
 	statusFailed        // the handler's words
 	statusKind          // nobody answers this kind of question here
-	statusMoved         // there is another lead: its session
+	statusMoved         // there is another lead: its incarnation
 	statusNo            // the task is not wanted any more
 )

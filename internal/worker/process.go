@@ -46,12 +46,12 @@ func (s LeadSettings) Lead(env *role.Env, streams bus.Streams, secrets [][]byte,
 	if !s.Enabled {
 		return nil, nil
 	}
-	box, err := NewBox(streams.Role(), secrets)
+	sealer, err := NewSealer(streams.Role(), secrets)
 	if err != nil {
 		return nil, err
 	}
 	return NewLead(Config{
-		Tasks: streams.Tasks, Lead: streams.Lead, Box: box, Handlers: h, Inside: s.Places(), Log: env.Log,
+		Tasks: streams.Tasks, Lead: streams.Lead, Sealer: sealer, Handlers: h, Inside: s.Places(), Log: env.Log,
 		Metrics: env.Metrics,
 		Notice:  env.Health.Condition(workersCondition).Set,
 	}), nil
@@ -142,7 +142,7 @@ func (p Process) prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := NewBox(p.Role, m.Secrets)
+	sealer, err := NewSealer(p.Role, m.Secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (p Process) prepare(env *role.Env, s Settings) (role.Serve, error) {
 		}
 		defer conn.Close()
 		w := NewWorker(Config{
-			Tasks: conn.Tasks, Lead: conn.Lead, Box: box, Parallel: s.places(p.TaskMemory), Log: env.Log,
+			Tasks: conn.Tasks, Lead: conn.Lead, Sealer: sealer, Parallel: s.places(p.TaskMemory), Log: env.Log,
 			Metrics: env.Metrics, Notice: lead.Set,
 		})
 		handlers, beside, err := m.Work(env, conn.Streams, w)

@@ -26,17 +26,17 @@ type Worker struct {
 	id     id
 	counts *counters
 
-	mu      sync.Mutex
-	session id // of the lead that answered last
-	heard   time.Time
-	doing   map[id]struct{}
+	mu          sync.Mutex
+	incarnation id // of the lead that answered last
+	heard       time.Time
+	doing       map[id]struct{}
 }
 
 // NewWorker returns a worker that does nothing yet.
 func NewWorker(c Config) *Worker {
 	c.Parallel = max(c.Parallel, 1)
-	w := &Worker{c: c, id: c.Box.newID(), doing: map[id]struct{}{}}
-	w.counts = newCounters(c.Box.role, func() float64 {
+	w := &Worker{c: c, id: c.Sealer.newID(), doing: map[id]struct{}{}}
+	w.counts = newCounters(c.Sealer.role, func() float64 {
 		if w.Ready() == nil {
 			return 1
 		}
@@ -103,7 +103,7 @@ func (w *Worker) Ask(ctx context.Context, kind string, body []byte) ([]byte, err
 	}
 	for {
 		w.mu.Lock()
-		h := head{session: w.session, kind: kind}
+		h := head{incarnation: w.incarnation, kind: kind}
 		w.mu.Unlock()
 		s, answer, err := w.call(ctx, h, body)
 		switch {
@@ -118,8 +118,8 @@ func (w *Worker) Ask(ctx context.Context, kind string, body []byte) ([]byte, err
 		case s != statusMoved:
 			return nil, fmt.Errorf("%w: status %d of an answer", errLetter, s)
 		}
-		if h.session == id(answer) {
-			return nil, fmt.Errorf("%w: the lead does not know its own session", errLetter)
+		if h.incarnation == id(answer) {
+			return nil, fmt.Errorf("%w: the lead does not know its own incarnation", errLetter)
 		}
 	}
 }
@@ -127,15 +127,15 @@ func (w *Worker) Ask(ctx context.Context, kind string, body []byte) ([]byte, err
 // call says something to the lead until it replies or the context ends. The reply belongs to this very call: it is
 // sealed under an id that was drawn for it.
 func (w *Worker) call(ctx context.Context, h head, parts ...[]byte) (status, []byte, error) {
-	h.id = w.c.Box.newID()
-	letter := w.c.Box.seal(h, toLead, parts...)
+	h.id = w.c.Sealer.newID()
+	letter := w.c.Sealer.seal(h, toLead, parts...)
 	pause, told := askPause, false
 	for {
 		reply, err := w.c.Lead.AskLead(ctx, letter)
 		if err == nil {
 			var body []byte
-			if body, err = w.c.Box.open(h, back, reply); err == nil {
-				return w.replied(h, body)
+			if body, err = w.c.Sealer.open(h, back, reply); err == nil {
+				return w.noteReply(h, body)
 			}
 			if !told {
 				told = true
@@ -155,8 +155,8 @@ func (w *Worker) call(ctx context.Context, h head, parts ...[]byte) (status, []b
 	}
 }
 
-// replied notes what a reply says of the lead.
-func (w *Worker) replied(h head, body []byte) (status, []byte, error) {
+// noteReply notes what a reply says of the lead.
+func (w *Worker) noteReply(h head, body []byte) (status, []byte, error) {
 	if len(body) < 1 {
 		return 0, nil, errLetter
 	}
@@ -169,7 +169,7 @@ func (w *Worker) replied(h head, body []byte) (status, []byte, error) {
 	defer w.mu.Unlock()
 	w.heard = time.Now()
 	if names {
-		w.session = id(text)
+		w.incarnation = id(text)
 	}
 	return s, text, nil
 }
@@ -185,18 +185,18 @@ func (w *Worker) greeting() []byte {
 	return b
 }
 
-// handle does one task, if the lead still wants it, and settles it.
+// handle does one task, if the lead still wants it, and acknowledges it or gives it back.
 func (w *Worker) handle(ctx context.Context, handlers Handlers, t *bus.Task) {
-	h, body, err := w.opened(t.Payload)
+	h, body, err := w.open(t.Payload)
 	switch {
 	case errors.Is(err, ErrKey): // another process may have it
-		w.settle(outcomeReturned, err, t.Return(returnPause))
+		w.countEnd(outcomeReturned, err, t.Return(returnPause))
 		return
 	case err != nil: // nobody can do this; the lead will store its task again
-		w.settle(outcomeRefused, err, t.Done())
+		w.countEnd(outcomeRefused, err, t.Done())
 		return
 	case handlers[h.kind] == nil: // one of another version may
-		w.settle(outcomeReturned, fmt.Errorf("%w %q", ErrKind, h.kind), t.Return(returnPause))
+		w.countEnd(outcomeReturned, fmt.Errorf("%w %q", ErrKind, h.kind), t.Return(returnPause))
 		return
 	}
 	hand, stop := context.WithCancel(ctx)
@@ -206,26 +206,26 @@ func (w *Worker) handle(ctx context.Context, handlers Handlers, t *bus.Task) {
 	stop()
 	holding.Wait()
 	if outcome == outcomeReturned {
-		w.settle(outcome, nil, t.Return(0))
+		w.countEnd(outcome, nil, t.Return(0))
 		return
 	}
-	w.settle(outcome, nil, t.Done())
+	w.countEnd(outcome, nil, t.Done())
 }
 
-func (w *Worker) opened(payload []byte) (head, []byte, error) {
+func (w *Worker) open(payload []byte) (head, []byte, error) {
 	h, sealed, err := parseHead(payload)
 	if err != nil {
 		return head{}, nil, err
 	}
-	body, err := w.c.Box.open(h, toWorker, sealed)
+	body, err := w.c.Sealer.open(h, toWorker, sealed)
 	return h, body, err
 }
 
-// settle counts how a delivery ended. An acknowledgement that is lost means another delivery, which nobody wants.
-func (w *Worker) settle(outcome string, why, err error) {
+// countEnd counts how a delivery ended. An acknowledgement that is lost means another delivery, which nobody wants.
+func (w *Worker) countEnd(outcome string, why, err error) {
 	w.counts.add(outcome)
 	if err := errors.Join(why, err); err != nil {
-		w.c.Log.Warn().Err(err).Str("outcome", outcome).Msg("a task was settled without a result of this worker")
+		w.c.Log.Warn().Err(err).Str("outcome", outcome).Msg("a task ended without a result of this worker")
 	}
 }
 
@@ -243,10 +243,10 @@ func (w *Worker) hold(ctx context.Context, t *bus.Task) {
 	}
 }
 
-// do asks whether a task is wanted, does it, and hands its result to the lead. Every call names the session of the lead
-// that stored the task: a later one wants nothing of it.
+// do asks whether a task is wanted, does it, and hands its result to the lead. Every call names the incarnation of the
+// lead that stored the task: a later one wants nothing of it.
 func (w *Worker) do(ctx context.Context, handler Handler, h head, body []byte) (outcome string) {
-	s, _, err := w.call(ctx, head{session: h.session, kind: callBegin}, h.id[:])
+	s, _, err := w.call(ctx, head{incarnation: h.incarnation, kind: callBegin}, h.id[:])
 	switch {
 	case err != nil:
 		return outcomeReturned
@@ -265,7 +265,7 @@ func (w *Worker) do(ctx context.Context, handler Handler, h head, body []byte) (
 	if err != nil {
 		return outcomeReturned
 	}
-	s, _, err = w.call(ctx, head{session: h.session, kind: callDone}, h.id[:], []byte{byte(r.status)}, r.body)
+	s, _, err = w.call(ctx, head{incarnation: h.incarnation, kind: callDone}, h.id[:], []byte{byte(r.status)}, r.body)
 	switch {
 	case err != nil:
 		return outcomeReturned

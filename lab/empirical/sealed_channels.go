@@ -45,7 +45,7 @@ func (o *openBits) counts(ctx context.Context, payloads [][]byte, server protoco
 		tally.Open(opener, mixed[i][:])
 	}
 	if len(seen) < len(mixed) {
-		return nil, errors.New("a bit message stands twice")
+		return nil, errors.New("a bit message occurs twice")
 	}
 	noise := make([]uint64, len(o.a.Encodings))
 	for i, r := range o.a.Releases() {

@@ -11,7 +11,7 @@
 // for one round opens in no other. Two messages share nothing that an outsider can link: each has its own ephemeral
 // key, and the label says nothing but a place in the plan. Sealing and opening them allocates nothing.
 //
-// The steps of RFC 9180 between the curve, the hash and the cipher stand here (hpke.go); those three are libraries'.
+// The steps of RFC 9180 between the curve, the hash and the cipher are here (hpke.go); those three are libraries'.
 // The tests compare with the RFC's vectors and with circl's HPKE, both ways.
 //
 // # Sealed envelopes

@@ -56,7 +56,7 @@ func BuildReport(r Report, host *seal.Identity) ([]byte, error) {
 	if err != nil {
 		return nil, named("report", err)
 	}
-	// The signature is the last field, so that what it covers is what stands before it.
+	// The signature is the last field, so that what it covers is what is before it.
 	return proto.MarshalOptions{Deterministic: true}.MarshalAppend(body,
 		&rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})
 }

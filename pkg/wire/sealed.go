@@ -150,7 +150,7 @@ func unpad(padded []byte, room int) ([]byte, error) {
 	content, rest := padded[lengthSize:lengthSize+n], padded[lengthSize+n:]
 	for _, b := range rest {
 		if b != 0 {
-			return nil, fmt.Errorf("%w: something stands behind it", ErrMalformed)
+			return nil, fmt.Errorf("%w: trailing data", ErrMalformed)
 		}
 	}
 	return content, nil

@@ -24,10 +24,10 @@ func (d *deployment) team(role bus.Role, key *seal.HPKEKey, workers int, kind st
 	lead *worker.Lead, did *atomic.Int64,
 ) {
 	d.Helper()
-	box, err := worker.NewBox(role, [][]byte{key.Bytes()})
+	box, err := worker.NewSealer(role, [][]byte{key.Bytes()})
 	d.must(err)
 	process := func(conn *bus.Conn) worker.Config {
-		return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: box, Log: testbed.Log(),
+		return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Sealer: box, Log: testbed.Log(),
 			Metrics: prometheus.NewRegistry()}
 	}
 	run := func(f func(context.Context) error) {

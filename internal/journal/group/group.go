@@ -32,7 +32,7 @@ type item[T any] struct {
 	err   error
 }
 
-func (i *item[T]) settle(err error) {
+func (i *item[T]) resolve(err error) {
 	i.err = err
 	close(i.done)
 }
@@ -53,7 +53,7 @@ func (g *Group[T]) Add(value T) (durable func() error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	if g.closed {
-		i.settle(ErrClosed)
+		i.resolve(ErrClosed)
 	} else {
 		g.pending <- i
 	}
@@ -87,7 +87,7 @@ func (g *Group[T]) run() {
 			err = g.write(values)
 		}
 		for _, i := range items {
-			i.settle(err)
+			i.resolve(err)
 		}
 	}
 }

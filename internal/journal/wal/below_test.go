@@ -26,7 +26,7 @@ func TestForgettingAllSmallerKeysIsOneChange(t *testing.T) {
 		for step := range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 9).Draw(rt, "step") {
 			case 0:
-				if err := d.Settle(); err != nil {
+				if err := d.Flush(); err != nil {
 					rt.Fatal(err)
 				}
 			case 1:

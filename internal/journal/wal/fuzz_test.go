@@ -20,8 +20,8 @@ func frame(n name, place uint32, payload []byte) []byte {
 }
 
 // FuzzLogFile reads any bytes as the file of a log: as they are, behind the right header, as the payload of a first
-// frame, and behind a whole frame. What is read of the frames is written as the same bytes, up to a torn one at the end;
-// anything else is damage that says so, and what stands before a torn frame is never lost.
+// frame, and behind a whole frame. What is read of the frames is written as the same bytes, up to a torn one at the
+// end; anything else is damage that says so, and what is before a torn frame is never lost.
 func FuzzLogFile(f *testing.F) {
 	n := name{session: 5, number: 2}
 	first := put("a", "1")
@@ -77,8 +77,8 @@ func FuzzLogFile(f *testing.F) {
 	})
 }
 
-// FuzzLogLeft opens a file beside which any bytes are left as its log, with the right header. What was settled before is
-// there, or the file is refused as damaged; and it opens again to the same.
+// FuzzLogLeft opens a file beside which any bytes are left as its log, with the right header. What was flushed before
+// is there, or the file is refused as damaged; and it opens again to the same.
 func FuzzLogLeft(f *testing.F) {
 	folder := f.TempDir()
 	path := filepath.Join(folder, "file")
@@ -86,7 +86,7 @@ func FuzzLogLeft(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if err := errors.Join(d.Commit([]Change{put("old", "1")}), d.Settle(), d.Commit([]Change{put("new", "2")})); err != nil {
+	if err := errors.Join(d.Commit([]Change{put("old", "1")}), d.Flush(), d.Commit([]Change{put("new", "2")})); err != nil {
 		f.Fatal(err)
 	}
 	left := f.TempDir() // as a process that is killed leaves it

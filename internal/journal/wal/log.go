@@ -138,21 +138,21 @@ func read(path string, n name) (c content, err error) {
 		return c, err
 	}
 	if len(b) < fileHeader || !bytes.HasPrefix(b, n.header()) {
-		return c, damaged(path, 0, "the header is not that of this log")
+		return c, damage(path, 0, "the header is not that of this log")
 	}
 	c.before = binary.LittleEndian.Uint32(b[fileHeader-4:])
 	for at := fileHeader; at < len(b); c.frames++ {
 		payload, ok := frameAt(b, at, n, c.frames)
 		if !ok {
 			if behind := frameBehind(b, at+1, n, c.frames); behind >= 0 {
-				return c, damaged(path, at, fmt.Sprintf("there is a later frame at byte %d", behind))
+				return c, damage(path, at, fmt.Sprintf("there is a later frame at byte %d", behind))
 			}
 			return c, nil
 		}
 		for len(payload) > 0 {
 			var one Change
 			if one, payload, err = parse(payload); err != nil {
-				return c, damaged(path, at, err.Error())
+				return c, damage(path, at, err.Error())
 			}
 			c.changes = append(c.changes, one)
 		}
@@ -161,11 +161,11 @@ func read(path string, n name) (c content, err error) {
 	return c, nil
 }
 
-func damaged(path string, at int, what string) error {
+func damage(path string, at int, what string) error {
 	return fmt.Errorf("%s: %w at byte %d: %s", path, ErrDamaged, at, what)
 }
 
-// headAt reports whether a frame's header stands there, of which frame, and the length of its payload.
+// headAt reports whether a frame's header is there, of which frame, and the length of its payload.
 func headAt(b []byte, at int, n name) (place, length uint32, ok bool) {
 	if at+header > len(b) || binary.LittleEndian.Uint32(b[at+12:]) != headSum(n, b[at:at+header]) {
 		return 0, 0, false

@@ -48,7 +48,7 @@ func (d *DB) recover() error {
 	if err != nil {
 		return err
 	}
-	left, err := d.left(applied, before)
+	left, err := d.leftLogs(applied, before)
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (d *DB) recover() error {
 
 func (d *DB) sessionBytes() []byte { return binary.BigEndian.AppendUint64(nil, d.session) }
 
-// left reads the logs that a crash left and that are not in the file, in order. It removes the others.
-func (d *DB) left(applied uint64, before []byte) (left []*closed, err error) {
+// leftLogs reads the logs that a crash left and that are not in the file, in order. It removes the others.
+func (d *DB) leftLogs(applied uint64, before []byte) (left []*closed, err error) {
 	numbers, err := d.logs()
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (d *DB) left(applied uint64, before []byte) (left []*closed, err error) {
 		session = binary.BigEndian.Uint64(before)
 	}
 	if n := len(numbers); n > 0 { // the crash came before the last log was in use
-		unused, err := unused(d.log(numbers[n-1]), name{session, numbers[n-1]}, before != nil)
+		unused, err := isUnused(d.log(numbers[n-1]), name{session, numbers[n-1]}, before != nil)
 		if err == nil && unused {
 			numbers, err = numbers[:n-1], os.Remove(d.log(numbers[n-1]))
 		}
@@ -135,8 +135,8 @@ func (d *DB) left(applied uint64, before []byte) (left []*closed, err error) {
 	return left, nil
 }
 
-// unused reports whether a log holds no frame and the file does not count on it.
-func unused(path string, n name, counts bool) (bool, error) {
+// isUnused reports whether a log holds no frame and the file does not count on it.
+func isUnused(path string, n name, counts bool) (bool, error) {
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) > fileHeader {
 		return false, err

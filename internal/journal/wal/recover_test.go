@@ -39,9 +39,9 @@ func TestAFileWithoutItsLogIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	d := open(t, path, 0)
 	commit(t, d, put("a", "1"))
-	for _, settled := range []bool{false, true} {
-		if settled {
-			if err := d.Settle(); err != nil {
+	for _, flushed := range []bool{false, true} {
+		if flushed {
+			if err := d.Flush(); err != nil {
 				t.Fatal(err)
 			}
 			commit(t, d, put("a", "2"))
@@ -54,16 +54,16 @@ func TestAFileWithoutItsLogIsRefused(t *testing.T) {
 		if err := os.Remove(alone + fmt.Sprint(".log", numbers[0])); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, fmt.Sprint("without its log, settled: ", settled), alone)
+		refused(t, fmt.Sprint("without its log, flushed: ", flushed), alone)
 		if err := os.WriteFile(alone+fmt.Sprint(".log", numbers[0]), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, fmt.Sprint("with an empty log, settled: ", settled), alone)
+		refused(t, fmt.Sprint("with an empty log, flushed: ", flushed), alone)
 	}
 }
 
-// A log is taken in by the copy of the file that it continues, and by no other: neither an older one that was closed in
-// order, nor one of another session in which the log of that number held something else.
+// A log is taken in by the copy of the file that it continues, and by no other: neither an older one that was closed
+// in order, nor one of another session in which the log of that number held something else.
 func TestALogContinuesOneCopy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	d := open(t, path, 0)
@@ -118,7 +118,7 @@ func TestOnlyTheLastLogMayBeTorn(t *testing.T) {
 				t.Fatal(err)
 			}
 			db := &DB{path: bad}
-			if _, err := db.left(0, d.sessionBytes()); !errors.Is(err, ErrDamaged) {
+			if _, err := db.leftLogs(0, d.sessionBytes()); !errors.Is(err, ErrDamaged) {
 				t.Fatalf("byte %d, %d bytes: %v", at, len(b), err)
 			}
 		}

@@ -118,7 +118,7 @@ func (d *DB) Commit(changes []Change) error {
 	behind := d.active != nil && len(d.full) > 0 && d.active.size > 4*d.o.LogSize
 	d.mu.Unlock()
 	if err == nil && behind { // the file does not keep up with the log
-		err = d.Settle()
+		err = d.Flush()
 	}
 	return err
 }
@@ -214,7 +214,7 @@ func (d *DB) takeFull() error {
 // take writes the changes of a log into the file, and what else belongs to them, and removes the log.
 func (d *DB) take(c *closed, also func(tx *bbolt.Tx) error) error {
 	// By key, so that each page of the file is written once; the last change of a key is the one that holds.
-	sorted, below := settled(c.changes)
+	sorted, below := effective(c.changes)
 	slices.SortStableFunc(sorted, func(a, b Change) int {
 		if by := bytes.Compare(a.Bucket, b.Bucket); by != 0 {
 			return by
@@ -262,9 +262,9 @@ func (d *DB) take(c *closed, also func(tx *bbolt.Tx) error) error {
 	return nil
 }
 
-// settled splits a log's changes: into those of single keys that still hold at its end, and those that forget what the
-// file had before the log.
-func settled(all []Change) (single, below []Change) {
+// effective splits a log's changes: into those of single keys that still hold at its end, and those that forget what
+// the file had before the log.
+func effective(all []Change) (single, below []Change) {
 	for i := len(all) - 1; i >= 0; i-- {
 		switch c := all[i]; {
 		case c.Below:
@@ -305,9 +305,9 @@ func forgetBelow(tx *bbolt.Tx, c Change) error {
 	}
 }
 
-// Settle takes everything that was committed into the file. It does so after a failed commit, too, whose changes are
+// Flush takes everything that was committed into the file. It does so after a failed commit, too, whose changes are
 // then gone if the log has them.
-func (d *DB) Settle() error {
+func (d *DB) Flush() error {
 	d.mu.Lock()
 	var err error
 	if d.active != nil && (len(d.fresh) > 0 || d.failed != nil || d.ended) {
@@ -354,7 +354,7 @@ func (d *DB) latest(bucket, key []byte) *Change {
 
 // View reads the file with everything that was committed before.
 func (d *DB) View(f func(tx *bbolt.Tx) error) error {
-	if err := d.Settle(); err != nil {
+	if err := d.Flush(); err != nil {
 		return err
 	}
 	return d.db.View(f)
@@ -371,5 +371,5 @@ func (d *DB) Close() error {
 	d.mu.Unlock()
 	close(d.wake)
 	<-d.done
-	return errors.Join(d.Settle(), d.db.Close())
+	return errors.Join(d.Flush(), d.db.Close())
 }

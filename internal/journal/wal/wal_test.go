@@ -169,7 +169,7 @@ func TestAnOlderCopyTakesNoNewerLog(t *testing.T) {
 	d := open(t, path, 0)
 	old := crash(t, path)
 	commit(t, d, put("a", "1"))
-	if err := d.Settle(); err != nil {
+	if err := d.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	commit(t, d, put("b", "1"))
@@ -195,7 +195,7 @@ func TestALogIsTakenInOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit(t, d, put("a", "2"))
-	if err := d.Settle(); err != nil {
+	if err := d.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	left := crash(t, path)

@@ -41,8 +41,8 @@ func knowing(epochs, coefficients int, intervals bool) status.Snapshot {
 	return s
 }
 
-// lasting is an analyzer of panels whose people come back, with a control group: the policy helps from the third epoch on,
-// and a rule took back the second one.
+// lasting is an analyzer of panels whose people come back, with a control group: the policy helps from the third epoch
+// on, and a rule took back the second one.
 func lasting() status.Snapshot {
 	s := knowing(6, 5, true)
 	s.Budget.Records, s.Budget.Period, s.Budget.Decisions = 4, 30, 7
@@ -103,8 +103,8 @@ var drawnLine = regexp.MustCompile(`<polyline points="[0-9]`)
 // widest is how many coefficients the page writes down.
 const widest = 24
 
-// checkLearned holds the page against what was learned: the numbers of the newest epoch are written, there is a line for
-// each coefficient, and nothing is drawn nowhere.
+// checkLearned holds the page against what was learned: the numbers of the newest epoch are written, there is a line
+// for each coefficient, and nothing is drawn nowhere.
 func checkLearned(t *testing.T, l *status.Learned, document string, shown map[string]browser.Field) {
 	t.Helper()
 	last := l.Epochs[len(l.Epochs)-1]

@@ -155,8 +155,9 @@ type write struct {
 	undo func()
 }
 
-// wrote notes a change. Synced are those that are on the disk before they are acknowledged where every write is synced.
-func (b *Broker) wrote(synced bool, undo func()) {
+// noteWrite notes a change. Synced are those that are on the disk before they are acknowledged where every write is
+// synced.
+func (b *Broker) noteWrite(synced bool, undo func()) {
 	if synced && b.syncEvery == 0 {
 		return
 	}

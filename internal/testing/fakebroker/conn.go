@@ -37,11 +37,11 @@ type Conn struct {
 
 	repeats, in, out, redials atomic.Uint64
 
-	mu      sync.Mutex
-	session context.Context // ends with the connection
-	cut     context.CancelFunc
-	back    time.Time // when there is a connection again
-	told    map[chan struct{}]struct{}
+	mu         sync.Mutex
+	connection context.Context // ends with the connection
+	cut        context.CancelFunc
+	back       time.Time // when there is a connection again
+	told       map[chan struct{}]struct{}
 }
 
 // Connect connects a client. Its name is also that of its user at the broker: two hosts have different ones. A process
@@ -50,7 +50,7 @@ func (b *Broker) Connect(role bus.Role, client string) *Conn {
 	c := &Conn{b: b, role: role, client: client, told: map[chan struct{}]struct{}{}}
 	c.Streams = bus.Over(transport{c})
 	c.life, c.kill = context.WithCancel(context.Background())
-	c.session, c.cut = context.WithCancel(c.life)
+	c.connection, c.cut = context.WithCancel(c.life)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.conns[c] = struct{}{}
@@ -95,7 +95,7 @@ func (c *Conn) lose() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut()
-	c.session, c.cut = context.WithCancel(c.life)
+	c.connection, c.cut = context.WithCancel(c.life)
 	c.back = time.Now().Add(redialPause)
 	c.redials.Add(1)
 	for ch := range c.told {
@@ -103,11 +103,11 @@ func (c *Conn) lose() {
 	}
 }
 
-// connected is the connection that there is now; ok is false while it is made again.
-func (c *Conn) connected() (session context.Context, ok bool) {
+// connectionNow is the connection that there is now; ok is false while it is made again.
+func (c *Conn) connectionNow() (connection context.Context, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.session, !time.Now().Before(c.back)
+	return c.connection, !time.Now().Before(c.back)
 }
 
 // tell leaves a token in a channel, if none is there.
@@ -122,11 +122,11 @@ func tell(ch chan struct{}) {
 func (c *Conn) op(name, subject string) Op {
 	c.b.mu.Lock()
 	defer c.b.mu.Unlock()
-	return c.named(name, subject)
+	return c.opLocked(name, subject)
 }
 
-// named is op for who holds the broker's lock.
-func (c *Conn) named(name, subject string) Op {
+// opLocked is op for who holds the broker's lock.
+func (c *Conn) opLocked(name, subject string) Op {
 	n := opName{c.client, name, subject}
 	c.b.nth[n]++
 	return Op{Client: c.client, Role: c.role, Name: name, Subject: subject, Nth: c.b.nth[n]}
@@ -187,7 +187,7 @@ type answer[T any] struct {
 }
 
 // ready is the connection to send over, with the right to.
-func (c *Conn) ready(ctx context.Context, n need) (session context.Context, err error) {
+func (c *Conn) ready(ctx context.Context, n need) (connection context.Context, err error) {
 	if c.life.Err() != nil {
 		return nil, bus.ErrClosed
 	}
@@ -197,16 +197,16 @@ func (c *Conn) ready(ctx context.Context, n need) (session context.Context, err 
 	if err := c.may(n); err != nil {
 		return nil, err
 	}
-	session, ok := c.connected()
+	connection, ok := c.connectionNow()
 	if !ok {
 		return nil, errAway
 	}
-	return session, nil
+	return connection, nil
 }
 
 // try makes a request once.
 func try[T any](ctx context.Context, c *Conn, r request[T]) (T, error) {
-	session, err := c.ready(ctx, r.need)
+	connection, err := c.ready(ctx, r.need)
 	if err != nil {
 		var none T
 		return none, err
@@ -214,15 +214,15 @@ func try[T any](ctx context.Context, c *Conn, r request[T]) (T, error) {
 	c.out.Add(1)
 	answers := make(chan answer[T], 1)
 	c.b.run(func() {
-		if a, ok := travel(session, c, r); ok {
+		if a, ok := travel(connection, c, r); ok {
 			answers <- a
 		}
 	})
-	return await(ctx, c, session, answers, attemptTime)
+	return await(ctx, c, connection, answers, attemptTime)
 }
 
 // await waits for the answer to a request.
-func await[T any](ctx context.Context, c *Conn, session context.Context, answers <-chan answer[T],
+func await[T any](ctx context.Context, c *Conn, connection context.Context, answers <-chan answer[T],
 	wait time.Duration) (T, error) {
 	var none T
 	silence := time.NewTimer(wait)
@@ -239,7 +239,7 @@ func await[T any](ctx context.Context, c *Conn, session context.Context, answers
 		return none, errSilent
 	case <-ctx.Done():
 		return none, errEnded
-	case <-session.Done():
+	case <-connection.Done():
 		if c.life.Err() != nil {
 			return none, bus.ErrClosed
 		}
@@ -248,14 +248,14 @@ func await[T any](ctx context.Context, c *Conn, session context.Context, answers
 }
 
 // travel takes a request to the broker and its answer back. It is false where no answer arrives.
-func travel[T any](session context.Context, c *Conn, r request[T]) (answer[T], bool) {
+func travel[T any](connection context.Context, c *Conn, r request[T]) (answer[T], bool) {
 	var a answer[T]
-	verdict := c.b.before(session, r.op)
+	verdict := c.b.before(connection, r.op)
 	if verdict == Lose {
 		return a, false
 	}
 	c.b.mu.Lock()
-	if session.Err() != nil {
+	if connection.Err() != nil {
 		c.b.mu.Unlock()
 		return a, false
 	}
@@ -264,7 +264,7 @@ func travel[T any](session context.Context, c *Conn, r request[T]) (answer[T], b
 		_, _ = r.do() // whoever sent it hears the first answer
 	}
 	c.b.mu.Unlock()
-	if c.b.gate != nil && c.b.gate.After(session, r.op) == Lose || session.Err() != nil {
+	if c.b.gate != nil && c.b.gate.After(connection, r.op) == Lose || connection.Err() != nil {
 		return a, false
 	}
 	c.in.Add(1)
@@ -272,12 +272,12 @@ func travel[T any](session context.Context, c *Conn, r request[T]) (answer[T], b
 }
 
 // before asks the gate; Lose also where the connection ended meanwhile.
-func (b *Broker) before(session context.Context, op Op) Verdict {
+func (b *Broker) before(connection context.Context, op Op) Verdict {
 	if b.gate == nil {
 		return Pass
 	}
-	v := b.gate.Before(session, op)
-	if session.Err() != nil {
+	v := b.gate.Before(connection, op)
+	if connection.Err() != nil {
 		return Lose
 	}
 	return v
@@ -290,7 +290,7 @@ func passing(err error) bool {
 	return slices.ContainsFunc(unanswered, func(e error) bool { return errors.Is(err, e) })
 }
 
-// call makes a request again and again, as bus does, until an answer settles it or the context ends.
+// call makes a request again and again, as bus does, until there is a final answer or the context ends.
 func call[T any](ctx context.Context, c *Conn, name, subject string, n need, do func() (T, error)) (T, error) {
 	return repeat(ctx, c, func() (T, error) {
 		return try(ctx, c, request[T]{op: c.op(name, subject), need: n, do: do})
@@ -341,7 +341,7 @@ func (c *Conn) send(name, subject string, n need, do func()) error {
 	if c.life.Err() != nil {
 		return bus.ErrClosed
 	}
-	session, ok := c.connected()
+	connection, ok := c.connectionNow()
 	if !ok {
 		return errAway
 	}
@@ -351,10 +351,10 @@ func (c *Conn) send(name, subject string, n need, do func()) error {
 	c.out.Add(1)
 	op := c.op(name, subject)
 	c.b.run(func() {
-		verdict := c.b.before(session, op)
+		verdict := c.b.before(connection, op)
 		c.b.mu.Lock()
 		defer c.b.mu.Unlock()
-		if verdict == Lose || session.Err() != nil {
+		if verdict == Lose || connection.Err() != nil {
 			return
 		}
 		do()

@@ -15,10 +15,10 @@ import (
 
 // incoming is what comes to one reader of a consumer.
 type incoming struct {
-	c       *Conn
-	of      *consumer
-	session context.Context
-	p       *pull
+	c          *Conn
+	of         *consumer
+	connection context.Context
+	p          *pull
 
 	mu      sync.Mutex
 	way     []sent        // left the broker, not here yet
@@ -35,10 +35,10 @@ type sent struct {
 
 // attach asks the consumer of a stream for so many messages, until the context or the connection ends.
 func (c *Conn) attach(ctx context.Context, stream string, ahead int) *incoming {
-	session, _ := c.connected()
-	in := &incoming{c: c, of: c.b.streams[stream].consumer, session: session, moved: make(chan struct{}, 1),
+	connection, _ := c.connectionNow()
+	in := &incoming{c: c, of: c.b.streams[stream].consumer, connection: connection, moved: make(chan struct{}, 1),
 		arrived: make(chan struct{}, 1)}
-	in.p = &pull{room: ahead, give: in.give, alive: func() bool { return session.Err() == nil }}
+	in.p = &pull{room: ahead, give: in.give, alive: func() bool { return connection.Err() == nil }}
 	if c.b.gate != nil {
 		go in.carry(ctx)
 	}
@@ -57,7 +57,7 @@ func (in *incoming) give(h handed) {
 		tell(in.arrived)
 		return
 	}
-	in.way = append(in.way, sent{in.c.named("Deliver", place(in.of, h.m.sequence)), h})
+	in.way = append(in.way, sent{in.c.opLocked("Deliver", place(in.of, h.m.sequence)), h})
 	tell(in.moved)
 }
 
@@ -72,14 +72,14 @@ func (in *incoming) carry(ctx context.Context) {
 				continue
 			case <-ctx.Done():
 				return
-			case <-in.session.Done():
+			case <-in.connection.Done():
 				return
 			}
 		}
 		next := in.way[0]
 		in.way = in.way[1:]
 		in.mu.Unlock()
-		verdict := in.c.b.before(in.session, next.op)
+		verdict := in.c.b.before(in.connection, next.op)
 		if verdict == Lose {
 			in.more(1)
 			continue
@@ -110,7 +110,7 @@ func (in *incoming) next(ctx context.Context) (handed, bool) {
 		select {
 		case <-in.arrived:
 		case <-ctx.Done():
-		case <-in.session.Done():
+		case <-in.connection.Done():
 			return in.pop()
 		}
 	}
@@ -134,7 +134,7 @@ func (in *incoming) leave() {
 	in.of.leave(in.p)
 	in.c.b.mu.Unlock()
 	for h, ok := in.pop(); ok; h, ok = in.pop() {
-		_ = in.settles(h).NakWithDelay(0) // without it the broker waits for the ack wait
+		_ = in.settler(h).NakWithDelay(0) // without it the broker waits for the ack wait
 	}
 }
 
@@ -143,8 +143,8 @@ func place(of *consumer, sequence uint64) string {
 	return of.s.config.Name + "." + strconv.FormatUint(sequence, 10)
 }
 
-// settles is what settles a message.
-func (in *incoming) settles(h handed) *settler {
+// settler is what settles a message.
+func (in *incoming) settler(h handed) *settler {
 	return &settler{c: in.c, of: in.of, sequence: h.m.sequence}
 }
 
@@ -195,7 +195,7 @@ func (s *settler) say(name string, do func()) error {
 // arrival is a delivery as a client gets it.
 func (in *incoming) arrival(h handed) bus.Arrival {
 	return bus.Arrival{Record: h.m.record(), Redelivered: h.count > 1, Wait: in.of.config.AckWait,
-		Settler: in.settles(h)}
+		Settler: in.settler(h)}
 }
 
 // look is the question for a consumer, with which reading begins.
@@ -213,7 +213,7 @@ func (t transport) Consume(ctx context.Context, stream, durable string, ahead in
 	c := t.c
 	for {
 		if err := c.look(ctx, stream, durable); err != nil {
-			return ended(ctx, stream, err)
+			return endOf(ctx, stream, err)
 		}
 		reading, stop := context.WithCancel(ctx)
 		in := c.attach(reading, stream, ahead)
@@ -232,13 +232,13 @@ func (t transport) Consume(ctx context.Context, stream, durable string, ahead in
 		in.leave()
 		pause := firstPause
 		if !sleep(ctx, c.life, &pause) {
-			return ended(ctx, stream, bus.ErrClosed)
+			return endOf(ctx, stream, bus.ErrClosed)
 		}
 	}
 }
 
-// ended is how reading a consumer ends.
-func ended(ctx context.Context, stream string, err error) error {
+// endOf is how reading a consumer ends.
+func endOf(ctx context.Context, stream string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -252,14 +252,14 @@ func (t transport) Work(ctx context.Context, stream, durable string, parallel in
 		return fmt.Errorf("%w: %s has no workers", bus.ErrForbidden, c.role)
 	}
 	if err := c.look(ctx, stream, durable); err != nil {
-		return ended(ctx, stream, err)
+		return endOf(ctx, stream, err)
 	}
 	var wg sync.WaitGroup
 	for range max(parallel, 1) {
 		wg.Go(func() { c.work(ctx, stream, fn) })
 	}
 	wg.Wait()
-	return ended(ctx, stream, bus.ErrClosed)
+	return endOf(ctx, stream, bus.ErrClosed)
 }
 
 // work does one task after the other.

@@ -75,7 +75,7 @@ func (c *consumer) take() (handed, bool) {
 		if m := c.s.at(sequence); m != nil && c.pending[sequence] != nil {
 			return c.hand(m), true
 		}
-		c.settle(sequence)
+		c.remove(sequence)
 	}
 	if len(c.pending) >= c.config.MaxAckPending {
 		return handed{}, false
@@ -120,8 +120,8 @@ func (c *consumer) ack(sequence uint64) {
 	}
 	m, counted := c.s.at(sequence), c.counts[sequence]
 	done := c.config.AckPolicy == jetstream.AckExplicitPolicy && c.s.config.Retention == jetstream.WorkQueuePolicy
-	c.settle(sequence)
-	c.s.b.wrote(false, func() {
+	c.remove(sequence)
+	c.s.b.noteWrite(false, func() {
 		if m == nil {
 			return
 		}
@@ -140,8 +140,8 @@ func (c *consumer) ack(sequence uint64) {
 	c.dispatch()
 }
 
-// settle removes a message from what is pending.
-func (c *consumer) settle(sequence uint64) {
+// remove removes a message from what is pending.
+func (c *consumer) remove(sequence uint64) {
 	delete(c.pending, sequence)
 	delete(c.counts, sequence)
 	c.again = slices.DeleteFunc(c.again, func(s uint64) bool { return s == sequence })
@@ -218,12 +218,12 @@ func (c *consumer) arm() {
 	})
 }
 
-// purged forgets what the stream has dropped.
-func (c *consumer) purged() {
+// forgetPurged forgets what the stream has dropped.
+func (c *consumer) forgetPurged() {
 	c.next = max(c.next, c.s.first)
 	for sequence := range c.pending {
 		if c.s.at(sequence) == nil {
-			c.settle(sequence)
+			c.remove(sequence)
 		}
 	}
 	c.floor = max(c.floor, c.s.first-1)
@@ -237,7 +237,7 @@ func (c *consumer) recover() {
 	c.next = min(c.next, c.s.last+1)
 	for sequence := range c.pending {
 		if c.s.at(sequence) == nil {
-			c.settle(sequence)
+			c.remove(sequence)
 		}
 	}
 	c.floor = min(c.floor, c.next-1)

@@ -43,7 +43,7 @@ type step struct {
 
 func (s step) String() string { return fmt.Sprintf("%s(%d,%d,%d)", s.op, s.a, s.b, s.c) }
 
-// kinds of operations; those that come more often stand there more often.
+// kinds of operations; those that come more often are in it more often.
 var kinds = []string{
 	"report", "report", "report", "report", "report", "junk", "get", "stored", "last", "purge",
 	"read", "read", "ack", "ack", "ack", "retry", "stop", "backlog",

@@ -44,8 +44,8 @@ func nameOf(does, subject string) string {
 	return name
 }
 
-// asked names the request for one message.
-func asked(ctx context.Context, q bus.Query) (name, subject string) {
+// requestName names the request for one message.
+func requestName(ctx context.Context, q bus.Query) (name, subject string) {
 	switch {
 	case q.Last != "":
 		return nameOf("read", q.Last), about(strings.TrimSuffix(q.Last, ".*"))
@@ -58,13 +58,13 @@ func asked(ctx context.Context, q bus.Query) (name, subject string) {
 	case strings.HasPrefix(q.Next, bus.SubjectAudit):
 		return "Said", q.Next
 	}
-	return watched(ctx, nameOf("scan", q.Next)), q.Next // the end of a scan
+	return watchName(ctx, nameOf("scan", q.Next)), q.Next // the end of a scan
 }
 
 type watching struct{}
 
-// watched is the name of a request that is made for a watcher.
-func watched(ctx context.Context, name string) string {
+// watchName is the name of a request that is made for a watcher.
+func watchName(ctx context.Context, name string) string {
 	if ctx.Value(watching{}) != nil {
 		return "Watch" + name
 	}

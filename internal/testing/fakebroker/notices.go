@@ -57,13 +57,13 @@ func (b *Broker) notify(subject string) {
 		return
 	}
 	for _, n := range b.notices {
-		session, ok := n.c.connected()
+		connection, ok := n.c.connectionNow()
 		if !ok || n.c.life.Err() != nil || !matches(n.filter, notice) {
 			continue
 		}
-		op := n.c.named("Notice", notice)
+		op := n.c.opLocked("Notice", notice)
 		b.run(func() {
-			if b.before(session, op) != Lose {
+			if b.before(connection, op) != Lose {
 				tell(n.token)
 			}
 		})

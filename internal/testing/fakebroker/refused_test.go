@@ -27,37 +27,54 @@ func calls(c client) map[string]func(ctx) error {
 		"WatchAnnouncements": func(ctx ctx) error {
 			return c.WatchAnnouncements(ctx, func(bus.Announcement) error { return stop })
 		},
-		"WatchKeys":        func(ctx ctx) error { return c.WatchKeys(ctx, func(bus.Role, []byte) error { return stop }) },
-		"Keys":             func(ctx ctx) error { _, err := c.ReadKeys(ctx, bus.Shuffler); return err },
-		"PutKeys":          func(ctx ctx) error { return c.PutKeys(ctx, []byte("k")) },
-		"PutAnnouncement":  func(ctx ctx) error { return c.PutAnnouncement(ctx, 1, 0, []byte("a")) },
-		"PublishReport":    func(ctx ctx) error { return c.PublishReport(ctx, 1, 0, "id", []byte("r")) },
-		"Reports":          func(ctx ctx) error { return c.ReceiveReports(ctx, func(*bus.Delivery) {}) },
-		"GetReport":        func(ctx ctx) error { _, err := c.GetReport(ctx, 1); return err },
-		"StoredReports":    func(ctx ctx) error { return c.StoredReports(ctx, 1, 0, 0, report) },
-		"LastReport":       func(ctx ctx) error { _, err := c.LastReport(ctx); return err },
-		"PurgeReports":     func(ctx ctx) error { return c.PurgeReports(ctx, 1) },
-		"Backlog":          func(ctx ctx) error { _, err := c.Backlog(ctx); return err },
-		"PublishChunk":     func(ctx ctx) error { return c.PublishChunk(ctx, 1, 0, 0, []byte("c")) },
-		"PublishManifest":  func(ctx ctx) error { return c.PublishManifest(ctx, 1, 0, []byte("m")) },
-		"ReadManifest":     func(ctx ctx) error { _, err := c.ReadManifest(ctx, 1, 0); return err },
-		"ReadChunk":        func(ctx ctx) error { _, err := c.ReadChunk(ctx, 1, 0, 0); return err },
-		"ReadChunks":       func(ctx ctx) error { return c.ReadChunks(ctx, 1, 0, func(uint32, []byte) error { return nil }) },
-		"Mixed":            func(ctx ctx) error { return c.ReceiveMixed(ctx, func(*bus.Mixed) {}) },
-		"PurgeMixed":       func(ctx ctx) error { return c.PurgeMixed(ctx, 1, 0) },
-		"PublishPrepared":  func(ctx ctx) error { return c.PublishPrepared(ctx, 1, 0, 0, []byte("p")) },
-		"ReadPrepared":     func(ctx ctx) error { _, err := c.ReadPrepared(ctx, 1, 0, 0); return err },
-		"PurgePrepared":    func(ctx ctx) error { return c.PurgePrepared(ctx, 1, 0) },
-		"PublishSegment":   func(ctx ctx) error { return c.PublishSegment(ctx, 1, 0, "n", 0, []byte("s")) },
-		"ReadSegment":      func(ctx ctx) error { _, err := c.ReadSegment(ctx, 1, 0, "n", 0); return err },
-		"PurgeSegments":    func(ctx ctx) error { return c.PurgeSegments(ctx) },
-		"CanRetain":        func(ctx ctx) error { return c.CanRetain(ctx) },
-		"PublishRetained":  func(ctx ctx) error { return c.PublishRetained(ctx, 1, 0, 0, []byte("r"), time.Hour) },
-		"ReadRetained":     func(ctx ctx) error { return c.ReadRetained(ctx, 1, 0, func(bus.Retained) error { return nil }) },
-		"AppendAudit":      func(ctx ctx) error { return c.AppendAudit(ctx, "kind", []byte("a")) },
-		"AppendAuditAfter": func(ctx ctx) error { _, err := c.AppendAuditAfter(ctx, "kind", []byte("b"), 0); return err },
-		"Audited":          func(ctx ctx) error { _, err := c.Audited(ctx, bus.Shuffler, "kind", []byte("a")); return err },
-		"Said":             func(ctx ctx) error { return c.Said(ctx, bus.Shuffler, "kind", none) },
+		"WatchKeys": func(ctx ctx) error {
+			return c.WatchKeys(ctx,
+				func(bus.Role, []byte) error { return stop })
+		},
+		"Keys":            func(ctx ctx) error { _, err := c.ReadKeys(ctx, bus.Shuffler); return err },
+		"PutKeys":         func(ctx ctx) error { return c.PutKeys(ctx, []byte("k")) },
+		"PutAnnouncement": func(ctx ctx) error { return c.PutAnnouncement(ctx, 1, 0, []byte("a")) },
+		"PublishReport":   func(ctx ctx) error { return c.PublishReport(ctx, 1, 0, "id", []byte("r")) },
+		"Reports":         func(ctx ctx) error { return c.ReceiveReports(ctx, func(*bus.Delivery) {}) },
+		"GetReport":       func(ctx ctx) error { _, err := c.GetReport(ctx, 1); return err },
+		"StoredReports":   func(ctx ctx) error { return c.StoredReports(ctx, 1, 0, 0, report) },
+		"LastReport":      func(ctx ctx) error { _, err := c.LastReport(ctx); return err },
+		"PurgeReports":    func(ctx ctx) error { return c.PurgeReports(ctx, 1) },
+		"Backlog":         func(ctx ctx) error { _, err := c.Backlog(ctx); return err },
+		"PublishChunk":    func(ctx ctx) error { return c.PublishChunk(ctx, 1, 0, 0, []byte("c")) },
+		"PublishManifest": func(ctx ctx) error { return c.PublishManifest(ctx, 1, 0, []byte("m")) },
+		"ReadManifest":    func(ctx ctx) error { _, err := c.ReadManifest(ctx, 1, 0); return err },
+		"ReadChunk":       func(ctx ctx) error { _, err := c.ReadChunk(ctx, 1, 0, 0); return err },
+		"ReadChunks": func(ctx ctx) error {
+			return c.ReadChunks(ctx, 1, 0,
+				func(uint32, []byte) error { return nil })
+		},
+		"Mixed":           func(ctx ctx) error { return c.ReceiveMixed(ctx, func(*bus.Mixed) {}) },
+		"PurgeMixed":      func(ctx ctx) error { return c.PurgeMixed(ctx, 1, 0) },
+		"PublishPrepared": func(ctx ctx) error { return c.PublishPrepared(ctx, 1, 0, 0, []byte("p")) },
+		"ReadPrepared":    func(ctx ctx) error { _, err := c.ReadPrepared(ctx, 1, 0, 0); return err },
+		"PurgePrepared":   func(ctx ctx) error { return c.PurgePrepared(ctx, 1, 0) },
+		"PublishSegment":  func(ctx ctx) error { return c.PublishSegment(ctx, 1, 0, "n", 0, []byte("s")) },
+		"ReadSegment":     func(ctx ctx) error { _, err := c.ReadSegment(ctx, 1, 0, "n", 0); return err },
+		"PurgeSegments":   func(ctx ctx) error { return c.PurgeSegments(ctx) },
+		"CanRetain":       func(ctx ctx) error { return c.CanRetain(ctx) },
+		"PublishRetained": func(ctx ctx) error { return c.PublishRetained(ctx, 1, 0, 0, []byte("r"), time.Hour) },
+		"ReadRetained": func(ctx ctx) error {
+			return c.ReadRetained(ctx, 1, 0,
+				func(bus.Retained) error { return nil })
+		},
+		"AppendAudit": func(ctx ctx) error { return c.AppendAudit(ctx, "kind", []byte("a")) },
+		"AppendAuditAfter": func(ctx ctx) error {
+			_, err := c.AppendAuditAfter(ctx, "kind", []byte("b"),
+				0)
+			return err
+		},
+		"Audited": func(ctx ctx) error {
+			_, err := c.Audited(ctx, bus.Shuffler, "kind",
+				[]byte("a"))
+			return err
+		},
+		"Said": func(ctx ctx) error { return c.Said(ctx, bus.Shuffler, "kind", none) },
 		"SaidSince": func(ctx ctx) error {
 			return c.SaidSince(ctx, bus.Shuffler, 1, anything)
 		},
@@ -69,8 +86,11 @@ func calls(c client) map[string]func(ctx) error {
 		"ServeEnrol": func(ctx ctx) error {
 			return c.ServeEnrol(ctx, 1, silent)
 		},
-		"AskLead":   func(ctx ctx) error { _, err := c.AskLead(ctx, []byte("q")); return err },
-		"ServeLead": func(ctx ctx) error { return c.ServeLead(ctx, 1, func(context.Context, []byte) []byte { return nil }) },
+		"AskLead": func(ctx ctx) error { _, err := c.AskLead(ctx, []byte("q")); return err },
+		"ServeLead": func(ctx ctx) error {
+			return c.ServeLead(ctx, 1,
+				func(context.Context, []byte) []byte { return nil })
+		},
 	}
 }
 
@@ -181,7 +201,10 @@ func TestBytesOfStreamsAreLimited(t *testing.T) {
 			"retained": func(i int) error {
 				return s.PublishRetained(r.ctx(), 1, 0, uint32(i), bytesOf(900, i), time.Hour)
 			},
-			"segments":      func(i int) error { return s.PublishSegment(r.ctx(), 1, 0, "n", uint32(i), bytesOf(900, i)) },
+			"segments": func(i int) error {
+				return s.PublishSegment(r.ctx(), 1, 0, "n", uint32(i),
+					bytesOf(900, i))
+			},
 			"statements":    func(i int) error { return s.AppendAudit(r.ctx(), "kind", bytesOf(900, i)) },
 			"announcements": func(i int) error { return a.PutAnnouncement(r.ctx(), 1, 0, bytesOf(900, i)) },
 			"tasks":         func(i int) error { return a.PublishTask(r.ctx(), bytesOf(900, i)) },

@@ -52,7 +52,7 @@ func (t transport) Ask(ctx context.Context, q bus.Question) ([]byte, error) {
 
 // ask makes a request of one role to another, once.
 func (c *Conn) ask(ctx context.Context, op Op, n need, q bus.Question) ([]byte, error) {
-	session, err := c.ready(ctx, n)
+	connection, err := c.ready(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (c *Conn) ask(ctx context.Context, op Op, n need, q bus.Question) ([]byte, 
 	reply := func(a answer[[]byte]) {
 		once.Do(func() {
 			c.b.run(func() {
-				if c.b.gate != nil && c.b.gate.After(session, op) == Lose || session.Err() != nil {
+				if c.b.gate != nil && c.b.gate.After(connection, op) == Lose || connection.Err() != nil {
 					return
 				}
 				c.in.Add(1)
@@ -72,7 +72,7 @@ func (c *Conn) ask(ctx context.Context, op Op, n need, q bus.Question) ([]byte, 
 	}
 	l := letter{bytes.Clone(q.Payload), func(b []byte) { reply(answer[[]byte]{value: bytes.Clone(b)}) }}
 	c.b.run(func() {
-		verdict := c.b.before(session, op)
+		verdict := c.b.before(connection, op)
 		if verdict == Lose {
 			return
 		}
@@ -84,7 +84,7 @@ func (c *Conn) ask(ctx context.Context, op Op, n need, q bus.Question) ([]byte, 
 			c.b.forward(n.subject, l)
 		}
 	})
-	return await(ctx, c, session, answers, q.Wait)
+	return await(ctx, c, connection, answers, q.Wait)
 }
 
 // run runs f at once where nothing decides on it, and beside the caller where a gate may hold it up.
@@ -99,20 +99,20 @@ func (b *Broker) run(f func()) {
 // forward hands a request to one of those who answer; it is false where there is none.
 func (b *Broker) forward(subject string, l letter) bool {
 	all := b.servers[subject]
-	i := slices.IndexFunc(all, func(s *server) bool { _, ok := s.c.connected(); return ok && s.c.life.Err() == nil })
+	i := slices.IndexFunc(all, func(s *server) bool { _, ok := s.c.connectionNow(); return ok && s.c.life.Err() == nil })
 	if i < 0 {
 		return false
 	}
 	s := all[i]
 	b.servers[subject] = append(slices.Delete(all, i, i+1), s)
-	session, _ := s.c.connected()
-	op := s.c.named("Serve", subject)
+	connection, _ := s.c.connectionNow()
+	op := s.c.opLocked("Serve", subject)
 	b.run(func() {
-		verdict := b.before(session, op)
+		verdict := b.before(connection, op)
 		for n := times(verdict); n > 0; n-- {
 			select {
 			case s.requests <- letter{l.payload, func(reply []byte) {
-				if session.Err() == nil {
+				if connection.Err() == nil {
 					l.reply(reply)
 				}
 			}}:

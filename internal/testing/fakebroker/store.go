@@ -79,7 +79,7 @@ func (t transport) Replica(ctx context.Context, name string, q bus.Query) (bus.R
 
 func (t transport) one(ctx context.Context, name string, q bus.Query, n need) (bus.Record, error) {
 	s := t.c.b.streams[name]
-	method, subject := asked(ctx, q)
+	method, subject := requestName(ctx, q)
 	r, err := call(ctx, t.c, method, subject, n, func() (bus.Record, error) {
 		s.age()
 		var m *message
@@ -105,7 +105,7 @@ func (t transport) one(ctx context.Context, name string, q bus.Query, n need) (b
 // Batch implements bus.Transport.
 func (t transport) Batch(ctx context.Context, name, filter string, from uint64) ([]bus.Record, error) {
 	s := t.c.b.streams[name]
-	method := watched(ctx, nameOf("scan", filter))
+	method := watchName(ctx, nameOf("scan", filter))
 	batch, err := call(ctx, t.c, method, filter, asking("DIRECT.GET."+name), func() ([]bus.Record, error) {
 		var batch []bus.Record
 		s.age()

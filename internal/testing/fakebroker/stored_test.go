@@ -188,7 +188,7 @@ func TestAuditLogConditions(t *testing.T) {
 		after(s, "pool", "s1", 7, 0, bus.ErrMoved) // there is none yet
 		after(s, "pool", "s1", 0, 1, nil)
 		after(s, "pool", "s1", 0, 0, bus.ErrMoved) // its own repetition: the caller must read
-		after(s, "pool", "s1", 1, 0, bus.ErrMoved) // stands there already
+		after(s, "pool", "s1", 1, 0, bus.ErrMoved) // is there already
 		after(a, "counts", "a1", 0, 2, nil)        // another role's newest entry is not asked about
 		after(s, "draw", "s2", 0, 0, bus.ErrMoved)
 		after(s, "draw", "s2", 2, 0, bus.ErrMoved)

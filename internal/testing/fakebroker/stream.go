@@ -104,7 +104,7 @@ func (s *stream) publish(m message) (uint64, error) {
 	}
 	m.sequence, m.at = s.last+1, s.b.now()
 	s.store(&m)
-	s.b.wrote(true, func() { s.unstore(&m) })
+	s.b.noteWrite(true, func() { s.unstore(&m) })
 	if n := int(s.config.MaxMsgsPerSubject); n > 0 {
 		for s.counts[m.subject] > n {
 			oldest := s.next(m.subject, 0)
@@ -198,7 +198,7 @@ func (s *stream) age() {
 // remove drops messages for good, and tells the consumer.
 func (s *stream) remove(which func(*message) bool) {
 	if s.drop(which) > 0 && s.consumer != nil {
-		s.consumer.purged()
+		s.consumer.forgetPurged()
 	}
 }
 
@@ -238,11 +238,11 @@ func (s *stream) purge(filter string, before uint64) {
 	if filter == "" && before > s.last+1 { // the server lets the sequences go on behind the purge
 		s.last, s.first = before-1, before
 		if s.consumer != nil {
-			s.consumer.purged()
+			s.consumer.forgetPurged()
 		}
 	}
 	if len(gone) > 0 || s.last != last {
-		s.b.wrote(true, func() { s.last = last; s.bring(gone) })
+		s.b.noteWrite(true, func() { s.last = last; s.bring(gone) })
 	}
 }
 

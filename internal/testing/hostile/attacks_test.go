@@ -296,7 +296,7 @@ func attacksOnTheCohort() []attack {
 			name: "does not mix: sends each report in a chunk of its own", channels: []plan.Channel{plan.Shuffle},
 			always: []plan.Channel{plan.Shuffle},
 			left: map[plan.Channel]string{plan.Shuffle: deviceAlone +
-				", from an analyzer that looks where a message stands"},
+				", from an analyzer that looks where a message is"},
 			run: func(m *tier) string {
 				r := m.next()
 				all := m.people(r, size)

@@ -67,7 +67,7 @@ func (i *incarnation) events() (all []*cohort.Event) {
 	return all
 }
 
-// event decodes an entry of a shuffler's journal; nil where it is none. Entries never change where they stand, and each
+// event decodes an entry of a shuffler's journal; nil where it is none. Entries never change where they are, and each
 // is looked at after every write.
 func (o *oracle) event(entry []byte) *cohort.Event {
 	at := unsafe.SliceData(entry)
@@ -166,7 +166,7 @@ func (o *oracle) inTime(all []*cohort.Event, n int) {
 	}
 }
 
-// replied sees what a device is told: the slot that it gets stands in the journal.
+// replied sees what a device is told: the slot that it gets is in the journal.
 func (o *oracle) replied(i *incarnation, request, sealed []byte) {
 	opened, err := o.w.openRequest(request)
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	nameSize = 8  // bytes of a key's name
 	saltSize = 24 // random bytes of one body
 	tagSize  = 16
-	// BoxOverhead is by how many bytes a sealed body is longer than the body.
-	BoxOverhead = nameSize + saltSize + tagSize
+	// SealOverhead is by how many bytes a sealed body is longer than the body.
+	SealOverhead = nameSize + saltSize + tagSize
 )
 
 var (
@@ -31,51 +31,51 @@ var (
 	ErrSealed = errors.New("worker: not sealed by a process of this role for this place")
 )
 
-// Box seals what the processes of one role hand each other over the broker. The key follows from the role's HPKE keys,
-// which lead and workers have and the broker does not. Whoever steals the role's credential for the broker can thus
-// neither read nor forge anything of it. Each body has an AES-256-GCM key of its own, by HKDF-SHA256 with a random
-// salt, so there is no bound on how many are sealed. A Box is safe for concurrent use.
-type Box struct {
+// Sealer seals what the processes of one role hand each other over the broker. The key follows from the role's HPKE
+// keys, which lead and workers have and the broker does not. Whoever steals the role's credential for the broker can
+// thus neither read nor forge anything of it. Each body has an AES-256-GCM key of its own, by HKDF-SHA256 with a random
+// salt, so there is no bound on how many are sealed. A Sealer is safe for concurrent use.
+type Sealer struct {
 	role   bus.Role
-	keys   []boxKey
+	keys   []sealerKey
 	mu     sync.Mutex
 	random *entropy.Source
 }
 
-type boxKey struct {
+type sealerKey struct {
 	name   []byte
 	secret []byte
 }
 
-// NewBox takes the role's private HPKE keys, the newest first: bodies are sealed with the first, and opened with any.
-// When a new key is made, the processes that have it and those that do not cannot open each other's bodies until all
-// are restarted; until then tasks wait or are done by the lead.
-func NewBox(role bus.Role, secrets [][]byte) (*Box, error) {
-	b := &Box{role: role, random: entropy.New()}
+// NewSealer takes the role's private HPKE keys, the newest first: bodies are sealed with the first, and opened with
+// any. When a new key is made, the processes that have it and those that do not cannot open each other's bodies until
+// all are restarted; until then tasks wait or are done by the lead.
+func NewSealer(role bus.Role, secrets [][]byte) (*Sealer, error) {
+	b := &Sealer{role: role, random: entropy.New()}
 	for _, s := range secrets {
 		key, err := hkdf.Key(sha256.New, s, nil, "riffle 1 workers of the "+string(role), sha256.Size+nameSize)
 		if err != nil {
 			return nil, fmt.Errorf("worker: %w", err)
 		}
-		b.keys = append(b.keys, boxKey{name: key[sha256.Size:], secret: key[:sha256.Size]})
+		b.keys = append(b.keys, sealerKey{name: key[sha256.Size:], secret: key[:sha256.Size]})
 	}
 	if len(b.keys) == 0 {
-		return nil, errors.New("worker: a box needs at least one key of its role")
+		return nil, errors.New("worker: a sealer needs at least one key of its role")
 	}
 	return b, nil
 }
 
 // Seal appends the sealed body to dst. It can be opened under the same place only: a place names what the body is and
 // where it belongs.
-func (b *Box) Seal(dst []byte, place string, body []byte) []byte {
+func (b *Sealer) Seal(dst []byte, place string, body []byte) []byte {
 	salt := b.draw(saltSize)
 	dst = append(append(dst, b.keys[0].name...), salt...)
 	return b.keys[0].cipher(salt).Seal(dst, make([]byte, nonceSize), body, []byte(place))
 }
 
 // Open returns the body. Errors: ErrKey, ErrSealed.
-func (b *Box) Open(place string, sealed []byte) ([]byte, error) {
-	if len(sealed) < BoxOverhead {
+func (b *Sealer) Open(place string, sealed []byte) ([]byte, error) {
+	if len(sealed) < SealOverhead {
 		return nil, fmt.Errorf("%w: %d bytes", ErrSealed, len(sealed))
 	}
 	name, salt := sealed[:nameSize], sealed[nameSize:nameSize+saltSize]
@@ -95,7 +95,7 @@ func (b *Box) Open(place string, sealed []byte) ([]byte, error) {
 // nonceSize is that of AES-GCM. The nonce is zero, because no key is used twice.
 const nonceSize = 12
 
-func (k boxKey) cipher(salt []byte) cipher.AEAD {
+func (k sealerKey) cipher(salt []byte) cipher.AEAD {
 	key, err := hkdf.Key(sha256.New, k.secret, salt, "riffle 1 body", 32)
 	if err != nil {
 		panic("worker: " + err.Error()) // only for lengths that HKDF cannot give
@@ -112,7 +112,7 @@ func (k boxKey) cipher(salt []byte) cipher.AEAD {
 }
 
 // draw returns random bytes; n is a multiple of 8.
-func (b *Box) draw(n int) []byte {
+func (b *Sealer) draw(n int) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []byte
