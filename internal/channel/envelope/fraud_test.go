@@ -58,7 +58,8 @@ func TestFraudsAreRefusedWithTheirReasons(t *testing.T) {
 				s, err := seal.NewEnvelopeSealer(x.round.AnalyzerKey, domain, x.round.Digest)
 				x.must(err)
 				content := bytes.Repeat([]byte{0xff}, len(honest[0])-seal.EnvelopeOverhead-devices.ProofSize)
-				content, err = x.sender(x.host, 100+uint32(i), 1000, x.registrar).AppendProof(content, x.round.Digest, content)
+				by := x.sender(x.host, 100+uint32(i), 1000, x.registrar)
+				content, err = by.AppendProof(content, x.round.Digest, content)
 				x.must(err)
 				b, err := s.AppendSeal(nil, content, nil)
 				x.must(err)
@@ -97,7 +98,8 @@ func TestFraudsAreRefusedWithTheirReasons(t *testing.T) {
 				sums, err := machine.Sums(x.round.Announcement, &wire.Counts{Reports: people + 1, Releases: counts})
 				x.must(err)
 				// 0.25 is half a level of the bad envelope's null record.
-				if d := max(0, sums[1].Values[0]-7*people-0.25, 7*people-0.25-sums[1].Values[0]); d*d > 36*sums[1].Variance[0] {
+				d := max(0, sums[1].Values[0]-7*people-0.25, 7*people-0.25-sums[1].Values[0])
+				if d*d > 36*sums[1].Variance[0] {
 					t.Errorf("%s: %s: sum %v, want %v", c, name, sums[1].Values[0], 7*people)
 				}
 			}

@@ -188,9 +188,14 @@ func TestRoundsThatDoNotFitAreRefused(t *testing.T) {
 		"too many reports": func(x *table, _ *wire.Manifest, _ []byte) {
 			x.round.Cohort.Size, x.round.Cohort.Minimum = people-1, people-1
 		},
-		"other chunks":                 func(_ *table, m *wire.Manifest, _ []byte) { m.ChunksDigest = make([]byte, 32) },
-		"another number of messages":   func(_ *table, m *wire.Manifest, _ []byte) { m.Messages++ },
-		"messages of fewer reports":    func(x *table, m *wire.Manifest, _ []byte) { m.Reports--; x.round.Cohort.Minimum-- },
+		"other chunks": func(_ *table, m *wire.Manifest, _ []byte) {
+			m.ChunksDigest = make([]byte, 32)
+		},
+		"another number of messages": func(_ *table, m *wire.Manifest, _ []byte) { m.Messages++ },
+		"messages of fewer reports": func(x *table, m *wire.Manifest, _ []byte) {
+			m.Reports--
+			x.round.Cohort.Minimum--
+		},
 		"another root":                 func(_ *table, m *wire.Manifest, _ []byte) { m.MessagesRoot[31] ^= 1 },
 		"a message that does not open": nil,
 		"nothing wrong":                func(*table, *wire.Manifest, []byte) {},
@@ -238,9 +243,9 @@ func TestAChunkCountsOnceAndInItsRound(t *testing.T) {
 	}
 }
 
-// A shuffler that changes a label gets the round refused, since the numbers of messages do not fit. One that exchanges two
-// labels breaks both messages: that is refused, too, or counts as two zeros where the plan expects a dishonest report. So
-// it reaches no more than by putting broken messages in the place of the two.
+// A shuffler that changes a label gets the round refused, since the numbers of messages do not fit. One that exchanges
+// two labels breaks both messages: that is refused, too, or counts as two zeros where the plan expects a dishonest
+// report. So it reaches no more than by putting broken messages in the place of the two.
 func TestChangedLabelsReachNoMoreThanDroppedMessages(t *testing.T) {
 	t.Parallel()
 	label := func(messages []byte, i int) []byte { return seal.Label(messages[i*seal.BitSize:]) }

@@ -44,8 +44,8 @@ type exchange struct {
 // newExchange has members with each bit messages, all different: the first bytes of a message are its number.
 func newExchange(t testing.TB, members, each, workers int) *exchange {
 	x := &exchange{
-		t: t, payload: map[uint32][]byte{}, workers: workers, segments: map[string][]byte{}, chunks: map[uint32][]byte{},
-		disk: files{},
+		t: t, payload: map[uint32][]byte{}, workers: workers,
+		segments: map[string][]byte{}, chunks: map[uint32][]byte{}, disk: files{},
 	}
 	x.release = &channel.Release{
 		Epoch: 1, Layout: channel.Layout{Messages: each}, Announced: &plan.Announcement{Final: true}, // no noise

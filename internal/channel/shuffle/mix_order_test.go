@@ -65,8 +65,8 @@ func release(t testing.TB, m *Mixing, reports int) *channel.Release {
 	return r
 }
 
-// spooledOrder puts the numbers below n into an order, by the whole path from taken reports to the spool. The key of the
-// digests is always the same, so that the messages always get to the scatter in the same order.
+// spooledOrder puts the numbers below n into an order, by the whole path from taken reports to the spool. The key of
+// the digests is always the same, so that the messages always get to the scatter in the same order.
 func spooledOrder(t testing.TB, m *Mixing, d *inMemory) func(n int) []byte {
 	source := m.Source
 	return func(n int) (order []byte) {
@@ -88,7 +88,8 @@ func spooledOrder(t testing.TB, m *Mixing, d *inMemory) func(n int) []byte {
 	}
 }
 
-// ordersOfFive is the chi-square of so many orders of five against the uniform law of all 120, with 119 degrees of freedom.
+// ordersOfFive is the chi-square of so many orders of five against the uniform law of all 120, with 119 degrees of
+// freedom.
 func ordersOfFive(mix func(n int) []byte, times int) (chi float64) {
 	seen := map[string]float64{}
 	for range times {
@@ -126,15 +127,17 @@ const (
 	positionTimes, positionLimit = 2_000, 1798 // and with 1521
 )
 
-// Every order is as likely as every other, whatever the buckets: five messages in three buckets; in five, of which about
-// every third time one gets more than two, so that it is divided anew; and forty in ten. False alarm: 1e-6 for each.
-// Power: TestBadMixesAreCaught.
+// Every order is as likely as every other, whatever the buckets: five messages in three buckets; in five, of which
+// about every third time one gets more than two, so that it is divided anew; and forty in ten. False alarm: 1e-6 for
+// each. Power: TestBadMixesAreCaught.
 func TestOrdersAreUniformThroughBuckets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
 	d := new(inMemory)
-	m := &Mixing{Chunks: dropped{}, Disk: d, Store: newStore(t), Source: rand.NewChaCha8([32]byte{1}), Chunk: 40, bucket: 2}
+	m := &Mixing{
+		Chunks: dropped{}, Disk: d, Store: newStore(t), Source: rand.NewChaCha8([32]byte{1}), Chunk: 40, bucket: 2,
+	}
 	mix := spooledOrder(t, m, d)
 	for _, m.bucket = range []int{1, 2} {
 		if chi := ordersOfFive(mix, orderTimes); chi > orderLimit {
@@ -147,8 +150,8 @@ func TestOrdersAreUniformThroughBuckets(t *testing.T) {
 	}
 }
 
-// The same statistics, of as many orders, are far above their limits where the scatter is wrong: at least one of the two
-// for each fault.
+// The same statistics, of as many orders, are far above their limits where the scatter is wrong: at least one of the
+// two for each fault.
 func TestBadMixesAreCaught(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
@@ -172,10 +175,13 @@ func TestBadMixesAreCaught(t *testing.T) {
 		// Buckets of unequal weights give a uniform order, too, as long as every message is drawn alike and for itself:
 		// they only need more memory.
 		"remainders of two bits": {
-			func(_, _, buckets int, src protocol.Source) int { return int(src.Uint64()>>62) % buckets }, permuted, false,
+			func(_, _, buckets int, src protocol.Source) int { return int(src.Uint64()>>62) % buckets },
+			permuted, false,
 		},
-		"buckets by arrival": {func(i, n, buckets int, _ protocol.Source) int { return i * buckets / n }, permuted, true},
-		"buckets in turn":    {func(i, _, buckets int, _ protocol.Source) int { return i % buckets }, permuted, true},
+		"buckets by arrival": {
+			func(i, n, buckets int, _ protocol.Source) int { return i * buckets / n }, permuted, true,
+		},
+		"buckets in turn": {func(i, _, buckets int, _ protocol.Source) int { return i % buckets }, permuted, true},
 		"one draw for two messages": {func() draw {
 			last := 0
 			return func(i, n, buckets int, src protocol.Source) int {
@@ -214,8 +220,9 @@ func TestBadMixesAreCaught(t *testing.T) {
 	}
 }
 
-// What is spooled is a function of the set of messages and of the source's words: the same messages in other hands, that
-// came in another order, leave in the same order, so that even a source that somebody knows tells nobody who sent what.
+// What is spooled is a function of the set of messages and of the source's words: the same messages in other hands,
+// that came in another order, leave in the same order, so that even a source that somebody knows tells nobody who sent
+// what.
 func TestTheOrderFollowsFromTheSetAlone(t *testing.T) {
 	t.Parallel()
 	const reports = 300
@@ -229,7 +236,7 @@ func TestTheOrderFollowsFromTheSetAlone(t *testing.T) {
 			r.Members = append(r.Members, channel.Member{Slot: uint32(slot), Sequence: uint64(slot)})
 		}
 		for i, slot := range who { // report i is of that slot
-			payload := append(bytes.Clone(all[i*seal.BitSize:][:seal.BitSize]), all[(i+reports)*seal.BitSize:][:seal.BitSize]...)
+			payload := slices.Concat(all[i*seal.BitSize:][:seal.BitSize], all[(i+reports)*seal.BitSize:][:seal.BitSize])
 			if err := m.Take(1, 0, r.Members[slot], payload); err != nil {
 				t.Fatal(err)
 			}
@@ -316,7 +323,8 @@ func TestAFullDiskDelaysTheRelease(t *testing.T) {
 	if _, err := f.Repeated(t.Context(), f.release); failed == 0 || !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("%d reports are not kept, and %v", failed, err)
 	}
-	if err := f.leave(t.Context(), f.release, new(wire.Manifest)); !errors.Is(err, fs.ErrNotExist) || len(f.stored) > 0 {
+	err = f.leave(t.Context(), f.release, new(wire.Manifest))
+	if !errors.Is(err, fs.ErrNotExist) || len(f.stored) > 0 {
 		t.Fatalf("%v, and %d chunks left", err, len(f.stored))
 	}
 	f.must(os.Mkdir(folder, 0o700))

@@ -63,8 +63,8 @@ func TestEqualDigestsAreNoRepetition(t *testing.T) {
 	}
 }
 
-// Repetitions are found wherever the sorted messages are cut into pieces: all messages of 3000 stand there twice, but for
-// 45, which move half of the pairs across the ends of the pieces.
+// Repetitions are found wherever the sorted messages are cut into pieces: all messages of 3000 stand there twice, but
+// for 45, which move half of the pairs across the ends of the pieces.
 func TestRepetitionsAreFoundAcrossPieces(t *testing.T) {
 	t.Parallel()
 	const reports, alone = 3000, 45
