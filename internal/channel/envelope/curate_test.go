@@ -335,8 +335,8 @@ func TestRecordsAreOnlyInMemory(t *testing.T) {
 			wide = binary.BigEndian.AppendUint16(wide, level)
 			text = fmt.Appendf(nil, "%.4f", v)
 		}
-		// Six bytes each: in the sealed bytes, which are random, they stand by chance once in ten million runs. With four
-		// it was once in some thousands.
+		// Six bytes each: in the sealed bytes, which are random, they stand by chance once in ten million runs. With
+		// four it was once in some thousands.
 		for _, form := range [][]byte{wide, text} {
 			for i, b := range seen {
 				if bytes.Contains(b, form) {

@@ -59,8 +59,9 @@ func FuzzFound(f *testing.F) {
 	})
 }
 
-// FuzzNoisedSums reads any bytes as the file that the analyzer keeps of noised sums, as they are and behind the right head
-// and with the right checksum. What is read is what was written; anything else is damage, or about other envelopes.
+// FuzzNoisedSums reads any bytes as the file that the analyzer keeps of noised sums, as they are and behind the right
+// head and with the right checksum. What is read is what was written; anything else is damage, or about other
+// envelopes.
 func FuzzNoisedSums(f *testing.F) {
 	of := &channel.Round{Announcement: &plan.Announcement{Encodings: three()}, Digest: [32]byte{1}}
 	m := &wire.Manifest{Reports: 10, ChunksDigest: bytes.Repeat([]byte{2}, 32)}

@@ -131,7 +131,8 @@ func TestAHostMayHaveAllOfADecimalShare(t *testing.T) {
 	}
 	r, err := (&Counting{HostShare: 0.29, Participants: participants}).newCounting(t.Context(),
 		&channel.Round{Announcement: &plan.Announcement{
-			Epoch: 1, Cohort: plan.Cohort{Size: 100}, Plan: plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
+			Epoch: 1, Cohort: plan.Cohort{Size: 100},
+			Plan:      plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
 			Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}}}},
 		}})
 	if err != nil {
@@ -154,7 +155,8 @@ func TestAHostsShareIsOfThePool(t *testing.T) {
 	t.Parallel()
 	round := &channel.Round{Drawn: &channel.Drawn{Seed: panel.Seed{1}, Registered: 100, Size: 50},
 		Announcement: &plan.Announcement{
-			Epoch: 1, Cohort: plan.Cohort{Size: 50}, Plan: plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
+			Epoch: 1, Cohort: plan.Cohort{Size: 50},
+			Plan:      plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
 			Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}}}},
 		}}
 	r, err := (&Counting{HostShare: 0.5}).newCounting(t.Context(), round)
@@ -176,7 +178,8 @@ func TestOnlyDevicesOfThePanelAreAccepted(t *testing.T) {
 	drawn := &channel.Drawn{Seed: panel.Seed{1}, Registered: 10_000, Size: 50}
 	r, err := (&Counting{Participants: participants}).newCounting(t.Context(), &channel.Round{Drawn: drawn,
 		Announcement: &plan.Announcement{
-			Epoch: 1, Cohort: plan.Cohort{Size: 50}, Plan: plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
+			Epoch: 1, Cohort: plan.Cohort{Size: 50},
+			Plan:      plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
 			Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}}}},
 		}})
 	if err != nil {

@@ -141,8 +141,8 @@ func TestChunksOfAnotherDrawAreNotAdopted(t *testing.T) {
 	x.whole(m)
 }
 
-// Behind the barrier the members are fixed: a state folder that was set back to other ones makes the release impossible.
-// A lead without workers does not mix anew what workers have begun.
+// Behind the barrier the members are fixed: a state folder that was set back to other ones makes the release
+// impossible. A lead without workers does not mix anew what workers have begun.
 func TestTheBarrierHoldsMembersAndDraw(t *testing.T) {
 	t.Parallel()
 	x := newExchange(t, 10, 3, 1)
@@ -230,7 +230,8 @@ func TestRepeatedMessagesAreFoundAcrossParts(t *testing.T) {
 		digester, err := parts.secret.digester()
 		z.must(err)
 		for range len(one.members) * 3 {
-			z.must(one.prints.Append(digester.digests(nil, z.payload[one.members[0].Slot][:seal.BitSize], seal.BitSize)))
+			first := z.payload[one.members[0].Slot][:seal.BitSize]
+			z.must(one.prints.Append(digester.digests(nil, first, seal.BitSize)))
 		}
 	}
 	if slots, err = parts.repeated(t.Context(), z.Store, z.release, z.report); err != nil || len(slots) > 0 {
