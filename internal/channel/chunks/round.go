@@ -144,9 +144,9 @@ func (r *Round[T]) Open(payload []byte) error {
 	r.mu.Unlock()
 	switch {
 	case chunk.spared:
-		r.opened(chunk, chunk.Found)
+		r.note(chunk, chunk.Found)
 	case r.pool == nil:
-		r.opened(chunk, r.how.Open(c.Payload))
+		r.note(chunk, r.how.Open(c.Payload))
 	default:
 		r.hand(chunk, c.Payload)
 	}
@@ -176,8 +176,8 @@ func (r *Round[T]) digest(c *wire.Chunk) error {
 	return r.digests.Append(r.entries)
 }
 
-// opened notes what was found in a chunk.
-func (r *Round[T]) opened(chunk *Chunk[T], found T) {
+// note notes what was found in a chunk.
+func (r *Round[T]) note(chunk *Chunk[T], found T) {
 	r.mu.Lock()
 	chunk.Found, chunk.opened = found, true
 	r.taken += chunk.Messages

@@ -113,7 +113,7 @@ func (r *Round[T]) hand(chunk *Chunk[T], messages []byte) {
 				Uint32("chunk", chunk.index).Msg("a worker did not count a chunk; it is counted here")
 			found = r.how.Open(messages)
 		}
-		r.opened(chunk, found)
+		r.note(chunk, found)
 	})
 }
 

@@ -79,7 +79,7 @@ func (c *Counting) Count(
 	size := envelope.Size(of.Encodings)
 	r, end := c.Begin(ctx, of, chunks.Opening[*Found]{
 		Size: size, Kind: TaskCount,
-		Open:  func(envelopes []byte) *Found { return open(opener, envelopes, size).summed() },
+		Open:  func(envelopes []byte) *Found { return open(opener, envelopes, size).sumUp() },
 		Parse: func(found []byte, envelopes int) (*Found, error) { return parseFound(of.Encodings, envelopes, found) },
 	})
 	defer end()
@@ -89,7 +89,7 @@ func (c *Counting) Count(
 	}
 	central := of.Plan.Channel == plan.Central
 	if central {
-		if known, err := c.noised(of, m); err != nil || known != nil {
+		if known, err := c.readNoised(of, m); err != nil || known != nil {
 			return known, err
 		}
 	}

@@ -93,7 +93,7 @@ func (c *Curating) Count(
 	if err != nil {
 		return nil, c.over(of, err)
 	}
-	given, err := c.known(of, m)
+	given, err := c.readCurated(of, m)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (c *Curating) curate(r *chunks.Round[*Found], m *wire.Manifest) ([]int64, e
 	if err := c.catchUp(); err != nil {
 		return nil, err
 	}
-	if err := channel.StoreFile(c.Disk, sealedFile(r.Round), checked(sealed)); err != nil {
+	if err := channel.StoreFile(c.Disk, sealedFile(r.Round), appendChecksum(sealed)); err != nil {
 		return nil, err
 	}
 	curator := c.curator
@@ -172,12 +172,12 @@ func encodeCurated(of *channel.Round, m *wire.Manifest, given []int64) []byte {
 	for _, v := range given {
 		b = binary.BigEndian.AppendUint64(b, uint64(v))
 	}
-	return checked(b)
+	return appendChecksum(b)
 }
 
-// known is what the curator gave out for a round in an earlier process; nil if it did not. The error wraps ErrGivenOut
-// if that was for other envelopes, and channel.ErrDamagedState where the file is not whole.
-func (c *Curating) known(of *channel.Round, m *wire.Manifest) ([]int64, error) {
+// readCurated reads what the curator gave out for a round in an earlier process; nil if it did not. The error wraps
+// ErrGivenOut if that was for other envelopes, and channel.ErrDamagedState where the file is not whole.
+func (c *Curating) readCurated(of *channel.Round, m *wire.Manifest) ([]int64, error) {
 	b, err := channel.ReadFile(c.Disk, curatedFile(of))
 	if err != nil || b == nil {
 		return nil, err
@@ -185,9 +185,9 @@ func (c *Curating) known(of *channel.Round, m *wire.Manifest) ([]int64, error) {
 	return decodeCurated(b, of, m)
 }
 
-// decodeCurated reads what encodeCurated wrote, with the errors of known.
+// decodeCurated reads what encodeCurated wrote, with the errors of readCurated.
 func decodeCurated(b []byte, of *channel.Round, m *wire.Manifest) ([]int64, error) {
-	body, err := unchecked(b)
+	body, err := cutChecksum(b)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +248,7 @@ func (c *Curating) reopen(of *channel.Round) ([]learn.Record, error) {
 	if b == nil {
 		return nil, fmt.Errorf("%w: they are not there", channel.ErrOldState)
 	}
-	body, err := unchecked(b)
+	body, err := cutChecksum(b)
 	if err != nil {
 		return nil, err
 	}

@@ -287,9 +287,9 @@ func TestSealedRecordsThatAreNotWholeAreRefused(t *testing.T) {
 		"changed": {append(slices.Clone(whole[:len(whole)-1]), whole[len(whole)-1]^1), channel.ErrDamagedState},
 		"cut":     {whole[:len(whole)/2], channel.ErrDamagedState},
 		"tiny":    {whole[:3], channel.ErrDamagedState},
-		"another round's": {checked(append([]byte(sealedDomain), make([]byte, 32)...)),
+		"another round's": {appendChecksum(append([]byte(sealedDomain), make([]byte, 32)...)),
 			channel.ErrDamagedState},
-		"not sealed to this analyzer": {checked(slices.Concat([]byte(sealedDomain), past.Digest[:],
+		"not sealed to this analyzer": {appendChecksum(slices.Concat([]byte(sealedDomain), past.Digest[:],
 			make([]byte, envelope.Size(past.Encodings)))), channel.ErrDamagedState},
 	} {
 		x.must(os.RemoveAll(path))

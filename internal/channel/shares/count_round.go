@@ -34,7 +34,7 @@ type counting struct {
 	working turn  // guards what follows
 	failed  error // after which Count cannot go on
 	refused error // why the round is not accepted; wraps an outcome.Reason
-	settled bool  // the statement is out
+	ended   bool  // the statement is out
 
 	header    *header
 	secret    shares.Secret
@@ -83,8 +83,8 @@ func (r *counting) tell() {
 	}
 }
 
-// broken is the error after which Count cannot go on, if there is one.
-func (r *counting) broken() error {
+// failure is the error after which Count cannot go on, if there is one.
+func (r *counting) failure() error {
 	r.working.Lock()
 	defer r.working.Unlock()
 	return r.failed
@@ -209,8 +209,8 @@ func (r *counting) same(file string, content []byte) error {
 	return nil
 }
 
-// journaled is the header that was taken of a round; nil if none was.
-func (c *Counting) journaled(epoch uint64, round uint32) (*header, error) {
+// readHeader reads the header that was taken of a round; nil if none was.
+func (c *Counting) readHeader(epoch uint64, round uint32) (*header, error) {
 	b, err := channel.ReadFile(c.Disk, name("taken", epoch, round))
 	if b == nil || err != nil {
 		return nil, err

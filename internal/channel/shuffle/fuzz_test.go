@@ -169,7 +169,7 @@ func FuzzBarrier(f *testing.F) {
 		}
 		kept.Members, kept.Announcement = members[:], r.Announcement[:]
 		for _, file := range [][]byte{file, encodeTask(kept)} {
-			b, err := (&Mixing{Disk: one{file: file}}).begun(r)
+			b, err := (&Mixing{Disk: one{file: file}}).readBarrier(r)
 			if (b == nil) != (err != nil) {
 				t.Fatalf("%+v, %v", b, err)
 			}

@@ -234,7 +234,7 @@ func TestRepeatedMessagesAreFoundAcrossParts(t *testing.T) {
 			z.must(one.prints.Append(digester.digests(nil, first, seal.BitSize)))
 		}
 	}
-	if slots, err = parts.repeated(t.Context(), z.Store, z.release, z.report); err != nil || len(slots) > 0 {
+	if slots, err = parts.findRepeated(t.Context(), z.Store, z.release, z.report); err != nil || len(slots) > 0 {
 		t.Errorf("excluded for digests alone: %v, %v", slots, err)
 	}
 }

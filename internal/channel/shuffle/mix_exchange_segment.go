@@ -52,9 +52,9 @@ func wrapping(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// wrapped is the secret, sealed to whoever has the first of the keys, and bound to the members. The nonce is
+// wrap returns the secret, sealed to whoever has the first of the keys, and bound to the members. The nonce is
 // random: a key wraps one secret for each release, and again where a lead dies before its barrier.
-func (s secret) wrapped(members []byte, keys [][]byte, src protocol.Source) ([]byte, error) {
+func (s secret) wrap(members []byte, keys [][]byte, src protocol.Source) ([]byte, error) {
 	if len(keys) == 0 {
 		return nil, errKeys
 	}
@@ -66,8 +66,8 @@ func (s secret) wrapped(members []byte, keys [][]byte, src protocol.Source) ([]b
 	return aead.Seal(slices.Clone(fresh), fresh, s, members), nil
 }
 
-// unwrapped opens a secret with any of the keys.
-func unwrapped(sealed, members []byte, keys [][]byte) (secret, error) {
+// unwrap opens a secret with any of the keys.
+func unwrap(sealed, members []byte, keys [][]byte) (secret, error) {
 	for _, key := range keys {
 		aead, err := wrapping(key)
 		if err != nil {

@@ -56,14 +56,14 @@ func (x *Mixer) Handlers() worker.Handlers {
 			if err := json.Unmarshal(body, &t); err != nil {
 				return nil, fmt.Errorf("shuffle: a task %s: %w", GatherTask, err)
 			}
-			return settled(x.gather(ctx, &t))
+			return encodeResult(x.gather(ctx, &t))
 		},
 		MixTask: func(ctx context.Context, body []byte) ([]byte, error) {
 			var t mixTask
 			if err := json.Unmarshal(body, &t); err != nil {
 				return nil, fmt.Errorf("shuffle: a task %s: %w", MixTask, err)
 			}
-			return settled(x.mix(ctx, &t))
+			return encodeResult(x.mix(ctx, &t))
 		},
 	}
 }

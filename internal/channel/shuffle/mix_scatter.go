@@ -68,7 +68,7 @@ const noSlot = 1<<32 - 1
 // Messages are compared by their public keys, not by the digests of them: two that share one are never both honest,
 // whether or not the rest is equal. So this finds all that the analyzer could object to.
 func (m *Mixing) scatter(ctx context.Context, r *channel.Release) (_ *scattered, slots []uint32, err error) {
-	sorter, err := m.sorted(ctx, r)
+	sorter, err := m.sort(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -161,8 +161,8 @@ func (m *Mixing) inBucket(size int) int64 {
 	return max(1, m.Store.Memory()/8/int64(size))
 }
 
-// sorted is a sorter of all messages of the release, each between the keyed digest of its public key and its slot.
-func (m *Mixing) sorted(ctx context.Context, r *channel.Release) (_ *spill.Sorter, err error) {
+// sort returns a sorter of all messages of the release, each between the keyed digest of its public key and its slot.
+func (m *Mixing) sort(ctx context.Context, r *channel.Release) (_ *spill.Sorter, err error) {
 	size := messageSize(r.Layout)
 	sorter := m.Store.Sorter(digested + size + slotSize)
 	defer func() {

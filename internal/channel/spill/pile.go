@@ -24,7 +24,7 @@ func (p *Pile) Append(parts ...[]byte) error {
 			return err
 		}
 	}
-	p.settle(size)
+	p.queueFull(size)
 	return nil
 }
 
@@ -47,14 +47,14 @@ func (p *Pile) extend(b []byte) error {
 	return nil
 }
 
-// settle lets the blocks go to the file that became full since the pile had this size.
-func (p *Pile) settle(size int64) {
+// queueFull lets the blocks go to the file that became full since the pile had this size.
+func (p *Pile) queueFull(size int64) {
 	for i := size / int64(p.store.block); i < p.size/int64(p.store.block); i++ {
 		p.store.full = append(p.store.full, p.blocks[i]&^framed)
 	}
 }
 
-// cut takes back what was appended since the pile had so many blocks and bytes, and was not settled.
+// cut takes back what was appended since the pile had so many blocks and bytes, and was not queued.
 func (p *Pile) cut(blocks int, size int64) {
 	for _, place := range p.blocks[blocks:] {
 		p.store.unused = append(p.store.unused, place&^framed)
@@ -150,7 +150,7 @@ func (b *Buckets) Append(entries []byte, to []uint32) error {
 		if err := p.extend(entries[i*b.size:][:b.size]); err != nil {
 			return err
 		}
-		p.settle(size)
+		p.queueFull(size)
 	}
 	return nil
 }
