@@ -101,8 +101,8 @@ func TestTheRootOfMoreThanFitsIntoMemory(t *testing.T) {
 	}
 }
 
-// A message that stands twice is found where the digests are in many files, with the chunks that it stands in; one that
-// stands again in a chunk that the manifest does not name is not.
+// A duplicate message is found where the digests are in many files, with the chunks that it is in; one that
+// is again in a chunk that the manifest does not name is not.
 func TestACopyIsFoundAmongMoreThanFitsIntoMemory(t *testing.T) {
 	t.Parallel()
 	const chunks = 10

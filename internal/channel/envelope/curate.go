@@ -32,7 +32,7 @@ type Curator interface {
 // # What it guarantees
 //
 // Records in the clear are in this process's memory only. What the curator gives out is drawn once for a round, and
-// stands on the disk before Count returns it; it stays there, so that a broker whose data was set back gets the same
+// is on the disk before Count returns it; it stays there, so that a broker whose data was set back gets the same
 // again. Where it shows other envelopes then, or a destroyed cohort, Count stops (ErrGivenOut): going on would give out
 // a second time what holds the records of the rounds before. A later process builds the same curator from what was
 // given out and from the envelopes of the rounds before, as they came: sealed, and only those that were counted. They
@@ -205,7 +205,7 @@ func decodeCurated(b []byte, of *channel.Round, m *wire.Manifest) ([]int64, erro
 	return given, nil
 }
 
-// Learned notes a released round whose counts stand in the audit log: of this process, or of an earlier one. The
+// Learned notes a released round whose counts are in the audit log: of this process, or of an earlier one. The
 // round's key may be nil where it is not known.
 func (c *Curating) Learned(of *channel.Round, counts *wire.Counts) {
 	curated := counts.Releases[0].Curated

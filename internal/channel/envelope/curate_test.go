@@ -305,7 +305,7 @@ func TestSealedRecordsThatAreNotWholeAreRefused(t *testing.T) {
 	}
 }
 
-// No record stands in the state folder or in the log in a form that could be read, and nothing of records is left after
+// No record is in the state folder or in the log in a form that could be read, and nothing of records is left after
 // the end of a run but who took part and what was given out, so that it is not drawn again.
 func TestRecordsAreOnlyInMemory(t *testing.T) {
 	t.Parallel()
@@ -335,7 +335,7 @@ func TestRecordsAreOnlyInMemory(t *testing.T) {
 			wide = binary.BigEndian.AppendUint16(wide, level)
 			text = fmt.Appendf(nil, "%.4f", v)
 		}
-		// Six bytes each: in the sealed bytes, which are random, they stand by chance once in ten million runs. With
+		// Six bytes each: in the sealed bytes, which are random, they occur by chance once in ten million runs. With
 		// four it was once in some thousands.
 		for _, form := range [][]byte{wide, text} {
 			for i, b := range seen {

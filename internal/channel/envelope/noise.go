@@ -15,12 +15,12 @@ import (
 // noisedDomain starts a file of noised sums.
 const noisedDomain = "riffle/v1/noised-sums\x00"
 
-// noisedFile is kept as long as the state folder is: what stands in it was published, and whoever sets the broker's
+// noisedFile is kept as long as the state folder is: what is in it was published, and whoever sets the broker's
 // data back to before the counts gets it again, not a second noise over the same sums.
 func noisedFile(epoch uint64, round uint32) string { return fmt.Sprintf("noised-%d-%d", epoch, round) }
 
 // addNoise adds the analyzer's noise to the exact sums of a round, in place, and returns them once they are durable.
-// Noise of an attempt that ended before that was seen by no one. The noise itself stands nowhere.
+// Noise of an attempt that ended before that was seen by no one. The noise itself is stored nowhere.
 func (c *Counting) addNoise(
 	of *channel.Round, m *wire.Manifest, sums []wire.ReleaseCounts,
 ) ([]wire.ReleaseCounts, error) {

@@ -324,7 +324,7 @@ func (r *counting) verify(messages [][]byte) (judged []verdict, err error) {
 	})
 }
 
-// admit accepts a verified report, or says why it is refused: a nonce or a device that stands in the round already, a
+// admit accepts a verified report, or says why it is refused: a nonce or a device that is in the round already, a
 // device that cannot be in the panel, a host with as many reports as one may have, or a device that was counted before.
 // The first two come first, so that a process that begins anew after the participants were remembered judges alike.
 func (r *counting) admit(v shares.Verified) wire.Refusal {
@@ -352,7 +352,7 @@ func (r *counting) admit(v shares.Verified) wire.Refusal {
 	return wire.NoRefusal
 }
 
-// publish sends an answer. Where another one stands in its place, the round is refused.
+// publish sends an answer. Where another one is in its place, the round is refused.
 func (r *counting) publish(index uint32, answer []byte) error {
 	err := r.c.Broker.PublishPrepared(r.ctx, r.Epoch, r.Announcement.Round, index, answer)
 	if errors.Is(err, bus.ErrExists) {

@@ -17,7 +17,7 @@
 // The shuffler sends a header, then chunks of prepare messages (what one report's share says of the proof of its
 // range); the analyzer answers each chunk with a verdict for each prepare message and the two preparation shares
 // combined, and keeps its own preparation shares. Then it signs the set that it accepted. The shuffler, which followed
-// the verdicts and computed the same set, sends its noised share of the sum, and the manifest. Prepare messages stand
+// the verdicts and computed the same set, sends its noised share of the sum, and the manifest. Prepare messages are
 // in the order of the digests of the sealed reports' contents: it says nothing of time, every attempt repeats it, and
 // no report is read twice for it.
 package shares

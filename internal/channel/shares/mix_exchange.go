@@ -215,7 +215,7 @@ func (x *exchange) statement(signed []byte) (*wire.Accepted, error) {
 	return a, nil
 }
 
-// awaitLogged waits until the analyzer's statement stands in the audit log: nothing acts on what could be denied later.
+// awaitLogged waits until the analyzer's statement is in the audit log: nothing acts on what could be denied later.
 func (x *exchange) awaitLogged(ctx context.Context, signed []byte) error {
 	kind := wire.AcceptedKind(x.r.Epoch, x.r.Round)
 	silence := x.listen("its statement of the set that it accepts, in the audit log")

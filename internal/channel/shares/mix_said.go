@@ -12,11 +12,11 @@ import (
 )
 
 // What the two servers say of a round in the audit log. The analyzer may purge the streams of the exchange, and a state
-// folder may be lost or come back older than it was; what stands in the log no role can take back. So the log is what
+// folder may be lost or come back older than it was; what is in the log no role can take back. So the log is what
 // makes the shuffler's share leave once: two shares for two sets would give away who is in one of them only, and two
 // for one set would average the shuffler's noise away.
 
-// only refuses a round of which a role said anything else in the audit log than this; nil stands for nothing. A
+// only refuses a round of which a role said anything else in the audit log than this; nil means nothing. A
 // statement that does not verify is refused, too: only who holds the role's credential can have written it.
 func (m *Mixing) only(ctx context.Context, role bus.Role, kind string, this []byte) error {
 	return m.Broker.Said(ctx, role, kind, func(statement []byte) error {

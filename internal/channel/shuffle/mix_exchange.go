@@ -33,7 +33,7 @@ import (
 type Exchange struct {
 	Pool     worker.Pool
 	Segments interface {
-		// PurgeSegments drops all segments, of every round. One release is under way at a time, so what stands there
+		// PurgeSegments drops all segments, of every round. One release is under way at a time, so what is there
 		// when another one begins was left behind: by a release that was destroyed, by an earlier process, or by a
 		// worker that was late.
 		PurgeSegments(ctx context.Context) error
@@ -146,7 +146,7 @@ func (x *Exchange) gather(ctx context.Context, m *Mixing, r *channel.Release) er
 	}
 	buckets := cmp.Or(x.Buckets, bucketsFor(messages, messageSize(r.Layout), x.Pool.Workers()))
 	if !x.parts.of(r) || buckets > 2*x.parts.buckets {
-		// Of what stands there nobody can open anything any more.
+		// Nobody can open anything any more of what is there.
 		if err := x.Segments.PurgeSegments(ctx); err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func (x *Exchange) fix(ctx context.Context, m *Mixing, r *channel.Release) (*bar
 				channel.ErrImpossible, len(slots))
 		}
 	}
-	// One release has one membership and one draw. What stands there was not sent by this one.
+	// One release has one membership and one draw. What is there was not sent by this one.
 	err := x.Chunks.ReadChunks(ctx, r.Epoch, r.Round, func(uint32, []byte) error {
 		return fmt.Errorf("%w: other messages of this round left before: the state folder is older than what this "+
 			"shuffler has sent; restored from a backup?", channel.ErrLeft)
@@ -355,7 +355,7 @@ func (x *Exchange) readSent(
 		return nil, err
 	}
 	if uint64(messages.Size()) != want {
-		return nil, fmt.Errorf("shuffle: %d messages stand at the broker, want %d of %d reports and %d of noise",
+		return nil, fmt.Errorf("shuffle: %d messages are at the broker, want %d of %d reports and %d of noise",
 			messages.Size(), want-noise, len(r.Members), noise)
 	}
 	root, err := sortedRoot(messages)

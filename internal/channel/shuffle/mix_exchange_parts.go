@@ -258,7 +258,7 @@ func (p *parts) findRepeated(
 	return slices.Compact(slots), nil
 }
 
-// suspects are the digests that stand twice, and the places in r.Members of the members that have them, in
+// suspects are the duplicate digests, and the places in r.Members of the members that have them, in
 // ascending order.
 func (p *parts) suspects(
 	store *spill.Store, r *channel.Release,

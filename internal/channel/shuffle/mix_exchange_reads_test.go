@@ -56,9 +56,9 @@ func TestReadsTellNothingOfTheScatter(t *testing.T) {
 	}
 }
 
-// Every offer of a bucket, also one that does not stand, is a function of the set of its messages and of the source's
+// Every offer of a bucket, also one that is not stored, is a function of the set of its messages and of the source's
 // words: the same messages in other people's hands, gathered by other tasks, are offered in the same order. So a broker
-// that picks which offer stands picks nothing about people.
+// that picks which offer is stored picks nothing about people.
 func TestOffersFollowFromTheSetAlone(t *testing.T) {
 	t.Parallel()
 	offered := func(who []int) (all []byte) {

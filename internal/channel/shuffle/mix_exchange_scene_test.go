@@ -36,7 +36,7 @@ type exchange struct {
 	mu       sync.Mutex
 	segments map[string][]byte
 	chunks   map[uint32][]byte
-	lost     []byte // the messages of the last chunk that was offered and did not stand
+	lost     []byte // the messages of the last chunk that was offered and not stored
 	steps    int
 	fails    func(step int, what string) error // asked before every step of a worker or the lead; nil: none fails
 }
@@ -240,14 +240,14 @@ func (x *exchange) leave() (*wire.Manifest, error) {
 	return m, err
 }
 
-// whole checks that what stands at the broker is the release, once, and that the manifest says so.
+// whole checks that what is at the broker is the release, once, and that the manifest says so.
 func (x *exchange) whole(m *wire.Manifest) {
 	x.t.Helper()
 	order := x.order()
 	slices.Sort(order)
 	for i, n := range order {
 		if i != n {
-			x.t.Fatalf("message %d stands where %d should", n, i)
+			x.t.Fatalf("message %d is where %d should be", n, i)
 		}
 	}
 	want := x.release.Messages()

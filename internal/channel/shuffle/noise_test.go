@@ -186,7 +186,7 @@ func TestNoiseIsSpooledBeforeItLeaves(t *testing.T) {
 		}
 	}
 	// Of 348 messages 48 are devices': with all orders alike, those among the first 48 of 5 releases are about 33, and
-	// outside [1, 100] with probability below 1e-10. If noise stood behind or before them there would be 240 or none.
+	// outside [1, 100] with probability below 1e-10. If noise were behind or before them there would be 240 or none.
 	among := 0
 	for epoch := range uint64(5) {
 		f.release.Epoch, f.stored = epoch+2, nil

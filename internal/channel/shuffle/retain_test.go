@@ -15,7 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// vault is the broker's stream of retained chunks, in memory: what is stored in a place first stands.
+// vault is the broker's stream of retained chunks, in memory: what is stored in a place first is kept.
 type vault struct {
 	f      *fixture
 	sealed map[uint32][]byte
@@ -79,7 +79,7 @@ func TestWhatLeavesIsRetained(t *testing.T) {
 }
 
 // A release is not over, so that no manifest names it, before all that left is retained. The next attempt, also of the
-// next process, goes on; what was retained before stands, and is what left.
+// next process, goes on; what was retained before is kept, and is what left.
 func TestAReleaseWaitsUntilItIsRetained(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 10, 3)

@@ -12,7 +12,7 @@ type Pile struct {
 // Pile returns an empty pile. Close it.
 func (s *Store) Pile() *Pile { return &Pile{store: s} }
 
-// Append adds bytes at the end, those of all parts together: bytes of other calls stand before or behind. After an
+// Append adds bytes at the end, those of all parts together: bytes of other calls are before or behind. After an
 // error, which is the disk's, none of them is there, and it can be called again.
 func (p *Pile) Append(parts ...[]byte) error {
 	p.store.mu.Lock()
@@ -136,7 +136,7 @@ func (s *Store) Buckets(number, size int) *Buckets {
 	return b
 }
 
-// Append adds entries, which stand one after another, each to the bucket whose number stands at its place in to. After
+// Append adds entries, one after another, each to the bucket whose number is at its place in to. After
 // an error, which is the disk's, some of them may be there: close the buckets, and begin anew.
 func (b *Buckets) Append(entries []byte, to []uint32) error {
 	if len(entries) != len(to)*b.size {

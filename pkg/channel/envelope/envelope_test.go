@@ -119,7 +119,7 @@ func channels(t *testing.T, f func(t *testing.T, c plan.Channel)) {
 }
 
 // An envelope holds what the encodings give from the same source, names its device, has the announced size whatever the
-// vectors, and leaves what stands before it alone.
+// vectors, and leaves what precedes it alone.
 func TestAnEnvelopeHoldsTheEncodedVectors(t *testing.T) {
 	t.Parallel()
 	channels(t, func(t *testing.T, c plan.Channel) {
@@ -271,7 +271,7 @@ func TestTheLargestEntriesAreInRange(t *testing.T) {
 	}
 }
 
-// What stands for an envelope that is not counted is in range, and moves the decoded sum by no more than half a level
+// What replaces an envelope that is not counted is in range, and moves the decoded sum by no more than half a level
 // from that of a null record with its mean noise.
 func TestAnAbsentEnvelopeIsANullRecord(t *testing.T) {
 	t.Parallel()
@@ -300,7 +300,7 @@ func TestAnAbsentEnvelopeIsANullRecord(t *testing.T) {
 	}
 }
 
-// The format stays what it is: stored envelopes open to the entries that stand beside them. Each line of the file holds
+// The format stays what it is: stored envelopes open to the entries that are beside them. Each line of the file holds
 // the channel, the number of the device, the entries, and the envelope.
 func TestStoredEnvelopesOpen(t *testing.T) {
 	t.Parallel()

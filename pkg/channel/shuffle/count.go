@@ -30,7 +30,7 @@ func NewTally(encodings []protocol.Encoding) *Tally {
 	return t
 }
 
-// Open opens and counts messages that stand one after another. The length must be a multiple of seal.BitSize. It
+// Open opens and counts messages, one after another. The length must be a multiple of seal.BitSize. It
 // allocates nothing.
 func (t *Tally) Open(opener *seal.BitOpener, messages []byte) {
 	t.Messages += len(messages) / seal.BitSize
