@@ -167,7 +167,8 @@ func TestTheFirstManifestInTheLogCounts(t *testing.T) {
 			_, first, err := wire.Open[wire.Manifest](both[counts], s.ShufflerParty())
 			if err != nil || !bytes.Equal(c.Manifest, first[:]) || c.Destroyed == sameOnes(c, ones) ||
 				c.Destroyed != (counts == 1) {
-				t.Errorf("counted under %x, destroyed %v; the one that counts is %x, %v", c.Manifest, c.Destroyed, first, err)
+				t.Errorf("counted under %x, destroyed %v; the one that counts is %x, %v", c.Manifest, c.Destroyed,
+					first, err)
 			}
 			s.must(s.stop())
 		})
