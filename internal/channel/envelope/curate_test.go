@@ -118,11 +118,11 @@ func (x *reading) records(from, n int) (all [][]byte) {
 // read counts an epoch of the records of people devices, and enters its counts.
 func (x *reading) read(epoch uint64) {
 	x.t.Helper()
-	given := x.counted(epoch)
+	given := x.count(epoch)
 	x.Learned(x.round, &wire.Counts{Releases: []wire.ReleaseCounts{{Curated: given}}})
 }
 
-func (x *reading) counted(epoch uint64) []int64 {
+func (x *reading) count(epoch uint64) []int64 {
 	x.t.Helper()
 	x.epoch(epoch)
 	if x.made[epoch] == nil {
@@ -200,15 +200,15 @@ func TestACuratorIsBuiltAgainWithoutNewNoise(t *testing.T) {
 func TestWhatACuratorGaveOutIsNotDrawnAgain(t *testing.T) {
 	t.Parallel()
 	x := newReading(t)
-	given := x.counted(1)
+	given := x.count(1)
 	x.start()
-	if again := x.counted(1); !slices.Equal(again, given) || x.draws != 1 {
+	if again := x.count(1); !slices.Equal(again, given) || x.draws != 1 {
 		t.Fatalf("given out is %v after %v, with %d draws", again, given, x.draws)
 	}
 	x.Learned(x.round, &wire.Counts{Releases: []wire.ReleaseCounts{{Curated: given}}})
 	x.must(x.Forget(t.Context(), 1, 0))
 	x.start() // with a broker from before the round
-	if again := x.counted(1); !slices.Equal(again, given) || x.draws != 1 {
+	if again := x.count(1); !slices.Equal(again, given) || x.draws != 1 {
 		t.Errorf("a broker that was set back gets %v after %v, with %d draws", again, given, x.draws)
 	}
 	var why outcome.Reason
@@ -222,7 +222,7 @@ func TestWhatACuratorGaveOutIsNotDrawnAgain(t *testing.T) {
 		t.Errorf("for a destroyed cohort: %v", err)
 	}
 	x.Learned(x.round, &wire.Counts{Releases: []wire.ReleaseCounts{{Curated: given}}})
-	x.counted(2)
+	x.count(2)
 	other := []int64{7, 7, 7} // the log had others first: the curator goes on from them
 	x.Learned(x.round, &wire.Counts{Releases: []wire.ReleaseCounts{{Curated: other}}})
 	x.read(3)
@@ -356,7 +356,7 @@ func TestRecordsAreOnlyInMemory(t *testing.T) {
 	}
 	draws := x.draws
 	x.start() // with a broker from before the first round
-	if x.counted(1); x.draws != draws {
+	if x.count(1); x.draws != draws {
 		t.Error("a round is drawn again after the end of the run")
 	}
 }

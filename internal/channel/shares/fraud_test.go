@@ -311,12 +311,12 @@ func TestASecretThatIsNotTheCommittedOneVerifiesNothing(t *testing.T) {
 		}
 	}}, s.countDisk, s.toCount())
 	s.impossible(e, 0)
-	if n := testRefused(e, wire.RefusalUndecryptable); n != size {
+	if n := refusals(e, wire.RefusalUndecryptable); n != size {
 		t.Errorf("%d reports are refused as undecryptable", n)
 	}
 }
 
-func testRefused(e end, why wire.Refusal) int {
+func refusals(e end, why wire.Refusal) int {
 	for _, c := range e.account.Balance().Refused {
 		if c.Reason == reason(why) {
 			return int(c.Items)

@@ -114,7 +114,7 @@ func (m *Mixing) Release(ctx context.Context, r *channel.Release, manifest *wire
 	if err != nil {
 		return nil, err
 	}
-	if err := m.checkUnsaid(ctx, r, kept); err != nil {
+	if err := m.checkNoOther(ctx, r, kept); err != nil {
 		return nil, err
 	}
 	if kept == nil {

@@ -28,8 +28,8 @@ func (m *Mixing) only(ctx context.Context, role bus.Role, kind string, this []by
 	})
 }
 
-// checkUnsaid makes sure, before anything is drawn or sent, that no share of the round left but the one that is kept.
-func (m *Mixing) checkUnsaid(ctx context.Context, r *channel.Release, kept *result) error {
+// checkNoOther makes sure, before anything is drawn or sent, that no share of the round left but the one that is kept.
+func (m *Mixing) checkNoOther(ctx context.Context, r *channel.Release, kept *result) error {
 	var own []byte
 	if kept != nil {
 		var err error

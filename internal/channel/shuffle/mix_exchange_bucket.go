@@ -154,15 +154,15 @@ func (b *bucketed) at(i uint32) []byte { return b.messages[int(i)*b.size:][:b.si
 
 // sort puts the messages into ascending order, so that whatever follows is a function of their set.
 func (b *bucketed) sort() {
-	type keyed struct {
+	type entry struct {
 		key uint64 // the message's first bytes
 		at  uint32
 	}
-	order := make([]keyed, len(b.messages)/b.size)
+	order := make([]entry, len(b.messages)/b.size)
 	for i := range order {
-		order[i] = keyed{binary.BigEndian.Uint64(b.at(uint32(i))), uint32(i)}
+		order[i] = entry{binary.BigEndian.Uint64(b.at(uint32(i))), uint32(i)}
 	}
-	slices.SortFunc(order, func(x, y keyed) int {
+	slices.SortFunc(order, func(x, y entry) int {
 		if c := cmp.Compare(x.key, y.key); c != 0 {
 			return c
 		}

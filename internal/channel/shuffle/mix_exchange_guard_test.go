@@ -97,7 +97,7 @@ func (x *exchange) chunk(index uint32, messages ...int) []byte {
 	x.t.Helper()
 	var payload []byte
 	for _, n := range messages {
-		payload = append(payload, numbered(n)...)
+		payload = append(payload, numberedMessage(n)...)
 	}
 	b, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Index: index, Payload: payload})
 	x.must(err)
@@ -351,7 +351,7 @@ func TestEnvelopesAreMixedByWorkersToo(t *testing.T) {
 	x.release.Layout = channel.Layout{Messages: 1, Channel: plan.Local, Payload: size}
 	var want, left [][]byte
 	for slot := range x.payload {
-		x.payload[slot] = append(numbered(int(slot)), make([]byte, size-seal.BitSize)...)
+		x.payload[slot] = append(numberedMessage(int(slot)), make([]byte, size-seal.BitSize)...)
 		want = append(want, x.payload[slot])
 	}
 	m, err := x.leave()

@@ -64,7 +64,7 @@ func TestOffersFollowFromTheSetAlone(t *testing.T) {
 	offered := func(who []int) (all []byte) {
 		x := newExchange(t, len(who), 1, 1)
 		for slot, message := range who {
-			x.payload[uint32(slot)] = numbered(message)
+			x.payload[uint32(slot)] = numberedMessage(message)
 		}
 		x.seed.Store(100)
 		x.begin(1, 5)

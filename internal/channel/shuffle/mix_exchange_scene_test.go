@@ -55,15 +55,15 @@ func newExchange(t testing.TB, members, each, workers int) *exchange {
 		binary.BigEndian.PutUint32(m.Digest[:], slot)
 		x.release.Members = append(x.release.Members, m)
 		for i := range each {
-			x.payload[slot] = append(x.payload[slot], numbered(int(slot)*each+i)...)
+			x.payload[slot] = append(x.payload[slot], numberedMessage(int(slot)*each+i)...)
 		}
 	}
 	x.begin(4, 3)
 	return x
 }
 
-// numbered is a message that begins with its number.
-func numbered(n int) []byte {
+// numberedMessage is a message that begins with its number.
+func numberedMessage(n int) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(n)), make([]byte, seal.BitSize-4)...)
 }
 

@@ -138,11 +138,11 @@ func TestTheOrderOfAnExchangeIsUniform(t *testing.T) {
 		if chi := uniform(all); chi > 935 {
 			t.Errorf("%d buckets: chi-square %.0f over 720 orders", buckets, chi)
 		}
-		planted(t, all)
+		checkBadOrdersAreCaught(t, all)
 	}
 }
 
-func planted(t *testing.T, all [][6]int) {
+func checkBadOrdersAreCaught(t *testing.T, all [][6]int) {
 	t.Helper()
 	for what, plant := range map[string]func([]int){
 		"messages of one person stay together": func(o []int) {

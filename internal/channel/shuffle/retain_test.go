@@ -49,8 +49,8 @@ func retaining(f *fixture) (*vault, *seal.HPKEKey) {
 	return v, auditor
 }
 
-// opened is what the auditor finds in a place.
-func (v *vault) opened(auditor *seal.HPKEKey, index uint32) []byte {
+// open returns what the auditor finds in a place.
+func (v *vault) open(auditor *seal.HPKEKey, index uint32) []byte {
 	v.f.t.Helper()
 	chunk, err := seal.OpenRetained(auditor, seal.RetainedContext{
 		Deployment: "clinic", Epoch: v.f.release.Epoch, Index: index, Announcement: v.f.release.Announcement,
@@ -69,7 +69,7 @@ func TestWhatLeavesIsRetained(t *testing.T) {
 		t.Fatalf("%d of %d chunks are retained for %s", len(v.sealed), len(f.stored), v.window)
 	}
 	for i, chunk := range f.stored {
-		if !bytes.Equal(v.opened(auditor, uint32(i)), chunk) {
+		if !bytes.Equal(v.open(auditor, uint32(i)), chunk) {
 			t.Errorf("chunk %d is retained as another one", i)
 		}
 		if bytes.Contains(v.sealed[uint32(i)], chunk[len(chunk)-16:]) {
@@ -106,7 +106,7 @@ func TestAReleaseWaitsUntilItIsRetained(t *testing.T) {
 	}
 	var chunks [][]byte
 	for i := range uint32(6) {
-		chunks = append(chunks, v.opened(auditor, i))
+		chunks = append(chunks, v.open(auditor, i))
 	}
 	if !slices.EqualFunc(chunks, f.stored, bytes.Equal) {
 		t.Error("what is retained is not what left")
