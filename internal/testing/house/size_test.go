@@ -25,7 +25,6 @@ var excess = map[string]int{
 	"wide lines of production": 740,
 	"wide lines of tests":      753,
 
-	"methods of internal/audit.checker":   53,
 	"methods of internal/randomizer.Host": 100,
 
 	"lines of internal/analyzer/analyzer.go":                 413,
