@@ -106,7 +106,8 @@ var logFrauds = []fraud{
 func twoFaces(l *ledger.Ledger, o *audit.Options) error {
 	other := *l
 	other.Logs = map[bus.Role][]audit.Entry{bus.Shuffler: slices.Clone(l.Logs[bus.Shuffler])}
-	if err := change(&other, bus.Shuffler, 0, func(m *wire.Manifest) { m.ReportsDigest = flip(m.ReportsDigest) }); err != nil {
+	err := change(&other, bus.Shuffler, 0, func(m *wire.Manifest) { m.ReportsDigest = flip(m.ReportsDigest) })
+	if err != nil {
 		return err
 	}
 	note, err := other.Checkpointed(bus.Shuffler, 2)

@@ -65,7 +65,8 @@ var planFrauds = []fraud{
 			if err != nil {
 				return err
 			}
-			if _, digest, err = wire.Open[plan.Announcement](l.Logs[bus.Analyzer][7].Signed, l.Bundle.AnalyzerParty()); err != nil {
+			signed := l.Logs[bus.Analyzer][7].Signed
+			if _, digest, err = wire.Open[plan.Announcement](signed, l.Bundle.AnalyzerParty()); err != nil {
 				return err
 			}
 			return change(l, bus.Analyzer, 8, func(c *wire.Counts) {

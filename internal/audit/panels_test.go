@@ -249,7 +249,8 @@ var panelFrauds = []fraud{
 	},
 }
 
-// Honest panels have no breach, with RIFFLE_LONG=1 in any channel, while they run and after their end, with a destroyed cohort, which is told.
+// Honest panels have no breach, with RIFFLE_LONG=1 in any channel, while they run and after their end, with a destroyed
+// cohort, which is told.
 func TestHonestPanelsPass(t *testing.T) {
 	channels := []plan.Channel{plan.Shuffle, plan.Central}
 	if os.Getenv("RIFFLE_LONG") != "" {

@@ -61,8 +61,9 @@ func (se *sets) compare(x *mixture, r *round) {
 	case summed == nil:
 		se.wrong(SetMissing, x.statement, "the shuffler did not say which share of the sums leaves it")
 	case !bytes.Equal(accepted.Set, summed.Set) || accepted.Reports != summed.Reports:
-		se.wrong(SetsDiffer, x.statement, "the analyzer accepted the set %x of %d reports, the shuffler summed %x of %d",
-			short(accepted.Set), accepted.Reports, short(summed.Set), summed.Reports)
+		se.wrong(SetsDiffer, x.statement,
+			"the analyzer accepted the set %x of %d reports, the shuffler summed %x of %d", short(accepted.Set),
+			accepted.Reports, short(summed.Set), summed.Reports)
 	case accepted.Reports != x.m.Reports && x.m.Outcome == wire.Released:
 		se.wrong(SetsDiffer, x.statement, "both servers signed a set of %d reports, and %d were released",
 			accepted.Reports, x.m.Reports)

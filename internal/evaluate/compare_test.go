@@ -42,7 +42,8 @@ func TestComparisonsAreOfThePriorThatIsWritten(t *testing.T) {
 		var gains []float64
 		for seed := range logs {
 			log, _ := logOf(t, 900, seed, evaluate.Uniform)
-			prior, c, err := evaluate.NewPrior(log, 0, priorOptions(epsilon, seed), evaluate.Options{Family: newFamily(t)})
+			prior, c, err := evaluate.NewPrior(log, 0, priorOptions(epsilon, seed),
+				evaluate.Options{Family: newFamily(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,10 +60,12 @@ func TestComparisonsAreOfThePriorThatIsWritten(t *testing.T) {
 				better++
 			}
 		}
-		t.Logf("epsilon %v: held in %d of %d, better in %d, gains from %.3f to %.3f", epsilon, held, logs, better, slices.Min(gains), slices.Max(gains))
-		if held < int(logs)*7/8 || epsilon == 0 && better < 50 || epsilon > 0 && slices.Max(gains)-slices.Min(gains) < 0.1 {
-			t.Errorf("epsilon %v: the interval holds the truth in %d of %d logs; the prior is found better in %d; gains are %.3f to %.3f", epsilon,
-				held, logs, better, slices.Min(gains), slices.Max(gains))
+		t.Logf("epsilon %v: held in %d of %d, better in %d, gains from %.3f to %.3f", epsilon, held, logs, better,
+			slices.Min(gains), slices.Max(gains))
+		if held < int(logs)*7/8 || epsilon == 0 && better < 50 ||
+			epsilon > 0 && slices.Max(gains)-slices.Min(gains) < 0.1 {
+			t.Errorf("epsilon %v: the interval holds the truth in %d of %d logs; the prior is found better in %d; "+
+				"gains are %.3f to %.3f", epsilon, held, logs, better, slices.Min(gains), slices.Max(gains))
 		}
 	}
 }
@@ -125,7 +128,8 @@ func TestPriorsHaveTheNoiseOfTheirGuarantee(t *testing.T) {
 	if spread < 0.4 || spread > 1.3 {
 		t.Errorf("draws are %.3f deviations apart, squared", spread)
 	}
-	if _, err := evaluate.FitPrior(log, evaluate.PriorOptions{Family: "logistic", MaxReward: 1, Radius: 3, Epsilon: 1, Delta: 1e-6}); err == nil {
+	if _, err := evaluate.FitPrior(log, evaluate.PriorOptions{Family: "logistic", MaxReward: 1, Radius: 3, Epsilon: 1,
+		Delta: 1e-6}); err == nil {
 		t.Error("a guarantee without a source of noise was given")
 	}
 }
@@ -137,7 +141,8 @@ func TestWhatTheLogCannotSayIsNotSaid(t *testing.T) {
 		log[i].Propensity = 1
 	}
 	prior, c, err := evaluate.NewPrior(log, 0, priorOptions(0, 1), evaluate.Options{Family: newFamily(t)})
-	if err != nil || c.Decisions != 300 || c.Verdict != evaluate.Unknown || c.Values != nil || !strings.Contains(c.Doubt, "could not be played") ||
+	if err != nil || c.Decisions != 300 || c.Verdict != evaluate.Unknown || c.Values != nil ||
+		!strings.Contains(c.Doubt, "could not be played") ||
 		len(prior.Theta) != 3 {
 		t.Errorf("%+v, %v", c, err)
 	}

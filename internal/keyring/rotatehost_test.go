@@ -73,7 +73,8 @@ func TestAHostsNewKeyReplacesTheOldOne(t *testing.T) {
 	}
 }
 
-// A rotation that was ended after it had written the bundle can be run again: the key that nobody has got is replaced too.
+// A rotation that was ended after it had written the bundle can be run again: the key that nobody has got is replaced
+// too.
 func TestAnInterruptedRotationCanBeRunAgain(t *testing.T) {
 	root := generate(t)
 	old, folder := hostOf(t, root), filepath.Join(root, "randomizer-one")
@@ -254,7 +255,8 @@ func TestAHostsNumberIsRaised(t *testing.T) {
 	if err := keyring.WithdrawHost(root, "one"); err != nil {
 		t.Fatal(err)
 	}
-	if err := keyring.RaiseHost(root, keyring.HostOptions{Name: "one", Devices: 900}); !errors.Is(err, keyring.ErrOptions) {
+	err := keyring.RaiseHost(root, keyring.HostOptions{Name: "one", Devices: 900})
+	if !errors.Is(err, keyring.ErrOptions) {
 		t.Errorf("a withdrawn host: %v", err)
 	}
 }

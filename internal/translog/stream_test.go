@@ -156,7 +156,7 @@ func (s *stream) leaves(id *seal.Identity) (all [][]byte) {
 				continue
 			}
 			if c.Size != tree.Size() || c.Root != tree.Root() || c.Size <= newest.Size {
-				s.t.Errorf("a checkpoint of %d leaves stands behind %d leaves and a checkpoint of %d, or has another root",
+				s.t.Errorf("a checkpoint of %d leaves follows %d leaves and a checkpoint of %d, or has another root",
 					c.Size, tree.Size(), newest.Size)
 			}
 			newest = c

@@ -142,7 +142,8 @@ func TestABrokerThatWasSetBackGetsTheRestAgain(t *testing.T) {
 		again.check(running, 1, 2, 3, 4, 5, 6)
 		last = max(last, running.entries[len(running.entries)-1].Sequence)
 		running.entries = slices.Clone(running.entries[:n])
-		for running.put(bus.Shuffler, "other", []byte("junk")) < last { // the newest entry has the same sequence as before
+		for running.put(bus.Shuffler, "other", []byte("junk")) < last {
+			// until the newest entry has the same sequence as before
 		}
 		again.appends(l, 7)
 		again.check(running, 1, 2, 3, 4, 5, 6, 7)

@@ -68,8 +68,8 @@ func text(t *testing.T, a *explain.Answer) string {
 	return b.String()
 }
 
-// The explanations of a released and of a destroyed cohort and of a plan, in each channel, are the golden ones, which were
-// read by people.
+// The explanations of a released and of a destroyed cohort and of a plan, in each channel, are the golden ones, which
+// were read by people.
 func TestExplanationsInEachChannel(t *testing.T) {
 	for _, x := range []struct {
 		name    string
@@ -174,7 +174,8 @@ func TestBreachesAreToldWithWhatTheyAreAbout(t *testing.T) {
 			}
 		}
 	})
-	if a := ask(t, l, "release 1.0"); len(a.Breaches) == 0 || !strings.Contains(text(t, a), "BREACH reports_differ in analyzer/") {
+	if a := ask(t, l, "release 1.0"); len(a.Breaches) == 0 ||
+		!strings.Contains(text(t, a), "BREACH reports_differ in analyzer/") {
 		t.Errorf("the breach is not told: %s", text(t, a))
 	}
 	if a := ask(t, l, "release 2.0"); len(a.Breaches) > 0 || !strings.Contains(text(t, a), "No breach about it, but") {
@@ -208,7 +209,8 @@ func TestUnknownNamesListWhatExists(t *testing.T) {
 	}
 	l := deployment(t, glm.Paper, plan.Shuffle, func(o *ledger.Options) { o.Rounds = 1 })
 	for question, want := range map[string]string{
-		"epoch 99": "the epochs 1 to", "release 1": "release 1.0 to 1.", "release 1.77": "the rounds 0 to 1", "release 0": "epochs",
+		"epoch 99": "the epochs 1 to", "release 1": "release 1.0 to 1.", "release 1.77": "the rounds 0 to 1",
+		"release 0": "epochs",
 	} {
 		q, _, err := explain.Parse([]string{question})
 		if err != nil {

@@ -116,7 +116,8 @@ func audited(t *testing.T, folder string, r *chart.Result) {
 	if err != nil || !report.OK || report.Running {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if report.Destroyed != r.Lost || report.Epsilon > status.Epsilon(r.Epsilon)*1.2 || report.Epsilon < status.Epsilon(r.Epsilon) ||
+	if report.Destroyed != r.Lost || report.Epsilon > status.Epsilon(r.Epsilon)*1.2 ||
+		report.Epsilon < status.Epsilon(r.Epsilon) ||
 		r.EpsilonAlone != nil && float64(report.EpsilonAlone) != *r.EpsilonAlone ||
 		report.PoliciesRecomputed != report.Releases+report.Destroyed {
 		t.Errorf("the audit says %+v, the run %+v", report, r)

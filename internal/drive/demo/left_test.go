@@ -93,7 +93,8 @@ func TestRunLeavesNoRecordBehind(t *testing.T) {
 	if len(found) > 0 {
 		t.Errorf("in %d files: %v", files, found)
 	}
-	if found, files := testbed.FindInFolder(t, filepath.Join(filepath.Dir(dir), "export"), marks); len(found) > 0 || files < 6 {
+	if found, files := testbed.FindInFolder(t, filepath.Join(filepath.Dir(dir), "export"), marks); len(found) > 0 ||
+		files < 6 {
 		t.Errorf("in %d files of the export: %v", files, found)
 	}
 	if files < 15 {
