@@ -77,7 +77,7 @@ func TestComparisonsAreOfThePriorThatIsWritten(t *testing.T) {
 // without a guarantee is called noise.
 func TestPriorsOfNoiseAreCalledSo(t *testing.T) {
 	for epsilon, logs := range map[float64]byte{1e-6: 25, 0: 50} {
-		missed := 0
+		missed, o := 0, priorOptions(epsilon, 0).PlannedOnce()
 		for seed := range logs {
 			log, _ := logOf(t, 600, seed, evaluate.Uniform)
 			if epsilon == 0 {
@@ -86,7 +86,8 @@ func TestPriorsOfNoiseAreCalledSo(t *testing.T) {
 					log[i].Reward = float64(src.IntN(2))
 				}
 			}
-			_, c, err := evaluate.NewPrior(log, 0, priorOptions(epsilon, seed), evaluate.Options{Family: newFamily(t)})
+			o.Noise = priorOptions(epsilon, seed).Noise
+			_, c, err := evaluate.NewPrior(log, 0, o, evaluate.Options{Family: newFamily(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,9 +110,11 @@ func TestPriorsHaveTheNoiseOfTheirGuarantee(t *testing.T) {
 	log, _ := logOf(t, 600, 1, evaluate.Uniform)
 	const draws = 20
 	var priors []evaluate.Prior
+	o := priorOptions(0.3, 0).PlannedOnce()
 	mean := make([]float64, 3)
 	for seed := range byte(draws) {
-		p, err := evaluate.FitPrior(log, priorOptions(0.3, seed))
+		o.Noise = priorOptions(0.3, seed).Noise
+		p, err := evaluate.FitPrior(log, o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 
 // coins is a log of n decisions between two arms, of which arm 0 is drawn with the probability drawn and logged with
 // the probability logged.
-func coins(n int, drawn, logged float64, seed byte) (log []evaluate.Decision) {
-	src := rand.New(rand.NewChaCha8([32]byte{seed, 7}))
+func coins(n int, drawn, logged float64, seed uint32) (log []evaluate.Decision) {
+	src := rand.New(rand.NewChaCha8([32]byte{byte(seed), 7, byte(seed >> 8), byte(seed >> 16), byte(seed >> 24)}))
 	for range n {
 		d := evaluate.Decision{Arms: [][]float64{{0.4}, {-0.4}}, Propensity: logged}
 		if src.Float64() >= drawn {
@@ -78,7 +78,7 @@ func TestHonestLogsAreNotRefused(t *testing.T) {
 			src, refused := rand.New(rand.NewPCG(1, uint64(n))), 0
 			const logs = 4000
 			for range logs {
-				log := coins(n, q, q, byte(src.Uint32()))
+				log := coins(n, q, q, src.Uint32())
 				_, err := evaluate.Diagnose(log, evaluate.Greedy([]float64{1}))
 				if errors.Is(err, evaluate.ErrOverlap) && !strings.Contains(err.Error(), "no arm that was played") {
 					refused++
@@ -122,7 +122,7 @@ func TestSmallEffectiveSizesHaveNoInterval(t *testing.T) {
 
 // IPS is SNIPS times the mean weight.
 func TestEstimatesAreConsistent(t *testing.T) {
-	for seed := range byte(20) {
+	for seed := range uint32(20) {
 		r, err := valued(t, coins(300, 0.3, 0.3, seed), 1)
 		if err != nil {
 			t.Fatal(err)
