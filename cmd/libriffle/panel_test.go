@@ -54,7 +54,8 @@ func livePanel(t *testing.T, program string) {
 		}
 	}
 
-	registered := answer(t, folder, "registration", "confirmed", shufflerKey, shuffler, &wire.EnrolReply{Enrolled: true})
+	registered := answer(t, folder, "registration", "confirmed", shufflerKey, shuffler,
+		&wire.EnrolReply{Enrolled: true})
 	placed := answer(t, folder, "request", "reply", shufflerKey, shuffler, &wire.EnrolReply{
 		Enrolled: true, Slot: 7, ReportAfter: time.Minute, Pool: pool, Draw: draw,
 	})
@@ -73,7 +74,8 @@ func livePanel(t *testing.T, program string) {
 			t.Errorf("the program does not print %q:\n%s", want, out)
 		}
 	}
-	if kept, all := strings.Count(out, `"sampled":true,"handle":`), strings.Count(out, "decide: "); kept != 2 || all != 4 {
+	if kept, all := strings.Count(out, `"sampled":true,"handle":`), strings.Count(out, "decide: "); kept != 2 ||
+		all != 4 {
 		t.Errorf("%d of %d decisions are kept:\n%s", kept, all, out)
 	}
 	for _, secret := range []string{"61728", "handle"} {
@@ -81,7 +83,8 @@ func livePanel(t *testing.T, program string) {
 			t.Errorf("what is saved holds %q", secret)
 		}
 	}
-	registration, err := wire.OpenEnrolRequest(<-registered, wire.Party{Deployment: deployment, Key: registrar.Public()})
+	registration, err := wire.OpenEnrolRequest(<-registered,
+		wire.Party{Deployment: deployment, Key: registrar.Public()})
 	if err != nil || registration.Request.Device != 3 || registration.Request.Epoch != 0 ||
 		!bytes.Equal(<-placed, request) {
 		t.Errorf("a request differs: %+v, %v", registration.Request, err)
@@ -107,7 +110,8 @@ func drawn(t *testing.T, a *device.Announced, number uint32, contribution [32]by
 		}
 		if panel.Plausible(panel.NewSeed(digest, contribution[:]).Rank(own), 30, int(a.Cohort.Size), true) {
 			return signed, sign(&wire.Draw{
-				Deployment: deployment, Epoch: 1, Announcement: a.Digest[:], Pool: digest[:], Contribution: contribution[:],
+				Deployment: deployment, Epoch: 1, Announcement: a.Digest[:], Pool: digest[:],
+				Contribution: contribution[:],
 			}, identity(1))
 		}
 	}

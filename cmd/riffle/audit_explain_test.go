@@ -13,8 +13,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// riffle audit explain reads an export as riffle audit does, answers in words and in JSON, and lists what there is where a
-// name is unknown. riffle audit --html writes the page, with a breach, too.
+// riffle audit explain reads an export as riffle audit does, answers in words and in JSON, and lists what there is
+// where a name is unknown. riffle audit --html writes the page, with a breach, too.
 func TestAuditExplainsAndWritesAPage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
@@ -67,7 +67,8 @@ func TestAuditExplainsAndWritesAPage(t *testing.T) {
 		}
 		Text []struct{ Title string }
 	}
-	if err := json.Unmarshal([]byte(text), &answer); err != nil || exit != 0 || answer.Facts.Deployment != ledger.Deployment ||
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || exit != 0 ||
+		answer.Facts.Deployment != ledger.Deployment ||
 		len(answer.Facts.Rounds) != 1 || answer.Facts.Rounds[0].Reports == 0 || len(answer.Text) == 0 {
 		t.Errorf("exit %d, %v: %s", exit, err, text)
 	}

@@ -27,8 +27,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// beside are what can be given beside a folder: a view without checkpoints, the auditor's key, a witness's public key, and
-// a checkpoint that the witness co-signed.
+// beside are what can be given beside a folder: a view without checkpoints, the auditor's key, a witness's public key,
+// and a checkpoint that the witness co-signed.
 func beside(t *testing.T, l *ledger.Ledger, note string) (view, key, public, signed string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +50,8 @@ func beside(t *testing.T, l *ledger.Ledger, note string) (view, key, public, sig
 		t.Fatal(err)
 	}
 	for name, b := range map[string][]byte{
-		public: []byte(line), signed: text, filepath.Join(view, "analyzer.log"): nil, filepath.Join(view, "shuffler.log"): nil,
+		public: []byte(line), signed: text, filepath.Join(view, "analyzer.log"): nil,
+		filepath.Join(view, "shuffler.log"): nil,
 	} {
 		if err := os.WriteFile(name, b, 0o644); err != nil {
 			t.Fatal(err)
@@ -77,8 +78,8 @@ func TestNoBroker(t *testing.T) {
 	}
 }
 
-// riffle audit FOLDER ends with 0 where nothing is wrong, with 4 where something is, and with 1 where it could not look. It
-// warns where the keys that it trusts lie beside the logs.
+// riffle audit FOLDER ends with 0 where nothing is wrong, with 4 where something is, and with 1 where it could not
+// look. It warns where the keys that it trusts lie beside the logs.
 func TestAuditOfAFolder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
@@ -127,7 +128,8 @@ func TestAuditOfAFolder(t *testing.T) {
 		{[]string{dir}, 0, "lay beside the logs"},
 		{[]string{dir, "--trust", others}, 4, string(audit.ForgedSignature)},
 		{[]string{dir, "--trust", others}, 4, "other keys than those that you trust"},
-		{[]string{dir, "--trust", trust, "--witness", note}, 0, "No cosignature on the checkpoints of --witness was verified"},
+		{[]string{dir, "--trust", trust, "--witness", note}, 0,
+			"No cosignature on the checkpoints of --witness was verified"},
 		{[]string{dir, "--trust", trust, "--witness", trust}, 1, "no checkpoint"},
 		{[]string{trust}, 1, "it is a file"},
 		{[]string{filepath.Join(dir, "absent")}, 1, "there is no such folder"},
@@ -227,7 +229,8 @@ func TestAuditOfARunningDeployment(t *testing.T) {
 	run := func() (string, int) {
 		return witnessed(t, "audit", "--keys", in("keys"), "--broker-url", server.URL(), "--trust", in("trust.json"))
 	}
-	if out, exit := run(); exit != 0 || !strings.Contains(out, "still running") || !strings.Contains(out, "2 released") {
+	if out, exit := run(); exit != 0 || !strings.Contains(out, "still running") ||
+		!strings.Contains(out, "2 released") {
 		t.Errorf("exit %d:\n%s", exit, out)
 	}
 	other := bus.Options{URL: server.URL(), Role: bus.Auditor, Seed: analyzer.Seed, Name: "test"}

@@ -86,7 +86,8 @@ func TestBreachesAreExplained(t *testing.T) {
 	for _, who := range by {
 		fmt.Fprintf(&list, "\n*By %s:*\n\n%s", who, lists[who])
 	}
-	const begin, end = "<!-- breaches: written by go test ./cmd/riffle -run Breaches -update -->\n", "\n<!-- breaches: end -->"
+	const begin, end = "<!-- breaches: written by go test ./cmd/riffle -run Breaches -update -->\n",
+		"\n<!-- breaches: end -->"
 	holdsBetween(t, "audit.md", begin, end, list.String(), "Breaches")
 }
 

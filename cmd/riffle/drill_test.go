@@ -185,8 +185,8 @@ func (d *drill) ask(h *keyring.HostKeys, device uint32) *wire.EnrolReply {
 	return reply
 }
 
-// The compromise drill of docs/deploy.md, with the commands that stand there, on processes: what was stolen works before
-// the commands and is refused after them, and the deployment goes on learning where it can.
+// The compromise drill of docs/deploy.md, with the commands that are there, on processes: what was stolen works
+// before the commands and is refused after them, and the deployment goes on learning where it can.
 func TestTheCompromiseDrillEndsCompromises(t *testing.T) {
 	if os.Getenv("RIFFLE_LONG") == "" {
 		t.Skip("runs a deployment whose keys are taken one after the other; RIFFLE_LONG=1")
@@ -228,7 +228,8 @@ func TestTheCompromiseDrillEndsCompromises(t *testing.T) {
 		conn.Close()
 	}
 
-	// Encryption keys. The roles have lost the old ones before anybody reports, so what is counted was sealed to the new.
+	// Encryption keys. The roles have lost the old ones before anybody reports, so what is counted was sealed to the
+	// new.
 	d.keygen("rotate", "shuffler")
 	d.keygen("rotate", "analyzer")
 	d.restart(cluster.Shuffler, cluster.Analyzer)
@@ -282,8 +283,8 @@ func TestTheCompromiseDrillEndsCompromises(t *testing.T) {
 	d.identities()
 }
 
-// identities takes the signing keys: the deployment ends, and the next one refuses them. Audits of the first one are told
-// until when they were good.
+// identities takes the signing keys: the deployment ends, and the next one refuses them. Audits of the first one are
+// told until when they were good.
 func (d *drill) identities() {
 	d.t.Helper()
 	d.keygen("end-key", fmt.Sprintf("shuffler=%d", drillEpochs-1))
@@ -296,10 +297,12 @@ func (d *drill) identities() {
 		d.t.Fatalf("%v\n%s", err, out)
 	}
 	for role, args := range map[string][]string{
-		"analyzer": {"--learner-dimension", "2", "--learner-horizon", "240"}, "shuffler": nil, "randomizer-one": {"--host", "one"},
+		"analyzer": {"--learner-dimension", "2", "--learner-horizon", "240"}, "shuffler": nil,
+		"randomizer-one": {"--host", "one"},
 	} {
 		word, _, _ := strings.Cut(role, "-")
-		check := append([]string{word, "--keys", next, "--state", filepath.Join(d.stole, "state"), "--check-config"}, args...)
+		check := append([]string{word, "--keys", next, "--state", filepath.Join(d.stole, "state"), "--check-config"},
+			args...)
 		if out, err := d.riffle(check...); err != nil {
 			d.t.Errorf("%s of the new deployment: %v\n%s", role, err, out)
 		}
@@ -345,7 +348,8 @@ func TestTheCompromiseDrillEndsAStolenBroker(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Stop()
-		out, err := d.riffle("broker", "provision", "--keys", keys, "--broker-url", fmt.Sprintf("tls://127.0.0.1:%d", s.Port()),
+		out, err := d.riffle("broker", "provision", "--keys", keys, "--broker-url",
+			fmt.Sprintf("tls://127.0.0.1:%d", s.Port()),
 			"--broker-ca", filepath.Join(authority, "ca.pem"), "--within", "20s", "--max-report-bytes", "-1")
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)

@@ -12,10 +12,11 @@ import (
 	"testing"
 )
 
-// The file that `riffle evaluate --write-prior --epsilon` writes has noise, another one in every run, and as much as the
-// epsilon asks for: of 300 rows at an epsilon of 0.05 hardly anything is left, and the file's precision says so. Without
-// an epsilon the same command writes the same file twice. (Two draws of the system's generator that agree to the last
-// digit are the only false alarm of the first part; the second has a margin of ten and more: the precision is a sixtieth.)
+// The file that `riffle evaluate --write-prior --epsilon` writes has noise, another one in every run, and as much as
+// the epsilon asks for: of 300 rows at an epsilon of 0.05 hardly anything is left, and the file's precision says so.
+// Without an epsilon the same command writes the same file twice. (Two draws of the system's generator that agree to
+// the last digit are the only false alarm of the first part; the second has a margin of ten and more: the precision is
+// a sixtieth.)
 func TestWrittenPriorsAreNoised(t *testing.T) {
 	draw, log := rand.New(rand.NewPCG(25, 6)), strings.Builder{}
 	for range 300 {
@@ -24,8 +25,8 @@ func TestWrittenPriorsAreNoised(t *testing.T) {
 		if draw.Float64() < 1/(1+math.Exp(-2*x[arm])) {
 			reward = 1
 		}
-		fmt.Fprintf(&log, `{"arms": [[%g, 0.3], [0.3, %g]], "arm": %d, "reward": %d, "propensity": 0.5}`+"\n", x[0], x[1], arm,
-			reward)
+		fmt.Fprintf(&log, `{"arms": [[%g, 0.3], [0.3, %g]], "arm": %d, "reward": %d, "propensity": 0.5}`+"\n", x[0],
+			x[1], arm, reward)
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "log.jsonl"), []byte(log.String()), 0o600); err != nil {

@@ -97,7 +97,8 @@ func TestFitNamesWeakColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"site hardly varies", "years, months nearly determine each other", "noised statistics"} {
+	for _, want := range []string{"site hardly varies", "years, months nearly determine each other",
+		"noised statistics"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
@@ -107,8 +108,8 @@ func TestFitNamesWeakColumns(t *testing.T) {
 	}
 }
 
-// A dry run says what to expect without reading a value: it takes a table whose values no fit would take, and no file at
-// all. A delta above 1/rows is warned of, with one to take.
+// A dry run says what to expect without reading a value: it takes a table whose values no fit would take, and no file
+// at all. A delta above 1/rows is warned of, with one to take.
 func TestFitDryRun(t *testing.T) {
 	file := written(t, "age,pressure\n"+strings.Repeat("no number,none\n", 5000))
 	args := []string{"--target", "pressure", "--bounds", "age=18,90", "--bounds", "pressure=80,200", "--epsilon", "1",
@@ -118,7 +119,8 @@ func TestFitDryRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	counted, err := fitted(t, append(args, "--rows", "5000")...)
-	if err != nil || counted != read || !strings.Contains(read, "Nothing was spent") || !strings.Contains(read, "5000 rows") {
+	if err != nil || counted != read || !strings.Contains(read, "Nothing was spent") ||
+		!strings.Contains(read, "5000 rows") {
 		t.Errorf("%v\n%s\n%s", err, read, counted)
 	}
 	few, err := fitted(t, append(args, "--rows", "300")...)

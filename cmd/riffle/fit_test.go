@@ -26,7 +26,8 @@ func fitFiles(t *testing.T, rows int) (csv, lines, bounds string) {
 		fmt.Fprintf(&b, `{"age": %v, "dose": %v, "pressure": %v}`+"\n", age, dose, pressure)
 	}
 	dir := t.TempDir()
-	csv, lines, bounds = filepath.Join(dir, "people.csv"), filepath.Join(dir, "people.jsonl"), filepath.Join(dir, "b.json")
+	csv, lines, bounds = filepath.Join(dir, "people.csv"), filepath.Join(dir, "people.jsonl"),
+		filepath.Join(dir, "b.json")
 	for path, text := range map[string]string{csv: a.String(), lines: b.String(),
 		bounds: `{"age": [20, 80], "dose": [0, 1], "pressure": [70, 170]}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -71,7 +72,8 @@ func TestFitFindsTheModel(t *testing.T) {
 		for i, want := range []float64{90, 0.7, -12} {
 			c := r.Coefficients[i]
 			values = append(values, c.Value)
-			if math.Abs(c.Value-want) > 6**c.Deviation || !(*c.Low < c.Value && c.Value < *c.High) || *c.Deviation > 20 {
+			if math.Abs(c.Value-want) > 6**c.Deviation || !(*c.Low < c.Value && c.Value < *c.High) ||
+				*c.Deviation > 20 {
 				t.Errorf("%v: %s is %v with standard error %v, want %v", args, c.Name, c.Value, *c.Deviation, want)
 			}
 		}
@@ -133,7 +135,8 @@ func TestFitLogistic(t *testing.T) {
 	if _, err := fitted(t, append(args, "--trust", "local")...); err == nil || !strings.Contains(err.Error(), "local") {
 		t.Errorf("logistic and local: %v", err)
 	}
-	if _, err := fitted(t, append(args, "--family", "poisson")...); err == nil || !strings.Contains(err.Error(), "logistic") {
+	if _, err := fitted(t, append(args, "--family", "poisson")...); err == nil ||
+		!strings.Contains(err.Error(), "logistic") {
 		t.Errorf("another family: %v", err)
 	}
 }
@@ -152,7 +155,8 @@ func TestFitExplainsWhatItRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{csv, "--target", "pressure", "--epsilon", "1", "--bounds", "age=20,80"}, "without looking at the data"},
+		{[]string{csv, "--target", "pressure", "--epsilon", "1", "--bounds", "age=20,80"},
+			"without looking at the data"},
 		{[]string{csv, "--target", "pressure", "--epsilon", "1"}, "no column but the target has bounds"},
 		{append(good, "--features", "age,city", "--bounds", "city=0,1"), "declare the column a category"},
 		{append(good, "--category", "city=London,Rome"), "declare all that it can have: --category city=FIRST"},
@@ -173,7 +177,7 @@ func TestFitExplainsWhatItRefuses(t *testing.T) {
 		{append(good, "--bounds-file", boundsFile(`{"age": [20, 80, 90]}`)), "want [LOW, HIGH]"},
 		{append(good, "--bounds-file", boundsFile(`{"age": [0, 1e-320]}`)), "can be told apart"},
 		{append(good, "--bounds-file", boundsFile(`{"age": [null, 80]}`)), `"age[0]" is null`},
-		{append(good, "--bounds-file", boundsFile(`{"age": [0, 1], "age": [20, 80]}`)), `"age" stands twice`},
+		{append(good, "--bounds-file", boundsFile(`{"age": [0, 1], "age": [20, 80]}`)), `"age" occurs twice`},
 		{append(good, "--trust", "shuffle"), "central or local"},
 		{append(good, "--delta", "0.5"), "take at most 0.001"},
 		{append(good, "--delta", "0.002"), "take at most 0.001"},

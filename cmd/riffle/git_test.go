@@ -107,8 +107,8 @@ func TestGitTakesNoSecretOfTheTutorialsCommands(t *testing.T) {
 	}
 	git("add", "-f", "keys/registrar")
 	out := run("riffle", "keygen", "add-host", "third=10", "--keys", "keys")
-	if want := fmt.Sprintf("keys%cregistrar%cidentity.key", filepath.Separator, filepath.Separator); !strings.Contains(out,
-		"Warning: git does not leave out 2 private files: ") || !strings.Contains(out, want) {
+	if want := fmt.Sprintf("keys%cregistrar%cidentity.key", filepath.Separator, filepath.Separator); !strings.Contains(
+		out, "Warning: git does not leave out 2 private files: ") || !strings.Contains(out, want) {
 		t.Errorf("keys that git has already: %s", out)
 	}
 }

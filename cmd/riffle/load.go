@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/command"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/drive/load"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/role"
@@ -134,7 +135,7 @@ func runLoad(cmd *cobra.Command, f *loadFlags) error {
 		f.Keys = "keys" // of the deployment that will be started
 	}
 	if faults = append(faults, f.Faults()...); len(faults) > 0 {
-		return &role.ConfigError{Faults: faults}
+		return &config.Error{Faults: faults}
 	}
 	if f.trust != "" && !slices.Contains(plan.Channels(), plan.Channel(f.trust)) {
 		return fmt.Errorf("--trust %s: must be one of %s", f.trust, plan.List(plan.Channels()))

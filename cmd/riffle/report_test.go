@@ -112,7 +112,8 @@ func TestPlanOfPanels(t *testing.T) {
 		exit int
 		want string
 	}{
-		{"--registered 3000 --panel 500 --records 4 --mean-decisions 7 --dishonest 0.01 --trust shares", 0, "m, in a panel"},
+		{"--registered 3000 --panel 500 --records 4 --mean-decisions 7 --dishonest 0.01 --trust shares", 0,
+			"m, in a panel"},
 		{"--registered 3000 --panel 500 --json --trust central", 0, `"max_dishonest": `},
 		{"--registered 3000", 1, "--panel"},
 		{"--registered 3000 --panel 500 --cohort 100", 1, "leave out --cohort"},

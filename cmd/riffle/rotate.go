@@ -158,7 +158,8 @@ is without a broker; reports wait on the hosts, and nothing is lost.`[1:],
 		return changed{fmt.Sprintf("The new authority is %s. Brokers with a new key: %s.", keyring.AuthorityFile,
 				strings.Join(names, ", ")), []string{
 				"Copy each broker's folder, and for a cluster the new ca.pem, to its machine and restart all brokers.",
-				"Give the new ca.pem to every role, host, worker and auditor in place of the old one, and restart them."}},
+				"Give the new ca.pem to every role, host, worker and auditor in place of the old one, and restart " +
+					"them."}},
 			err
 	})
 }

@@ -76,7 +76,8 @@ func TestScalingPlanFollowsFromItsFigures(t *testing.T) {
 	plans := make([]scalingPlan, len(channels))
 	for i, c := range channels {
 		plans[i] = computePlan(figures, c)
-		if p := plans[i]; !(p.partitions >= 1 && p.broker > 0 && p.analyzer > 0 && p.dollars > 0 && !math.IsInf(p.dollars, 0)) {
+		if p := plans[i]; !(p.partitions >= 1 && p.broker > 0 && p.analyzer > 0 && p.dollars > 0 &&
+			!math.IsInf(p.dollars, 0)) {
 			t.Fatalf("%s: %+v: a figure is missing", c, p)
 		}
 	}

@@ -75,8 +75,8 @@ func TestServerNoiseIsAGuaranteeAlone(t *testing.T) {
 		t.Skip("runs a deployment")
 	}
 	t.Parallel()
-	out, err := exec.Command(executable(t), "demo", "--trust", "shares", "--users", "240", "--server-noise", "1", "--json",
-		"--out", t.TempDir()).Output()
+	out, err := exec.Command(executable(t), "demo", "--trust", "shares", "--users", "240", "--server-noise", "1",
+		"--json", "--out", t.TempDir()).Output()
 	var r chart.Result
 	if err != nil || json.Unmarshal(out, &r) != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -13,7 +13,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/role"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -28,7 +27,7 @@ func verifyCommand() *cobra.Command {
 		Long: `
 Checks a certificate, which riffle audit export and riffle demo --export write for each epoch: what was promised to the
 people of one cohort, how many reported, what left the servers, and what was concluded. Every statement in it is signed
-by the shuffler or the analyzer and stands in its transparency log. The guarantees and the sums are computed again.
+by the shuffler or the analyzer and is in its transparency log. The guarantees and the sums are computed again.
 
 Says in plain words what the certificate shows, whom one must still trust, and what it cannot show.
 
@@ -55,10 +54,10 @@ type verdict struct {
 
 // observer is whom the guarantee protects from, and on whom it rests.
 type observer struct {
-	Sees         string         `json:"sees"`
-	Honest       string         `json:"honest"`
-	Epsilon      status.Epsilon `json:"epsilon"`
-	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
+	Sees         string          `json:"sees"`
+	Honest       string          `json:"honest"`
+	Epsilon      privacy.Epsilon `json:"epsilon"`
+	EpsilonAlone privacy.Epsilon `json:"epsilon_alone"`
 }
 
 // itself is where keys come from if no others were given.
@@ -90,8 +89,8 @@ func runVerify(cmd *cobra.Command, path, trust string, asJSON bool) error {
 	} else {
 		v.Shows = &shown.Summary
 		for _, o := range shown.Observers {
-			v.Who = append(v.Who, observer{o.Sees, o.Honest, status.Epsilon(o.Together.Epsilon(shown.Delta)),
-				status.Epsilon(o.Alone.Epsilon(shown.Delta))})
+			v.Who = append(v.Who, observer{o.Sees, o.Honest, privacy.Epsilon(o.Together.Epsilon(shown.Delta)),
+				privacy.Epsilon(o.Alone.Epsilon(shown.Delta))})
 		}
 	}
 	switch {
@@ -214,7 +213,7 @@ func trusted(s *certificate.Summary) string {
 }
 
 // bound is an epsilon in words.
-func bound(e status.Epsilon) string {
+func bound(e privacy.Epsilon) string {
 	if v := float64(e); !math.IsInf(v, 0) && !math.IsNaN(v) {
 		return "at most epsilon " + privacy.Spell(v)
 	}

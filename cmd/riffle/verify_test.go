@@ -29,8 +29,8 @@ func exported(t *testing.T, c plan.Channel) (in func(name string) string) {
 	return in
 }
 
-// A certificate of an export is verified with keys from elsewhere, offline: the exit code tells what holds, what does not,
-// and what could not be looked at, and the text says whom one must trust.
+// A certificate of an export is verified with keys from elsewhere, offline: the exit code tells what holds, what does
+// not, and what could not be looked at, and the text says whom one must trust.
 func TestVerifyTellsWhatACertificateShows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
@@ -80,8 +80,8 @@ func TestVerifyTellsWhatACertificateShows(t *testing.T) {
 	for path, ok := range map[string]bool{good: true, lie: false} {
 		out, _ := witnessed(t, "verify", path, "--trust", trust, "--json")
 		var v verdict
-		if err := json.NewDecoder(strings.NewReader(out)).Decode(&v); err != nil || v.OK != ok || (v.Reason == "") != ok ||
-			(v.Shows != nil) != ok || ok && len(v.Who) != 4 {
+		if err := json.NewDecoder(strings.NewReader(out)).Decode(&v); err != nil || v.OK != ok ||
+			(v.Reason == "") != ok || (v.Shows != nil) != ok || ok && len(v.Who) != 4 {
 			t.Errorf("%s: %+v, %v", path, v, err)
 		}
 	}
@@ -99,7 +99,8 @@ func TestAnExportIsDescribedWithoutABroker(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "1 certificates") || !strings.Contains(out, "whoever wrote the logs") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	for name, key := range map[string]string{"r.json": `"epsilon": `, "l.json": `"infinity_mass": `, "copy/bundle.json": "ledger"} {
+	for name, key := range map[string]string{"r.json": `"epsilon": `, "l.json": `"infinity_mass": `,
+		"copy/bundle.json": "ledger"} {
 		if b, err := os.ReadFile(in(name)); err != nil || !strings.Contains(string(b), key) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -80,8 +80,8 @@ func TestWitnessFollowsABrokerAndExports(t *testing.T) {
 		bus.Options{URL: server.URL(), Role: bus.Shuffler, Seed: keys.Seed, Name: "test"})
 	must(err)
 	defer conn.Close()
-	log, err := translog.Open(t.Context(), translog.Config{Deployment: name, Role: bus.Shuffler, Identity: keys.Identity,
-		Broker: conn.Audit, Path: in("log")})
+	log, err := translog.Open(t.Context(), translog.Config{Deployment: name, Role: bus.Shuffler,
+		Identity: keys.Identity, Broker: conn.Audit, Path: in("log")})
 	must(err)
 	defer log.Close()
 	run := func(args ...string) (string, int) {

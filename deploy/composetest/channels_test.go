@@ -24,8 +24,8 @@ timing: {reward_window: 3s, jitter: 1s, grace: 60s}
 `
 
 // TestComposeChannels brings a deployment up under a channel that only RIFFLE_CHANNEL names, and lets it learn from two
-// cohorts. The analyzer is killed while the first one enrols, and the shuffler while the second one reports. Every report
-// of every enrolled device must be counted, and every announcement must name the channel.
+// cohorts. The analyzer is killed while the first one enrols, and the shuffler while the second one reports. Every
+// report of every enrolled device must be counted, and every announcement must name the channel.
 //
 // RIFFLE_COMPOSE_CHANNELS has the channels, separated by spaces: shares if it is not set, because shuffle has
 // TestCompose. deploy/channels runs all.

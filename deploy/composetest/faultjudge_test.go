@@ -44,8 +44,8 @@ func (x *faulty) found(epoch uint64) (f found, err error) {
 	return f, err
 }
 
-// over waits until the epoch is counted, or destroyed, and the next one is announced. After a loss that roles may refuse
-// to go on with, it ends when one has said for a while that it does not.
+// over waits until the epoch is counted, or destroyed, and the next one is announced. After a loss that roles may
+// refuse to go on with, it ends when one has said for a while that it does not.
 func (x *faulty) over(c *faultCase) error {
 	refused := time.Time{} // since when
 	for until := time.Now().Add(faultPatience); ; time.Sleep(200 * time.Millisecond) {
@@ -136,7 +136,8 @@ func (x *faulty) again(c *faultCase) {
 		case err != nil:
 			said["error"]++
 		case d.Sampled:
-			c.violated("%s was sampled in epoch %d and is sampled again in epoch %d", path.Base(path.Dir(url)), x.epoch, d.Epoch)
+			c.violated("%s was sampled in epoch %d and is sampled again in epoch %d", path.Base(path.Dir(url)),
+				x.epoch, d.Epoch)
 		case d.Epoch <= x.epoch:
 			said["earlier epoch"]++
 		default:
@@ -144,7 +145,8 @@ func (x *faulty) again(c *faultCase) {
 		}
 	}
 	if said["record_used"] < returning && !c.forgets() {
-		c.violated("of %d people who came a second time not all were told that their record is used: %v", returning, said)
+		c.violated("of %d people who came a second time not all were told that their record is used: %v", returning,
+			said)
 	}
 	c.note("a second time: %v", said)
 }

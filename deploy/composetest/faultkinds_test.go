@@ -71,8 +71,8 @@ func unpaused(x *faulty, service string) { x.must("docker", "unpause", x.id(serv
 func filled(x *faulty, service string)   { x.hold("fill", service) }
 func freed(x *faulty, service string)    { x.hold("free", service) }
 
-// denied has every write of a role fail at once. A full disk does not: a journal has room set aside. A role that ends for
-// that is started again by Docker, and its next process may write.
+// denied has every write of a role fail at once. A full disk does not: a journal has room set aside. A role that ends
+// for that is started again by Docker, and its next process may write.
 func denied(x *faulty, service string) { x.setWrites("deny", service) }
 
 // allowed is for a role that has not ended.
@@ -98,7 +98,8 @@ func setBack(x *faulty, service string) {
 	x.setBack(service)
 }
 
-// lateOnes is how many of host1's reports come late, if each host has half of the people: fewer than a release may lack.
+// lateOnes is how many of host1's reports come late, if each host has half of the people: fewer than a release may
+// lack.
 const lateOnes = 3
 
 // detained cuts host1 off before its last reports.
@@ -139,9 +140,12 @@ func lost(x *faulty, service string) {
 
 var faults = []fault{
 	{name: "the role's link is cut", ends: "actor", lasts: lasts, deaf: true, drop: true, begin: cut, end: mended},
-	{name: "host1's link is cut", ends: "host1", lasts: lasts, deaf: true, on: others("host1"), begin: cut, end: mended},
-	{name: "the shuffler's link is cut", ends: "shuffler", lasts: lasts, deaf: true, on: others("shuffler"), begin: cut, end: mended},
-	{name: "the analyzer's link is cut", ends: "analyzer", lasts: lasts, deaf: true, on: others("analyzer"), begin: cut, end: mended},
+	{name: "host1's link is cut", ends: "host1", lasts: lasts, deaf: true, on: others("host1"), begin: cut,
+		end: mended},
+	{name: "the shuffler's link is cut", ends: "shuffler", lasts: lasts, deaf: true, on: others("shuffler"),
+		begin: cut, end: mended},
+	{name: "the analyzer's link is cut", ends: "analyzer", lasts: lasts, deaf: true, on: others("analyzer"),
+		begin: cut, end: mended},
 	{name: "the role's link is silent", ends: "actor", lasts: lasts, deaf: true, begin: silent, end: mended},
 	{name: "the role's link is slow", ends: "actor", lasts: lasts, begin: slow, end: mended},
 	{name: "the role is killed", ends: "actor", lasts: off, drop: true, begin: killed, end: started},
@@ -150,11 +154,13 @@ var faults = []fault{
 		late: true, on: whileLeaving, prepare: detained, begin: lateAndKilled, end: started},
 	{name: "the role is paused", ends: "actor", lasts: lasts, begin: paused, end: unpaused},
 	{name: "the role's disk is full", ends: "actor", lasts: lasts, begin: filled, end: freed},
-	{name: "the shuffler's disk takes no write", ends: "shuffler", lasts: off, on: whileComing, begin: denied, end: allowed},
+	{name: "the shuffler's disk takes no write", ends: "shuffler", lasts: off, on: whileComing, begin: denied,
+		end: allowed},
 	{name: "the role is set back to the epoch's beginning", ends: "actor", lasts: off, drop: true, alone: true,
 		older: true, prepare: copied, begin: setBack, end: started},
 	{name: "the broker is killed", ends: "broker", lasts: off, drop: true, begin: killed, end: started},
-	{name: "the broker loses power; it syncs every write", ends: "broker", lasts: off, drop: true, begin: torn, end: started},
+	{name: "the broker loses power; it syncs every write", ends: "broker", lasts: off, drop: true, begin: torn,
+		end: started},
 	{name: "the broker is paused", ends: "broker", lasts: lasts, deaf: true, begin: paused, end: unpaused},
 	{name: "the broker's disk is full", ends: "broker", lasts: lasts, begin: filled, end: freed},
 	{name: "the broker loses power, and all writes of the epoch", ends: "broker", lasts: off, drop: true, alone: true,

@@ -218,7 +218,8 @@ func compare(c *wire.Counts, ones [][]uint64) error {
 		}
 		for k, n := range c.Releases[i].Ones {
 			if n != ones[i][k] {
-				return fmt.Errorf("coordinate %d of release %d is counted as %d, the devices sent %d", k, i, n, ones[i][k])
+				return fmt.Errorf("coordinate %d of release %d is counted as %d, the devices sent %d", k, i, n,
+					ones[i][k])
 			}
 		}
 	}

@@ -92,7 +92,8 @@ func (x *faulty) mustSay(c *faultCase, from time.Time) {
 		time.Sleep(watchEvery)
 	}
 	for _, role := range x.unsaid(c, from) {
-		c.violated("%s is cut off from the broker, and said for %.0f s that it is ready", role, time.Since(from).Seconds())
+		c.violated("%s is cut off from the broker, and said for %.0f s that it is ready", role,
+			time.Since(from).Seconds())
 	}
 }
 
@@ -121,7 +122,8 @@ func (x *faulty) conclude(c *faultCase) (stuck bool) {
 		if len(why) == 0 {
 			c.violated("an older state stops the deployment, and every role says that it is ready: %v", err)
 		} else if x.newer["shuffler"] != "" && !strings.Contains(told(why), restoreNewest) {
-			c.violated("an older state of the shuffler stops the deployment, and no role says %q: %s", restoreNewest, told(why))
+			c.violated("an older state of the shuffler stops the deployment, and no role says %q: %s", restoreNewest,
+				told(why))
 		}
 		c.Outcome = "stopped and said so; went on with the newer state"
 		for _, w := range why {

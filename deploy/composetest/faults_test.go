@@ -33,8 +33,8 @@ const (
 	lasts = 7 * time.Second
 	// off is how long a process that was killed stays away.
 	off = 2 * time.Second
-	// faultPatience is after which time without a next epoch a deployment counts as stuck: the grace, and as much again for
-	// a busy machine.
+	// faultPatience is after which time without a next epoch a deployment counts as stuck: the grace, and as much again
+	// for a busy machine.
 	faultPatience = 75 * time.Second
 	// saysWithin is how long a role that is cut off has to say that it is not ready.
 	saysWithin = 20 * time.Second
@@ -75,8 +75,8 @@ var points = []point{
 	// the report, at the broker
 	{"report", false, "host1", tapStop{Subject: "riffle.v1.report.", Nth: 3}},
 	{"report", true, "host1", tapStop{Subject: "riffle.v1.report.", Nth: 3, Answered: true}},
-	// the membership, in the shuffler's journal: before, the last report is on its way to the shuffler; after, the first
-	// chunk is on its way to the broker
+	// the membership, in the shuffler's journal: before, the last report is on its way to the shuffler; after, the
+	// first chunk is on its way to the broker
 	{"commit", false, "shuffler", tapStop{Subject: "riffle.v1.report.", Nth: faultCohort, ToRole: true}},
 	{"commit", true, "shuffler", tapStop{Subject: "riffle.v1.mixed."}},
 	// the chunk, at the broker; before it is after the commit
@@ -114,12 +114,13 @@ type faultCase struct {
 	lane        int
 }
 
-// forgets reports whether a host goes on with an older state. It stops for good once it meets what it no longer knows, as it
-// has to. Its newer state is of no use either after it went on with the older one, so the deployment takes no other case.
+// forgets reports whether a host goes on with an older state. It stops for good once it meets what it no longer knows,
+// as it has to. Its newer state is of no use either after it went on with the older one, so the deployment takes no
+// other case.
 func (c *faultCase) forgets() bool { return c.first.older && c.At.role == "host1" }
 
-// mayLack reports whether reports may be lost: a host that forgot its promises does not keep them, and what comes late is
-// not in the release.
+// mayLack reports whether reports may be lost: a host that forgot its promises does not keep them, and what comes late
+// is not in the release.
 func (c *faultCase) mayLack() bool { return c.first.mayEnd || c.first.late || c.forgets() }
 
 // mayStop reports whether the deployment may stop for good, if it says why.
@@ -187,14 +188,14 @@ func TestFaults(t *testing.T) {
 			violations++
 		}
 	}
-	t.Logf("seed %d: %d cases in %.0f s, %d not run, %d violations", seed, len(all), time.Since(begin).Seconds(), missing,
-		violations)
+	t.Logf("seed %d: %d cases in %.0f s, %d not run, %d violations", seed, len(all), time.Since(begin).Seconds(),
+		missing, violations)
 	if missing > 0 {
 		t.Errorf("%d cases were not run", missing)
 	}
 	if path := os.Getenv("RIFFLE_FAULTS_JSON"); path != "" {
-		text, err := json.MarshalIndent(map[string]any{"seed": seed, "cases": all, "violations": violations, "not_run": missing,
-			"seconds": time.Since(begin).Seconds()}, "", "  ")
+		text, err := json.MarshalIndent(map[string]any{"seed": seed, "cases": all, "violations": violations,
+			"not_run": missing, "seconds": time.Since(begin).Seconds()}, "", "  ")
 		if err == nil {
 			err = os.WriteFile(path, append(text, '\n'), 0o644)
 		}

@@ -67,7 +67,8 @@ func (h *heard) report(device uint32, bits []byte) tapKept {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	envelope, err := wire.SealReport(plain, h.shuffler.Public(), seal.ReportContext{Deployment: "test", Epoch: h.m.Epoch})
+	envelope, err := wire.SealReport(plain, h.shuffler.Public(),
+		seal.ReportContext{Deployment: "test", Epoch: h.m.Epoch})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -247,7 +248,8 @@ func TestTheRecordSees(t *testing.T) {
 			}
 		}
 		err := one.does(h)
-		if one.finds == "" && err != nil || one.finds != "" && (err == nil || !strings.Contains(err.Error(), one.finds)) {
+		if one.finds == "" && err != nil || one.finds != "" &&
+			(err == nil || !strings.Contains(err.Error(), one.finds)) {
 			t.Errorf("%s: the record finds %v, not %q", name, err, one.finds)
 		}
 	}
@@ -302,12 +304,15 @@ func TestWhoIsCutOffMustSaySo(t *testing.T) {
 		unsaid      []string
 	}{
 		{"the role's link is cut", "", map[string][]sample{"host1": {early, ready, not}, "shuffler": {ready}}, nil},
-		{"the role's link is cut", "", map[string][]sample{"host1": {early, ready}, "shuffler": {not}}, []string{"host1"}},
-		{"the role's link is silent", "", map[string][]sample{"host1": {ready}, "shuffler": {ready}}, []string{"host1"}},
+		{"the role's link is cut", "", map[string][]sample{"host1": {early, ready}, "shuffler": {not}},
+			[]string{"host1"}},
+		{"the role's link is silent", "", map[string][]sample{"host1": {ready}, "shuffler": {ready}},
+			[]string{"host1"}},
 		{"the role's link is slow", "", map[string][]sample{"host1": {ready}, "shuffler": {ready}}, nil},
 		{"the role is killed", "the shuffler's link is cut", map[string][]sample{"host1": {not}, "shuffler": {ready}},
 			[]string{"shuffler"}},
-		{"the broker is paused", "", map[string][]sample{"host1": {ready}, "shuffler": {ready, not}}, []string{"host1"}},
+		{"the broker is paused", "", map[string][]sample{"host1": {ready}, "shuffler": {ready, not}},
+			[]string{"host1"}},
 	} {
 		c := &faultCase{At: at, first: kind(one.first)}
 		if one.then != "" {

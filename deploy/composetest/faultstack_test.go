@@ -88,7 +88,8 @@ func (x *faulty) hold(what, service string) {
 
 // setWrites has a role's process denied every write to a file, or allowed again. Only its own user may do so.
 func (x *faulty) setWrites(what, service string) {
-	x.must("docker", "run", "--rm", "--user", user()+":"+user(), "--pid", "container:"+x.id(service), x.helper, what, "/")
+	x.must("docker", "run", "--rm", "--user", user()+":"+user(), "--pid", "container:"+x.id(service), x.helper, what,
+		"/")
 }
 
 // keep copies a service's state, for setBack.

@@ -34,24 +34,34 @@ func (outer *stack) testContainers(t *testing.T) {
 		files  []string // in the image
 		mounts []string
 	}{
-		"shuffler":  {[]string{"role"}, append([]string{"/keys/shuffler", "/state", "/etc/riffle/shuffler.yaml"}, role...)},
-		"analyzer":  {[]string{"role"}, append([]string{"/keys/analyzer", "/state", "/etc/riffle/analyzer.yaml"}, role...)},
-		"host1":     {[]string{"role"}, append([]string{"/keys/randomizer-host1", "/state", "/etc/riffle/randomizer.yaml"}, role...)},
-		"host2":     {[]string{"role"}, append([]string{"/keys/randomizer-host2", "/state", "/etc/riffle/randomizer.yaml"}, role...)},
-		"nats":      {[]string{"healthcheck", "nats-server"}, []string{"/data", "/etc/nats/ca.pem", "/etc/nats/nats.conf", "/etc/nats/tls"}},
+		"shuffler": {[]string{"role"}, append([]string{"/keys/shuffler", "/state", "/etc/riffle/shuffler.yaml"},
+			role...)},
+		"analyzer": {[]string{"role"}, append([]string{"/keys/analyzer", "/state", "/etc/riffle/analyzer.yaml"},
+			role...)},
+		"host1": {[]string{"role"}, append([]string{"/keys/randomizer-host1", "/state",
+			"/etc/riffle/randomizer.yaml"}, role...)},
+		"host2": {[]string{"role"}, append([]string{"/keys/randomizer-host2", "/state",
+			"/etc/riffle/randomizer.yaml"}, role...)},
+		"nats": {[]string{"healthcheck", "nats-server"},
+			[]string{"/data", "/etc/nats/ca.pem", "/etc/nats/nats.conf", "/etc/nats/tls"}},
 		"provision": {[]string{"riffle"}, []string{"/keys/admin", "/keys/ca.pem"}},
 
-		"door-broker": {[]string{"door"}, nil}, "door-mixing": {[]string{"door"}, nil}, "door-analysis": {[]string{"door"}, nil},
-		"door-host1": {[]string{"door"}, nil}, "door-host2": {[]string{"door"}, nil},
+		"door-broker": {[]string{"door"}, nil}, "door-mixing": {[]string{"door"}, nil},
+		"door-analysis": {[]string{"door"}, nil},
+		"door-host1":    {[]string{"door"}, nil}, "door-host2": {[]string{"door"}, nil},
 	} {
 		c := s.inspect(service)
 		uid, gid, ok := strings.Cut(c.Config.User, ":")
-		if h := c.HostConfig; !ok || uid == "0" || uid == "" || gid == "0" || strings.Trim(uid, "0123456789") != "" || !h.ReadonlyRootfs || h.Privileged || len(h.CapAdd) > 0 ||
-			!slices.Equal(h.CapDrop, []string{"ALL"}) || !slices.Contains(h.SecurityOpt, "no-new-privileges:true") || h.Memory == 0 || h.PidsLimit == 0 || h.PidMode != "" {
+		if h := c.HostConfig; !ok || uid == "0" || uid == "" || gid == "0" || strings.Trim(uid, "0123456789") != "" ||
+			!h.ReadonlyRootfs || h.Privileged || len(h.CapAdd) > 0 ||
+			!slices.Equal(h.CapDrop, []string{"ALL"}) || !slices.Contains(h.SecurityOpt, "no-new-privileges:true") ||
+			h.Memory == 0 || h.PidsLimit == 0 || h.PidMode != "" {
 			t.Errorf("%s: %+v, %+v", service, c.Config, h)
 		}
-		if listens := service != "nats" && service != "provision"; listens && c.HostConfig.Sysctls["net.ipv4.conf.all.arp_ignore"] != "1" {
-			t.Errorf("%s answers on every network for the address at which it listens on one: %v", service, c.HostConfig.Sysctls)
+		if listens := service != "nats" && service != "provision"; listens &&
+			c.HostConfig.Sysctls["net.ipv4.conf.all.arp_ignore"] != "1" {
+			t.Errorf("%s answers on every network for the address at which it listens on one: %v", service,
+				c.HostConfig.Sysctls)
 		}
 		var mounts []string
 		for _, m := range c.Mounts {
@@ -75,7 +85,9 @@ func (outer *stack) testContainers(t *testing.T) {
 		listing := s.must("sh", "-c", `id=$(docker create "$0") && docker export "$id" | tar -t; docker rm "$id" >/dev/null`, c.Config.Image)
 		var files []string
 		for name := range strings.FieldsSeq(listing) {
-			if top, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"dev", "etc", "proc", "sys", ".dockerenv", "state", "data"}, top) { // Docker's own, empty ones
+			// Docker's own, empty ones
+			if top, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"dev", "etc", "proc", "sys",
+				".dockerenv", "state", "data"}, top) {
 				files = append(files, name)
 			}
 		}
@@ -88,14 +100,16 @@ func (outer *stack) testContainers(t *testing.T) {
 // gate is one service's door to this machine: the only one that has a way to it.
 const gate = "door-"
 
-// testSides puts a probe into the network namespace of every container, where it can do what a process could that took the container
-// over, and lets it call every address of every container and of this machine. A role must reach the broker's one port on their common
-// network and itself; the broker must reach itself; a door its own role. Nobody but a door reaches this machine.
+// testSides puts a probe into the network namespace of every container, where it can do what a process could that took
+// the container over, and lets it call every address of every container and of this machine. A role must reach the
+// broker's one port on their common network and itself; the broker must reach itself; a door its own role. Nobody but a
+// door reaches this machine.
 func (outer *stack) testSides(t *testing.T) {
 	s := outer.within(t)
 	folder := t.TempDir()
 	s.must("sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/probe" ./deploy/composetest/probe`, s.root, folder)
-	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"), []byte("FROM scratch\nCOPY probe /probe\nUSER 65532:65532\nENTRYPOINT [\"/probe\"]\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"),
+		[]byte("FROM scratch\nCOPY probe /probe\nUSER 65532:65532\nENTRYPOINT [\"/probe\"]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	image := s.project + "-probe"
@@ -133,12 +147,15 @@ func (outer *stack) testSides(t *testing.T) {
 			add("this machine", n.IP.String(), machinePort)
 		}
 	}
-	ports := map[string][]string{"nats": {"4222", "6222", "8222"}, "shuffler": {"9401"}, "analyzer": {"9402"}, "host1": {"8400", "9403"}, "host2": {"8400", "9403"}}
+	ports := map[string][]string{"nats": {"4222", "6222", "8222"}, "shuffler": {"9401"}, "analyzer": {"9402"},
+		"host1": {"8400", "9403"}, "host2": {"8400", "9403"}}
 	var services []string
-	for _, service := range strings.Fields(s.must("docker", "ps", "--filter", "label=com.docker.compose.project="+s.project, "--format", `{{.Label "com.docker.compose.service"}}`)) {
+	for _, service := range strings.Fields(s.must("docker", "ps", "--filter",
+		"label=com.docker.compose.project="+s.project, "--format", `{{.Label "com.docker.compose.service"}}`)) {
 		services = append(services, service)
 		if door, ok := strings.CutPrefix(service, gate); ok {
-			ports[service] = ports[map[string]string{"broker": "nats", "mixing": "shuffler", "analysis": "analyzer"}[door]]
+			ports[service] = ports[map[string]string{"broker": "nats", "mixing": "shuffler",
+				"analysis": "analyzer"}[door]]
 			if len(ports[service]) == 0 {
 				ports[service] = ports[door]
 			}
@@ -153,12 +170,15 @@ func (outer *stack) testSides(t *testing.T) {
 	answers, errs := make([]string, len(services)), make([]error, len(services))
 	for i, service := range services {
 		wg.Go(func() {
-			answers[i], errs[i] = s.run("docker", append([]string{"run", "--rm", "--name", s.project + "-probe-" + service,
-				"--network", "container:" + s.id(service), "--read-only", "--cap-drop", "ALL", image, "nats:4222"}, targets...)...)
+			answers[i], errs[i] = s.run("docker",
+				append([]string{"run", "--rm", "--name", s.project + "-probe-" + service,
+					"--network", "container:" + s.id(service), "--read-only", "--cap-drop", "ALL", image, "nats:4222"},
+					targets...)...)
 		})
 	}
 	wg.Wait()
-	behind := map[string]string{"door-broker": "nats", "door-mixing": "shuffler", "door-analysis": "analyzer", "door-host1": "host1", "door-host2": "host2"}
+	behind := map[string]string{"door-broker": "nats", "door-mixing": "shuffler", "door-analysis": "analyzer",
+		"door-host1": "host1", "door-host2": "host2"}
 	for i, service := range services {
 		if errs[i] != nil {
 			t.Fatal(errs[i])
@@ -177,7 +197,8 @@ func (outer *stack) testSides(t *testing.T) {
 			}
 		}
 		if want := map[bool]string{true: role, false: "nats"}[door]; met[want] == 0 {
-			t.Errorf("from %s one does not reach %s, so that what else is not reached proves nothing: %v", service, want, reached)
+			t.Errorf("from %s one does not reach %s, so that what else is not reached proves nothing: %v", service,
+				want, reached)
 		}
 		t.Logf("from %s: %d of %d addresses reached: %v", service, len(reached), len(targets), met)
 	}
@@ -187,15 +208,20 @@ func (outer *stack) testSides(t *testing.T) {
 func (outer *stack) testTLS(t *testing.T) {
 	s := outer.within(t)
 	stranger := filepath.Join(t.TempDir(), "keys")
-	if err := keyring.Generate(stranger, keyring.Options{Name: "stranger", Brokers: []keyring.BrokerOptions{{Name: "nats", Hosts: []string{"nats"}}}}); err != nil {
+	if err := keyring.Generate(stranger, keyring.Options{Name: "stranger",
+		Brokers: []keyring.BrokerOptions{{Name: "nats", Hosts: []string{"nats"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	broker := s.broker()
 	const otherKey = "with another deployment's key"
 	var wg sync.WaitGroup
 	for what, change := range map[string]func(*bus.Options){
-		"in the clear":                  func(o *bus.Options) { o.URL, o.TLS = strings.Replace(o.URL, "tls://", "nats://", 1), nil },
-		"with another authority":        func(o *bus.Options) { o.TLS.CAFile = filepath.Join(stranger, keyring.AuthorityFile) },
+		"in the clear": func(o *bus.Options) {
+			o.URL, o.TLS = strings.Replace(o.URL, "tls://", "nats://", 1), nil
+		},
+		"with another authority": func(o *bus.Options) {
+			o.TLS.CAFile = filepath.Join(stranger, keyring.AuthorityFile)
+		},
 		"with the system's authorities": func(o *bus.Options) { o.TLS.CAFile = "" },
 		"under another name":            func(o *bus.Options) { o.TLS.ServerName = "broker.example.org" },
 		otherKey:                        func(o *bus.Options) { o.Seed = s.seed(stranger, "auditor") },
@@ -263,7 +289,8 @@ func (outer *stack) testReload(t *testing.T) {
 	host3 := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), stuck)
 		defer cancel()
-		c, err := s.connect(ctx, broker, bus.Randomizer, func(o *bus.Options) { o.Seed = s.seed(s.keys(), "randomizer-host3") })
+		c, err := s.connect(ctx, broker, bus.Randomizer,
+			func(o *bus.Options) { o.Seed = s.seed(s.keys(), "randomizer-host3") })
 		if err == nil {
 			c.Close()
 		}

@@ -42,7 +42,8 @@ timing: {reward_window: 5s, jitter: 4s, grace: 60s}
 	shufflerYAML   = `min_cohort: 50` + "\n"
 )
 
-// stuck is a time after which anything that is waited for counts as stuck, on a machine that is busy with other tests too.
+// stuck is a time after which anything that is waited for counts as stuck, on a machine that is busy with other tests
+// too.
 const stuck = 5 * time.Minute
 
 // shared is what the deployments of a test run have in common: the commit, and the machine.
@@ -69,13 +70,15 @@ type stack struct {
 	ops     map[string]string // the roles' ops listeners, by service
 }
 
-// newStack checks a commit out, the last one unless RIFFLE_COMPOSE_COMMIT names another, and chooses names and ports that nothing else has. What up starts ends with the test.
+// newStack checks a commit out, the last one unless RIFFLE_COMPOSE_COMMIT names another, and chooses names and ports
+// that nothing else has. What up starts ends with the test.
 func newStack(t *testing.T, name string) *stack {
 	t.Helper()
 	if os.Getenv("RIFFLE_COMPOSE") == "" {
 		t.Skip("RIFFLE_COMPOSE=1 runs it: needs a Docker engine and docker-compose; see deploy/test")
 	}
-	s := &stack{t: t, dir: t.TempDir(), project: fmt.Sprintf("riffletest%s%d", name, os.Getpid()), tag: cmp.Or(os.Getenv("RIFFLE_TAG"), "test")}
+	s := &stack{t: t, dir: t.TempDir(), project: fmt.Sprintf("riffletest%s%d", name, os.Getpid()),
+		tag: cmp.Or(os.Getenv("RIFFLE_TAG"), "test")}
 	s.tree = filepath.Join(s.dir, "tree")
 	config := filepath.Join(s.dir, "config")
 	for _, d := range []string{s.tree, config} {
@@ -86,7 +89,8 @@ func newStack(t *testing.T, name string) *stack {
 	s.root = strings.TrimSpace(s.must("git", "rev-parse", "--show-toplevel"))
 	commit := cmp.Or(os.Getenv("RIFFLE_COMPOSE_COMMIT"), "HEAD")
 	s.must("sh", "-c", `git -C "$0" archive "$2" | tar -x -C "$1"`, s.root, s.tree, commit)
-	for name, text := range map[string]string{"analyzer.yaml": analyzerYAML, "randomizer.yaml": randomizerYAML, "shuffler.yaml": shufflerYAML} {
+	for name, text := range map[string]string{"analyzer.yaml": analyzerYAML, "randomizer.yaml": randomizerYAML,
+		"shuffler.yaml": shufflerYAML} {
 		if err := os.WriteFile(filepath.Join(config, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -100,9 +104,12 @@ func newStack(t *testing.T, name string) *stack {
 	for i, service := range []string{"shuffler", "analyzer", "host1", "host2"} {
 		s.ops[service] = "http://127.0.0.1:" + ports[3+i]
 	}
-	s.env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+s.project, "RIFFLE_TAG="+s.tag, "RIFFLE_RUN="+filepath.Join(s.dir, "run"), "RIFFLE_CONFIG="+config,
-		"RIFFLE_HOSTS=host1=1000 host2=1000", "RIFFLE_API_PORT_1="+ports[0], "RIFFLE_API_PORT_2="+ports[1], "RIFFLE_BROKER_PORT="+s.port,
-		"RIFFLE_SHUFFLER_OPS_PORT="+ports[3], "RIFFLE_ANALYZER_OPS_PORT="+ports[4], "RIFFLE_OPS_PORT_1="+ports[5], "RIFFLE_OPS_PORT_2="+ports[6])
+	s.env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+s.project, "RIFFLE_TAG="+s.tag,
+		"RIFFLE_RUN="+filepath.Join(s.dir, "run"), "RIFFLE_CONFIG="+config,
+		"RIFFLE_HOSTS=host1=1000 host2=1000", "RIFFLE_API_PORT_1="+ports[0], "RIFFLE_API_PORT_2="+ports[1],
+		"RIFFLE_BROKER_PORT="+s.port,
+		"RIFFLE_SHUFFLER_OPS_PORT="+ports[3], "RIFFLE_ANALYZER_OPS_PORT="+ports[4], "RIFFLE_OPS_PORT_1="+ports[5],
+		"RIFFLE_OPS_PORT_2="+ports[6])
 	if name != "" { // the one without a name has the addresses that follow from its project's name, as an operator's
 		s.env = append(s.env, "RIFFLE_SUBNET="+subnet())
 	}
@@ -122,7 +129,8 @@ func newStack(t *testing.T, name string) *stack {
 			if t.Failed() {
 				break // it may never have been up
 			}
-			if kept, err := filepath.Glob(filepath.Join(s.dir, "run", "logs", service+"-*.log")); err != nil || len(kept) == 0 {
+			if kept, err := filepath.Glob(filepath.Join(s.dir, "run", "logs", service+"-*.log")); err != nil ||
+				len(kept) == 0 {
 				t.Errorf("deploy/down kept no log of %s: %v", service, err)
 			}
 		}
@@ -133,8 +141,8 @@ func newStack(t *testing.T, name string) *stack {
 	return s
 }
 
-// lowPort and highPort bound the ports that a deployment publishes: below those that Linux gives to connections by itself
-// (ip_local_port_range), of which the tests that run meanwhile use many.
+// lowPort and highPort bound the ports that a deployment publishes: below those that Linux gives to connections by
+// itself (ip_local_port_range), of which the tests that run meanwhile use many.
 const lowPort, highPort = 20000, 32000
 
 // freePorts are ports of the loopback that nothing listens on, and that no other deployment of this run was given.
@@ -181,7 +189,8 @@ func (s *stack) run(name string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = s.env, &out, &errs, time.Second
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out.String(), errs.String())
+		return out.String(), fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out.String(),
+			errs.String())
 	}
 	return out.String(), nil
 }
@@ -232,7 +241,8 @@ func (s *stack) first(args []string) bool {
 func (s *stack) id(service string) string {
 	s.t.Helper()
 	id := strings.TrimSpace(s.must("docker", "ps", "-aq", "--no-trunc",
-		"--filter", "label=com.docker.compose.project="+s.project, "--filter", "label=com.docker.compose.service="+service))
+		"--filter", "label=com.docker.compose.project="+s.project, "--filter",
+		"label=com.docker.compose.service="+service))
 	if len(id) != 64 {
 		s.t.Fatalf("%s has no container, or several: %q", service, id)
 	}
@@ -294,7 +304,8 @@ type container struct {
 func (s *stack) inspect(service string) container {
 	s.t.Helper()
 	var found []container
-	if err := json.Unmarshal([]byte(s.must("docker", "inspect", s.id(service))), &found); err != nil || len(found) != 1 {
+	if err := json.Unmarshal([]byte(s.must("docker", "inspect", s.id(service))), &found); err != nil ||
+		len(found) != 1 {
 		s.t.Fatal(service, err)
 	}
 	return found[0]
@@ -303,7 +314,8 @@ func (s *stack) inspect(service string) container {
 // through opens a door to a port that no door of the deployment leads to, and returns the address on this machine.
 func (s *stack) through(network, target string) string {
 	s.t.Helper()
-	id := strings.TrimSpace(s.must("docker", "create", "-p", "127.0.0.1::9000", "-e", "RIFFLE_DOOR=:9000="+target, "riffle/door:"+s.tag))
+	id := strings.TrimSpace(s.must("docker", "create", "-p", "127.0.0.1::9000", "-e", "RIFFLE_DOOR=:9000="+target,
+		"riffle/door:"+s.tag))
 	s.t.Cleanup(func() { s.must("docker", "rm", "-f", id) })
 	s.must("docker", "network", "connect", s.project+"_"+network, id)
 	s.must("docker", "start", id)
@@ -313,7 +325,8 @@ func (s *stack) through(network, target string) string {
 // broker is where the operator's tools find the broker.
 func (s *stack) broker() string { return "tls://" + net.JoinHostPort("127.0.0.1", s.port) }
 
-// options are how a role connects to the broker from this machine, by its address and under the name in its certificate.
+// options are how a role connects to the broker from this machine, by its address and under the name in its
+// certificate.
 func (s *stack) options(broker string, role bus.Role) bus.Options {
 	s.t.Helper()
 	folder := string(role)
@@ -337,7 +350,8 @@ func (s *stack) seed(keys, folder string) []byte {
 }
 
 // connect connects with these options, changed.
-func (s *stack) connect(ctx context.Context, broker string, role bus.Role, change ...func(*bus.Options)) (*bus.Conn, error) {
+func (s *stack) connect(ctx context.Context, broker string, role bus.Role, change ...func(*bus.Options)) (*bus.Conn,
+	error) {
 	s.t.Helper()
 	o := s.options(broker, role)
 	for _, f := range change {
@@ -376,7 +390,8 @@ func (s *stack) losses(service string) []string {
 }
 
 // lost is what losses lists but for reports that came again: one that was admitted, and whose acknowledgement died with
-// the shuffler, a worker or the broker, comes again when its epoch is over. The public record shows that each is counted.
+// the shuffler, a worker or the broker, comes again when its epoch is over. The public record shows that each is
+// counted.
 func (s *stack) lost(service string) []string {
 	s.t.Helper()
 	return slices.DeleteFunc(s.losses(service), func(line string) bool {

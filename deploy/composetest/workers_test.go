@@ -13,9 +13,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// TestComposeWorkers gives the shuffler and the analyzer two workers each, which do all of the work that workers can do,
-// and kills one of each in every epoch: a shuffler's while reports are opened, an analyzer's and another shuffler's when
-// the cohort is released. Nothing may be lost. Then it tries what no role may do at a broker for workers.
+// TestComposeWorkers gives the shuffler and the analyzer two workers each, which do all of the work that workers can
+// do, and kills one of each in every epoch: a shuffler's while reports are opened, an analyzer's and another shuffler's
+// when the cohort is released. Nothing may be lost. Then it tries what no role may do at a broker for workers.
 func TestComposeWorkers(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "w")
@@ -75,7 +75,8 @@ func TestComposeWorkers(t *testing.T) {
 func (s *stack) killOne(service string, which int) (id string) {
 	s.t.Helper()
 	all := strings.Fields(s.must("docker", "ps", "-q", "--no-trunc",
-		"--filter", "label=com.docker.compose.project="+s.project, "--filter", "label=com.docker.compose.service="+service))
+		"--filter", "label=com.docker.compose.project="+s.project, "--filter",
+		"label=com.docker.compose.service="+service))
 	if len(all) != 2 {
 		s.t.Fatalf("%s has %d containers, not 2", service, len(all))
 	}

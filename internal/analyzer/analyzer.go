@@ -10,7 +10,7 @@
 // sees an announcement, and no manifest counts. No plan is announced whose guarantee is weaker than configured.
 //
 // Where cohorts are panels, it commits to its contribution to the seed in the announcement, and reveals it once, in the
-// audit log, after the shuffler's pool stands there. The contribution follows from its identity and from what was
+// audit log, after the shuffler's pool is there. The contribution follows from its identity and from what was
 // announced before, so that no restart changes it. Of several pools the first counts; from one of fewer devices than
 // were announced nothing is drawn. What came of a cohort that was not drawn is not looked at. In the channels in which
 // it sees who took part it counts only devices that can be in the panel (channel.Drawn), in as many epochs as the plan
@@ -29,7 +29,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -37,14 +36,12 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/channel/box"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/translog"
+	"github.com/riffle-dp/riffle/internal/worker"
 	"github.com/riffle-dp/riffle/pkg/deployment"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -85,7 +82,7 @@ type Config struct {
 	Notice func(condition string, err error)
 }
 
-// manifestCondition is the readiness condition that a published manifest stands in the audit log.
+// manifestCondition is the readiness condition that a published manifest is in the audit log.
 const manifestCondition = "manifest"
 
 func (c Config) notice(condition string, err error) {
@@ -110,55 +107,6 @@ type Analyzer struct {
 	mu       sync.Mutex
 	progress Progress
 	counting channel.Counting // nil before Run
-}
-
-// Progress is what an onlooker may know of a run. All of it is public.
-type Progress struct {
-	Epoch    uint64         // announced last
-	Round    uint32         // announced last
-	Epochs   int            // cohorts that the schedule plans
-	Final    bool           // the last policy is out
-	Policy   glm.Policy     // in force
-	Releases []ReleaseStats // counted so far, oldest first
-	// Of the epoch's cohort; zero once the last policy is out.
-	Size, Minimum uint32
-	Rounds        int
-	Messages      int     // of one report in the round
-	Epsilon       float64 // the largest that a plan so far promises its people, in all epochs that one may report in
-	EpsilonAlone  float64 // the same if no other device is honest; +Inf if nothing is left
-	Channel       plan.Channel
-	Learned       []Learned // after the newest epochs that released, oldest first
-	Action        string    // what a rule did last
-	Acted         uint64    // after this epoch
-	WrongShare    string    // why no lift may be relied on; empty: nothing is known against it
-}
-
-// Learned is what was known after an epoch.
-type Learned struct {
-	Epoch   uint64
-	Epsilon float64 // of the epoch's whole plan, for the reports that really came
-	deployment.Estimate
-	Lift, Total *wire.Lift // of the epoch, and of all so far; nil without a control group
-	Unchanged   float64    // how probable its sums are if the world is what it was; 0: not tested
-	Action      string     // by the rules
-}
-
-// trend is how many epochs back the estimate is shown.
-const trend = 50
-
-// ReleaseStats is one counted round.
-type ReleaseStats struct {
-	Epoch     uint64
-	Round     uint32
-	Reports   uint32
-	Messages  int     // per report; 0 if nothing left the shuffler
-	Epsilon   float64 // of the epoch's whole plan, for the reports of which something left, counted or not; 0 if nothing did
-	Destroyed bool    // nothing of it counts
-	Refused   bool    // by this analyzer, after the shuffler released it
-	// Influence is what dishonest devices can have done to the newest release, and Moved the most of one of them in
-	// standard deviations (plan.Announcement.StateInfluence).
-	Influence []plan.StatedInfluence
-	Moved     float64
 }
 
 // New checks the configuration as a whole: the learner's, and that a plan can be made for every cohort of the schedule.
@@ -189,18 +137,9 @@ func New(c Config) (*Analyzer, error) {
 // configuration is the public part, from which with the counts all announcements follow.
 func (c Config) configuration() wire.Configuration {
 	return wire.Configuration{
-		Deployment: c.Deployment, Learner: c.Learner, Anytime: c.Anytime, Batch: c.Batch, Terms: c.Terms, Timing: c.Timing,
-		Schema: c.Schema, Rules: c.Rules,
+		Deployment: c.Deployment, Learner: c.Learner, Anytime: c.Anytime, Batch: c.Batch, Terms: c.Terms,
+		Timing: c.Timing, Schema: c.Schema, Rules: c.Rules,
 	}
-}
-
-// Progress describes the run so far.
-func (z *Analyzer) Progress() Progress {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	p := z.progress
-	p.Releases, p.Learned = slices.Clone(p.Releases), slices.Clone(p.Learned)
-	return p
 }
 
 // Run announces, counts and learns until the context ends. After the last policy it only keeps running.
@@ -210,15 +149,15 @@ func (z *Analyzer) Run(ctx context.Context) (err error) {
 		Journal: z.c.LogJournal, Log: z.c.Log,
 	})
 	if err != nil {
-		return fmt.Errorf("analyzer: %w", unlogged("all that was said before", err))
+		return fmt.Errorf("analyzer: %w", notLogged("all that was said before", err))
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	z.bus = logged{z.c.Bus, log}
-	past, err := z.past(ctx)
+	past, err := z.readPast(ctx)
 	if err != nil {
 		return err
 	}
-	if err := z.c.provisioned(ctx); err != nil {
+	if err := z.c.awaitProvision(ctx); err != nil {
 		return err
 	}
 	scratch, clean, err := z.c.scratch()
@@ -247,7 +186,7 @@ func (z *Analyzer) Run(ctx context.Context) (err error) {
 
 // learn is the loop from the first announcement to the last.
 func (z *Analyzer) learn(ctx context.Context, past *past) error {
-	if err := z.configured(ctx, &past.history); err != nil {
+	if err := z.logConfiguration(ctx, &past.history); err != nil {
 		return err
 	}
 	for {
@@ -260,12 +199,12 @@ func (z *Analyzer) learn(ctx context.Context, past *past) error {
 			return err
 		}
 		z.machine.Announced(a, digest)
-		if err := z.announced(a); err != nil {
+		if err := z.noteAnnouncement(a); err != nil {
 			return err
 		}
 		if a.Final {
-			past.resumed(z.c.Log)
-			return z.ended()
+			past.endReplay(z.c.Log)
+			return z.destroyRecords()
 		}
 		if err := z.round(ctx, past, a, digest); err != nil {
 			return err
@@ -278,7 +217,7 @@ func (z *Analyzer) round(ctx context.Context, past *past, a *plan.Announcement, 
 	begin := z.c.Clock.Now()
 	counts, replayed := past.history.counts[roundID{a.Epoch, a.Round}]
 	if !replayed {
-		past.resumed(z.c.Log)
+		past.endReplay(z.c.Log)
 		drawn, err := z.draw(ctx, &past.history, a, digest)
 		if err != nil && !errors.Is(err, errEnded) {
 			return err
@@ -286,7 +225,7 @@ func (z *Analyzer) round(ctx context.Context, past *past, a *plan.Announcement, 
 		if counts, err = z.count(ctx, a, digest, drawn); err != nil {
 			return err
 		}
-		if counts, err = z.settle(ctx, &past.history, counts); err != nil {
+		if counts, err = z.logCounts(ctx, &past.history, counts); err != nil {
 			return err
 		}
 	}
@@ -297,11 +236,11 @@ func (z *Analyzer) round(ctx context.Context, past *past, a *plan.Announcement, 
 	if err := z.counting.Forget(ctx, a.Epoch, a.Round); err != nil {
 		return err
 	}
-	if err := z.learned(a, digest, counts); err != nil {
+	if err := z.tellCurator(a, digest, counts); err != nil {
 		return err
 	}
 	if replayed { // its times were measured, and its lines logged, when it was counted
-		past.replayed(counts)
+		past.noteReplay(counts)
 		return z.absorb(ctx, past, a, counts, zerolog.Nop())
 	}
 	z.c.Steps.Since(stepRound, begin)
@@ -311,103 +250,4 @@ func (z *Analyzer) round(ctx context.Context, past *past, a *plan.Announcement, 
 	}
 	z.c.Steps.Since(stepLearning, begin)
 	return nil
-}
-
-// absorb gives a round's counts to the machine, and states what it learned.
-func (z *Analyzer) absorb(
-	ctx context.Context, past *past, a *plan.Announcement, counts *wire.Counts, log zerolog.Logger,
-) error {
-	_, digest, err := wire.Sign(counts, z.c.Identity)
-	if err != nil {
-		return fmt.Errorf("analyzer: %w", err)
-	}
-	learned, err := z.machine.Absorb(counts, digest)
-	if err != nil {
-		return fmt.Errorf("analyzer: %w", err)
-	}
-	if err := z.concluded(ctx, &past.history, learned); err != nil {
-		return err
-	}
-	stats := ReleaseStats{Epoch: a.Epoch, Round: a.Round, Reports: counts.Reports, Destroyed: counts.Destroyed}
-	if counts.Destroyed {
-		if err := z.lost(ctx, a, counts, &stats); err != nil {
-			return err
-		}
-		warned := log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).
-			Uint32("reports", counts.Reports)
-		if stats.Refused {
-			warned.Msg("the cohort was refused; its policy stays for the next one. What left the shuffler is spent all the same")
-		} else {
-			warned.Msg("the cohort was destroyed; its policy stays for the next one")
-		}
-	} else {
-		stats.Messages, stats.Epsilon = a.ReportMessages(), learned.Epsilon
-		stats.Influence, stats.Moved = a.StateInfluence(counts.Reports)
-		log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).
-			Float64("epsilon", stats.Epsilon).Msg("round absorbed")
-		if learned.Action != "" {
-			log.Warn().Uint64("epoch", a.Epoch).Str("action", learned.Action).
-				Msg("a rule took the policy back: the upper end of the lift's interval is below its floor")
-		}
-	}
-	estimate, err := z.machine.Estimate()
-	if err != nil {
-		return fmt.Errorf("analyzer: %w", err)
-	}
-	planned, wrong := len(z.machine.Schedule()), z.machine.WrongShare()
-	z.note(func(p *Progress) {
-		p.WrongShare = wrong
-		if stats.Influence != nil {
-			for i := range p.Releases {
-				p.Releases[i].Influence = nil
-			}
-		}
-		p.Releases, p.Epochs = append(p.Releases, stats), planned
-		if !counts.Destroyed && int(a.Round) == len(a.Plan.Rounds)-1 {
-			p.Learned = append(p.Learned, Learned{
-				Epoch: a.Epoch, Epsilon: stats.Epsilon, Estimate: estimate, Lift: learned.Lift, Total: learned.Total,
-				Unchanged: learned.Unchanged, Action: learned.Action,
-			})
-			if learned.Action != "" {
-				p.Action, p.Acted = learned.Action, a.Epoch
-			}
-			p.Learned = p.Learned[max(0, len(p.Learned)-trend):]
-		}
-	})
-	return nil
-}
-
-// learned tells a channel whose curator needs the records of earlier rounds that a round stands in the audit log.
-func (z *Analyzer) learned(a *plan.Announcement, digest [32]byte, counts *wire.Counts) error {
-	c, ok := z.counting.(*box.Curating)
-	if !ok || counts.Destroyed {
-		return nil
-	}
-	if len(counts.Releases) != 1 {
-		return fmt.Errorf("analyzer: epoch %d: counts of %d releases of records", a.Epoch, len(counts.Releases))
-	}
-	key, err := z.key(a.AnalyzerKey)
-	if err != nil {
-		key = nil // missed only if the run goes on
-	}
-	c.Learned(&channel.Round{Announcement: a, Digest: digest, Key: key}, counts)
-	return nil
-}
-
-// ended destroys what is kept of records, since the last policy is out.
-func (z *Analyzer) ended() error {
-	c, ok := z.counting.(*box.Curating)
-	if !ok {
-		return nil
-	}
-	if err := c.End(); err != nil {
-		return fmt.Errorf("analyzer: destroying sealed records: %w", err)
-	}
-	return nil
-}
-
-func (z *Analyzer) note(f func(*Progress)) {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	f(&z.progress)
 }

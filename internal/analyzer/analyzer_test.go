@@ -74,22 +74,22 @@ func TestCountsAreExact(t *testing.T) {
 			if !p.Final || len(p.Releases) == 0 || !(p.Releases[0].Epsilon > 0 && p.Releases[0].Epsilon <= 4) {
 				t.Errorf("progress %+v", p)
 			}
-			shown(t, s.analyzer, bandit)
-			stated(t, s.analyzer.Snapshot().Releases)
+			checkSnapshot(t, s.analyzer, bandit)
+			checkInfluence(t, s.analyzer.Snapshot().Releases)
 			s.must(s.stop())
 		})
 	}
 }
 
-// stated demands that every release says what one dishonest device can have done to it, and the newest of them number
-// by number.
-func stated(t *testing.T, releases []status.Round) {
+// checkInfluence demands that every release says what one dishonest device can have done to it, and the newest of them
+// number by number.
+func checkInfluence(t *testing.T, releases []status.Round) {
 	t.Helper()
 	for i, r := range releases {
 		newest := i == len(releases)-1
 		if r.Outcome != status.Released || !(r.Moved > 0) || newest != (len(r.Influence) > 0) {
-			t.Errorf("release %d of %d: one device moves it by %v deviations, %d statistics are stated", i, len(releases),
-				r.Moved, len(r.Influence))
+			t.Errorf("release %d of %d: one device moves it by %v deviations, %d statistics are stated",
+				i, len(releases), r.Moved, len(r.Influence))
 		}
 		for _, of := range r.Influence {
 			if slices.Max(of.One)/of.Deviation > r.Moved*(1+1e-12) || len(of.All) != len(of.One) {
@@ -99,8 +99,8 @@ func stated(t *testing.T, releases []status.Round) {
 	}
 }
 
-// shown holds what an analyzer shows as learned, at the end of its horizon, against the learner.
-func shown(t *testing.T, z *Analyzer, bandit *learner.Learner) {
+// checkSnapshot holds what an analyzer shows as learned, at the end of its horizon, against the learner.
+func checkSnapshot(t *testing.T, z *Analyzer, bandit *learner.Learner) {
 	t.Helper()
 	l, p := z.Snapshot().Learned, z.Progress()
 	final := bandit.Next().Policy
@@ -125,7 +125,7 @@ func TestDestroyedCohort(t *testing.T) {
 	s := newScene(t, glm.Practical)
 	s.start()
 	a, digest := s.announcement(1, 0)
-	s.publish(destroyed(a, digest))
+	s.publish(destroyedRelease(a, digest))
 	if c := s.counts(1, 0); !c.Destroyed {
 		t.Errorf("%v", c)
 	}
@@ -137,7 +137,7 @@ func TestDestroyedCohort(t *testing.T) {
 		p.Releases[0].Refused || p.Releases[0].Epsilon != 0 {
 		t.Errorf("%+v", p)
 	}
-	left := destroyed(next, second)
+	left := destroyedRelease(next, second)
 	left.manifest.Reports, left.manifest.Messages = next.Cohort.Size, uint64(next.Cohort.Size)
 	s.publish(left)
 	s.announcement(3, 0)
@@ -170,7 +170,7 @@ func TestForeignManifest(t *testing.T) {
 			s.config.Notice = func(condition string, err error) { unmet.Store(condition + ": " + fmt.Sprint(err)) }
 			s.start()
 			a, digest := s.announcement(1, 0)
-			signed, want := foreign(s, destroyed(a, digest).manifest)
+			signed, want := foreign(s, destroyedRelease(a, digest).manifest)
 			s.must(s.shuffler.Mixed.PublishManifest(s.Context(), 1, 0, signed))
 			testbed.Eventually(t, "not ready: "+want, func() bool {
 				why, _ := unmet.Load().(string)

@@ -25,15 +25,15 @@ type past struct {
 	replay    replay
 }
 
-// stored is an announcement that stands.
+// stored is an announcement that is at the broker or in the log.
 type stored struct {
 	digest [32]byte
 	key    []byte // HPKE
 }
 
-// past reads the deployment's history from the broker. Only statements with this analyzer's own signature count, and
-// the first of two for one round, as for every other reader.
-func (z *Analyzer) past(ctx context.Context) (*past, error) {
+// readPast reads the deployment's history from the broker. Only statements with this analyzer's own signature count,
+// and the first of two for one round, as for every other reader.
+func (z *Analyzer) readPast(ctx context.Context) (*past, error) {
 	p := &past{announced: map[roundID]stored{}, history: newHistory()}
 	all, err := z.c.Bus.ReadAnnouncements(ctx)
 	if err != nil {
@@ -93,11 +93,11 @@ func (z *Analyzer) sameChannel(a *plan.Announcement) error {
 func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *past) (digest [32]byte, err error) {
 	at := roundID{a.Epoch, a.Round}
 	before, known := past.history.announced[at]
-	out, stands := past.announced[at]
+	out, isOut := past.announced[at]
 	if !known {
 		before = out
 	}
-	if (known || stands) && !a.Final {
+	if (known || isOut) && !a.Final {
 		if _, counted := past.history.counts[at]; !counted { // nothing is opened again with the key of a counted round
 			if _, err := z.key(before.key); err != nil {
 				return digest, err
@@ -109,13 +109,13 @@ func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *pas
 	if err != nil {
 		return digest, fmt.Errorf("analyzer: %w", err)
 	}
-	if known && before.digest != digest || stands && out.digest != digest {
+	if known && before.digest != digest || isOut && out.digest != digest {
 		return digest, fmt.Errorf("%w (round %d of epoch %d)", ErrConfigChanged, a.Round, a.Epoch)
 	}
 	h := &past.history
 	if !known {
-		if !stands {
-			if err := z.spaced(ctx, h, a); err != nil {
+		if !isOut {
+			if err := z.awaitTurn(ctx, h, a); err != nil {
 				return digest, err
 			}
 		}
@@ -127,7 +127,7 @@ func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *pas
 			return digest, z.second(at, "audit log")
 		}
 	}
-	if stands {
+	if isOut {
 		return digest, nil
 	}
 	switch err := z.c.Bus.PutAnnouncement(ctx, a.Epoch, a.Round, signed); {
@@ -141,7 +141,7 @@ func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *pas
 	case err != nil:
 		return digest, err
 	}
-	first, err := z.standing(ctx, at)
+	first, err := z.firstAnnouncement(ctx, at)
 	if err != nil {
 		return digest, err
 	}
@@ -159,8 +159,8 @@ func (z *Analyzer) second(at roundID, where string) error {
 		ErrConfigChanged, at.round, at.epoch, where)
 }
 
-// standing is the digest of the announcement that counts for a round; zero if there is none.
-func (z *Analyzer) standing(ctx context.Context, at roundID) (digest [32]byte, err error) {
+// firstAnnouncement is the digest of the announcement that counts for a round; zero if there is none.
+func (z *Analyzer) firstAnnouncement(ctx context.Context, at roundID) (digest [32]byte, err error) {
 	all, err := z.c.Bus.ReadAnnouncementsAt(ctx, at.epoch, at.round)
 	if err != nil {
 		return digest, err

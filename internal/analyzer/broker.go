@@ -8,8 +8,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/channel/box"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
+	"github.com/riffle-dp/riffle/internal/channel/envelope"
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/channel/spill"
@@ -63,11 +63,11 @@ var errNoPrepared = fmt.Errorf("analyzer: this broker has no stream for the anal
 	"announced",
 	plan.Shares)
 
-// provisioned checks, before anybody enrols, that the broker has what only the channel of shares needs: the stream of
-// the analyzer's answers, and the right to it. A broker that was set up for a version without channels has neither, and
-// in the other channels nobody misses them. While only the stream is missing it waits, since another run of riffle
+// awaitProvision checks, before anybody enrols, that the broker has what only the channel of shares needs: the stream
+// of the analyzer's answers, and the right to it. A broker that was set up for a version without channels has neither,
+// and in the other channels nobody misses them. While only the stream is missing it waits, since another run of riffle
 // broker provision mends that, and says so in the log and in readiness.
-func (c Config) provisioned(ctx context.Context) error {
+func (c Config) awaitProvision(ctx context.Context) error {
 	if c.Terms.Channel != plan.Shares {
 		return nil
 	}
@@ -118,21 +118,21 @@ func (c Config) counting(
 			Messages: c.Messages, Pool: c.Pool,
 		}, nil
 	case plan.Local, plan.Central:
-		counting := &box.Counting{
-			Receiver: chunks.Receiver[*box.Found]{
-				Store: c.Bus, Spill: scratch, Pool: c.Pool, Held: c.held(), Clock: c.Clock, Log: c.Log,
+		counting := &envelope.Counting{
+			Receiver: chunks.Receiver[*envelope.Found]{
+				Store: c.Bus, Spill: scratch, Pool: c.Pool, Held: c.workersMemory(), Clock: c.Clock, Log: c.Log,
 			},
 			Verifier: verifier, Participants: participants, HostShare: c.HostShare,
 			Disk: c.Disk, Source: c.Source, Messages: c.Messages,
 		}
 		if curated != nil {
-			return &box.Curating{Counting: counting, New: func() box.Curator { return newReader(curated, c.Source) }},
+			return &envelope.Curating{Counting: counting, New: func() envelope.Curator { return newReader(curated, c.Source) }},
 				nil
 		}
 		return counting, nil
 	default:
 		counting := &shuffle.Counting{Messages: c.Messages}
-		counting.Store, counting.Spill, counting.Pool, counting.Held = c.Bus, scratch, c.Pool, c.held()
+		counting.Store, counting.Spill, counting.Pool, counting.Held = c.Bus, scratch, c.Pool, c.workersMemory()
 		counting.Clock, counting.Log = c.Clock, c.Log
 		return counting, nil
 	}

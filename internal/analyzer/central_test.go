@@ -18,7 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -37,7 +37,7 @@ func newCentral(t *testing.T) (s *scene, state string) {
 func (s *scene) boxes(a *plan.Announcement, digest [32]byte, from uint32) *release {
 	s.t.Helper()
 	id, credential := s.Host(1000)
-	d, err := box.NewDevice(a, digest)
+	d, err := envelope.NewDevice(a, digest)
 	s.must(err)
 	var vectors [][]float64
 	for _, e := range a.Encodings {
@@ -49,11 +49,11 @@ func (s *scene) boxes(a *plan.Announcement, digest [32]byte, from uint32) *relea
 		payload, err = d.Append(payload, by, vectors, rand.NewChaCha8([32]byte{byte(i)}))
 		s.must(err)
 	}
-	return s.boxed(a, digest, payload)
+	return s.sealedRelease(a, digest, payload)
 }
 
-// boxed is a release of a cohort's boxes, in one chunk.
-func (s *scene) boxed(a *plan.Announcement, digest [32]byte, payload []byte) *release {
+// sealedRelease is a release of a cohort's boxes, in one chunk.
+func (s *scene) sealedRelease(a *plan.Announcement, digest [32]byte, payload []byte) *release {
 	s.t.Helper()
 	chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Payload: payload})
 	s.must(err)
@@ -113,7 +113,9 @@ func TestCentralSignsTheNoiseThatItStored(t *testing.T) {
 // The channels that must remember whom they counted are refused without a disk.
 func TestStateIsNeededWhereDevicesAreRemembered(t *testing.T) {
 	t.Parallel()
-	for c, needed := range map[plan.Channel]bool{plan.Shuffle: false, plan.Shares: true, plan.Local: false, plan.Central: true} {
+	for c, needed := range map[plan.Channel]bool{
+		plan.Shuffle: false, plan.Shares: true, plan.Local: false, plan.Central: true,
+	} {
 		s, _ := newCentral(t)
 		s.config.Terms.Channel, s.config.Disk = c, nil
 		if c == plan.Shuffle {
@@ -141,7 +143,8 @@ func TestTheChannelOfADeploymentStays(t *testing.T) {
 	s.start()
 	s.end()
 	err := s.stop()
-	if !errors.Is(err, ErrConfigChanged) || !strings.Contains(err.Error(), "privacy.channel shuffle, and is now central") {
+	if !errors.Is(err, ErrConfigChanged) ||
+		!strings.Contains(err.Error(), "privacy.channel shuffle, and is now central") {
 		t.Errorf("with another channel: %v", err)
 	}
 	s.config.Terms = shuffled

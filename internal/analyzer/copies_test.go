@@ -27,8 +27,8 @@ func (s *scene) report(a *plan.Announcement, digest [32]byte) []byte {
 	return s.seal(a, digest, all...)
 }
 
-// permuted is a release of these messages in a random order.
-func (s *scene) permuted(a *plan.Announcement, digest [32]byte, messages []byte, reports int) *release {
+// releaseOf is a release of these messages in a random order.
+func (s *scene) releaseOf(a *plan.Announcement, digest [32]byte, messages []byte, reports int) *release {
 	s.t.Helper()
 	all := slices.Collect(slices.Chunk(messages, seal.BitSize))
 	protocol.Permute(all, testbed.Source())
@@ -70,7 +70,7 @@ func TestCopiesAreRefused(t *testing.T) {
 			s.start()
 			a, digest := s.announcement(1, 0)
 			messages := attack(s, a, digest)
-			s.publish(s.permuted(a, digest, messages, int(a.Cohort.Size)))
+			s.publish(s.releaseOf(a, digest, messages, int(a.Cohort.Size)))
 			if c := s.counts(1, 0); !c.Destroyed || len(c.Releases) != 0 {
 				t.Errorf("counts %v", c)
 			}
@@ -97,7 +97,7 @@ func TestManifestIsLoggedFirst(t *testing.T) {
 	signed, _ := s.Sign(r.manifest, s.Shuffler)
 	s.must(s.shuffler.Mixed.PublishManifest(s.Context(), 1, 0, signed))
 	// A statement of another is no substitute.
-	another, _ := s.Sign(destroyed(a, digest).manifest, testbed.NewIdentity(t))
+	another, _ := s.Sign(destroyedRelease(a, digest).manifest, testbed.NewIdentity(t))
 	s.must(s.shuffler.Audit.AppendAudit(s.Context(), "manifest", another))
 	unlogged := "manifest: the shuffler published the manifest of round 0 of epoch 1"
 	testbed.Eventually(t, "not ready, because nothing can be counted", func() bool { // it has looked, and looks again
@@ -126,14 +126,14 @@ func TestManifestIsLoggedFirst(t *testing.T) {
 	s.must(s.stop())
 }
 
-// Of two manifests of a round that the shuffler signed, the first in the audit log counts, whichever of them lies at the
-// manifest's place: an audit of the same log takes that one, too.
+// Of two manifests of a round that the shuffler signed, the first in the audit log counts, whichever of them lies at
+// the manifest's place: an audit of the same log takes that one, too.
 func TestTheFirstManifestInTheLogCounts(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]struct {
 		logged    []int
 		published int
-		copied    bool // the first in the log stands under another name than the shuffler gives
+		copied    bool // the first in the log is under another name than the shuffler gives
 	}{
 		"the first published":                                {[]int{0, 1}, 0, false},
 		"the second published":                               {[]int{0, 1}, 1, false},
@@ -152,7 +152,7 @@ func TestTheFirstManifestInTheLogCounts(t *testing.T) {
 				s.must(s.shuffler.Mixed.PublishChunk(s.Context(), 1, 0, uint32(i), c))
 			}
 			released, _ := s.Sign(r.manifest, s.Shuffler)
-			lost, _ := s.Sign(destroyed(a, digest).manifest, s.Shuffler)
+			lost, _ := s.Sign(destroyedRelease(a, digest).manifest, s.Shuffler)
 			both := [][]byte{released, lost}
 			counts := of.logged[0]
 			if of.copied {
@@ -167,15 +167,16 @@ func TestTheFirstManifestInTheLogCounts(t *testing.T) {
 			_, first, err := wire.Open[wire.Manifest](both[counts], s.ShufflerParty())
 			if err != nil || !bytes.Equal(c.Manifest, first[:]) || c.Destroyed == sameOnes(c, ones) ||
 				c.Destroyed != (counts == 1) {
-				t.Errorf("counted under %x, destroyed %v; the one that counts is %x, %v", c.Manifest, c.Destroyed, first, err)
+				t.Errorf("counted under %x, destroyed %v; the one that counts is %x, %v", c.Manifest, c.Destroyed,
+					first, err)
 			}
 			s.must(s.stop())
 		})
 	}
 }
 
-// shiftedAudit is a broker whose audit log shows the shuffler's statements at later places, and one of them under another
-// name than its own.
+// shiftedAudit is a broker whose audit log shows the shuffler's statements at later places, and one of them under
+// another name than its own.
 type shiftedAudit struct {
 	Broker
 	by     *atomic.Uint64

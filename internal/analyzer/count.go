@@ -8,7 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/channel/box"
+	"github.com/riffle-dp/riffle/internal/channel/envelope"
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -23,7 +23,7 @@ const Destroyed outcome.Reason = "destroyed"
 // Reasons lists why a message may not be counted.
 func Reasons() []outcome.Reason {
 	var all []outcome.Reason
-	for _, one := range slices.Concat(shuffle.CountReasons(), shares.CountReasons(), box.CountReasons(),
+	for _, one := range slices.Concat(shuffle.CountReasons(), shares.CountReasons(), envelope.CountReasons(),
 		[]outcome.Reason{Destroyed, Undrawn}) {
 		if !slices.Contains(all, one) {
 			all = append(all, one)
@@ -93,10 +93,10 @@ func (z *Analyzer) count(
 	return counts, nil
 }
 
-// settle appends a round's counts to the audit log and returns those that stand there. If the broker's data was set
+// logCounts appends a round's counts to the audit log and returns those that are there. If the broker's data was set
 // back and brought forward again, the log has this round's counts already, and the round's messages are gone: what was
 // signed first stays, and is acted on.
-func (z *Analyzer) settle(ctx context.Context, h *history, counts *wire.Counts) (*wire.Counts, error) {
+func (z *Analyzer) logCounts(ctx context.Context, h *history, counts *wire.Counts) (*wire.Counts, error) {
 	at := roundID{counts.Epoch, counts.Round}
 	if err := z.readOn(ctx, h); err != nil {
 		return nil, err
@@ -115,9 +115,11 @@ func (z *Analyzer) settle(ctx context.Context, h *history, counts *wire.Counts) 
 	return h.counts[at], err
 }
 
-// lost says what a round cost people of which nothing counts: what left the shuffler is spent, though nothing was
+// costOfLoss says what a round cost people of which nothing counts: what left the shuffler is spent, though nothing was
 // learned.
-func (z *Analyzer) lost(ctx context.Context, a *plan.Announcement, counts *wire.Counts, stats *ReleaseStats) error {
+func (z *Analyzer) costOfLoss(
+	ctx context.Context, a *plan.Announcement, counts *wire.Counts, stats *ReleaseStats,
+) error {
 	at := roundID{a.Epoch, a.Round}
 	if err := z.manifests.readOn(ctx, z, at); err != nil {
 		return err

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -41,9 +41,9 @@ func (s Settings) NoiseRatio() (largest float64, err error) {
 	return largest, err
 }
 
-// oversized is the fault that the broker would not store the reports of a plan: people would enrol, and each cohort
+// sizeFaults is the fault that the broker would not store the reports of a plan: people would enrol, and each cohort
 // would be destroyed.
-func (s Settings) oversized(largest int) []error {
+func (s Settings) sizeFaults(largest int) []error {
 	size := wire.EnvelopeSize(largest)
 	if largest == 0 || s.MaxReportSize <= 0 || size <= s.MaxReportSize {
 		return nil
@@ -56,7 +56,7 @@ func (s Settings) oversized(largest int) []error {
 			largest/seal.BitSize)
 		remedy += ", or lower privacy.max_messages"
 	}
-	fault := role.Wrong("max_report_size", s.MaxReportSize, needs)
+	fault := config.Wrong("max_report_size", s.MaxReportSize, needs)
 	return []error{fault.Because(remedy).Given("learner", "privacy")}
 }
 
@@ -69,7 +69,7 @@ func (s Settings) Feasible() error {
 
 // infeasible makes an error of feasible a fault of the configuration.
 func infeasible(err error) error {
-	return role.Jointly(err.Error(), "learner", "privacy")
+	return config.Jointly(err.Error(), "learner", "privacy")
 }
 
 // faults lists what is wrong with the settings together, and with the keys.
@@ -81,7 +81,7 @@ func (s Settings) faults() (faults []error) {
 	if err != nil {
 		faults = append(faults, infeasible(err))
 	}
-	return append(faults, s.oversized(largest)...)
+	return append(faults, s.sizeFaults(largest)...)
 }
 
 // plausible is a valid learner's configuration, in which one value at a time is tried.
@@ -98,23 +98,23 @@ func (l LearnerSettings) Validate() (faults []error) {
 	}
 	wrong := func(key string, value any, c learner.Config) {
 		if _, err := c.Resolve(); err != nil {
-			faults = append(faults, refused(key, value, err, learner.ErrConfig))
+			faults = append(faults, refusal(key, value, err, learner.ErrConfig))
 		}
 	}
 	if wrong("profile", l.Profile, plausible(profile)); len(faults) > 0 {
 		profile, horizons = glm.Practical, true
 	}
 	if l.Anytime && !horizons {
-		faults = append(faults, role.Conflict("anytime", true, "must be false with", "profile", l.Profile).
+		faults = append(faults, config.Conflict("anytime", true, "must be false with", "profile", l.Profile).
 			Because("this profile's schedule and widths are made for one horizon"))
 	}
 	if l.Batch < 0 {
-		faults = append(faults, role.Wrong("batch", l.Batch, "must be at least 0"))
+		faults = append(faults, config.Wrong("batch", l.Batch, "must be at least 0"))
 	}
 	if _, err := family.New(l.Family, 1); err != nil {
-		faults = append(faults, refused("family", l.Family, err, learner.ErrConfig))
+		faults = append(faults, refusal("family", l.Family, err, learner.ErrConfig))
 	} else if _, err := family.New(l.Family, l.MaxReward); err != nil {
-		faults = append(faults, refused("max_reward", l.MaxReward, err, learner.ErrConfig).Given("family"))
+		faults = append(faults, refusal("max_reward", l.MaxReward, err, learner.ErrConfig).Given("family"))
 	}
 	for _, try := range []struct {
 		key   string
@@ -154,7 +154,7 @@ func (p PrivacySettings) promise() (faults []error) {
 		check func(float64) error
 	}{{"epsilon", p.Epsilon, privacy.CheckEpsilon}, {"delta", p.Delta, privacy.CheckDelta}} {
 		if err := try.check(try.value); err != nil {
-			faults = append(faults, refused(try.key, try.value, err, privacy.ErrTarget))
+			faults = append(faults, refusal(try.key, try.value, err, privacy.ErrTarget))
 		}
 	}
 	for _, limit := range []struct {
@@ -164,13 +164,13 @@ func (p PrivacySettings) promise() (faults []error) {
 	}{{"variance_ratio", p.VarianceRatio, p.VarianceRatio >= 0}, {"max_shift", p.MaxShift, p.MaxShift >= 0 ||
 		p.MaxShift == byChannel}} {
 		if !limit.good {
-			faults = append(faults, role.Wrong(limit.key, limit.value, "must not be negative"))
+			faults = append(faults, config.Wrong(limit.key, limit.value, "must not be negative"))
 		}
 	}
 	return faults
 }
 
-// refused is the fault of a value that is not accepted with an error of the given kind, which the key says already.
-func refused(key string, value any, err, kind error) *role.Fault {
-	return role.Wrong(key, value, "is refused").Because(strings.TrimPrefix(err.Error(), kind.Error()+": "))
+// refusal is the fault of a value that is not accepted with an error of the given kind, which the key says already.
+func refusal(key string, value any, err, kind error) *config.Fault {
+	return config.Wrong(key, value, "is refused").Because(strings.TrimPrefix(err.Error(), kind.Error()+": "))
 }

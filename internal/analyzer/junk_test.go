@@ -100,7 +100,7 @@ func TestSecondAnalyzer(t *testing.T) {
 }
 
 // What lies at a manifest's place and is not the shuffler's stops nothing: of whoever has the shuffler's broker
-// credential, or an older manifest that a broker shows there. Once the genuine one stands in the audit log it counts.
+// credential, or an older manifest that a broker shows there. Once the genuine one is in the audit log it counts.
 func TestJunkAtAManifestsPlaceStopsNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, glm.Practical)

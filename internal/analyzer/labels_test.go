@@ -11,8 +11,8 @@ import (
 )
 
 // A shuffler that admits a report with all bits on one coordinate has the round refused, also where the plan expects a
-// dishonest report: it does not follow the protocol, since the labels are in the clear. The analyzer had what left, so that
-// its status says that it is spent, also after a restart.
+// dishonest report: it does not follow the protocol, since the labels are in the clear. The analyzer had what left, so
+// that its status says that it is spent, also after a restart.
 func TestARoundWithOtherLabelsIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, glm.Practical)
@@ -31,7 +31,8 @@ func TestARoundWithOtherLabelsIsRefused(t *testing.T) {
 		g, err := plan.GuaranteeWith(a, cohort)
 		s.must(err)
 		want, got := g.Epsilon(s.config.Terms.Delta), s.analyzer.Snapshot()
-		if r := got.Releases[0]; r.Outcome != status.Refused || float64(r.Epsilon) != want || *got.Budget.Spent != r.Epsilon ||
+		if r := got.Releases[0]; r.Outcome != status.Refused ||
+			float64(r.Epsilon) != want || *got.Budget.Spent != r.Epsilon ||
 			r.Messages != cohort*a.ReportMessages() {
 			t.Errorf("%s the status says %+v, spent %v; what left reveals %v", when, r, *got.Budget.Spent, want)
 		}

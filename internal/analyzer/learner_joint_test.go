@@ -12,7 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -34,11 +34,11 @@ func newJoint(t *testing.T) (s *scene, state string) {
 	return s, state
 }
 
-// read is a release of records: people decide by the announced policy.
-func (s *scene) read(a *plan.Announcement, digest [32]byte) *release {
+// readableRelease is a release of records: people decide by the announced policy.
+func (s *scene) readableRelease(a *plan.Announcement, digest [32]byte) *release {
 	s.t.Helper()
 	id, credential := s.Host(1000)
-	d, err := box.NewDevice(a, digest)
+	d, err := envelope.NewDevice(a, digest)
 	s.must(err)
 	rng := rand.New(rand.NewPCG(a.Epoch, 1))
 	var payload []byte
@@ -48,13 +48,15 @@ func (s *scene) read(a *plan.Announcement, digest [32]byte) *release {
 		s.must(err)
 		row, err := statistic.NewRow(family.Logistic{}, 2)
 		s.must(err)
-		vector, err := row.Vector(nil, statistic.Record{Arm: arms[made.Arm], Reward: float64(i % 2), Explored: made.Explored})
+		vector, err := row.Vector(nil, statistic.Record{
+			Arm: arms[made.Arm], Reward: float64(i % 2), Explored: made.Explored,
+		})
 		s.must(err)
 		by := devices.Sender{Identity: id, Credential: credential, Number: 100*uint32(a.Epoch) + i}
 		payload, err = d.Append(payload, by, [][]float64{vector}, rng)
 		s.must(err)
 	}
-	return s.boxed(a, digest, payload)
+	return s.sealedRelease(a, digest, payload)
 }
 
 // A curator that crashes at any step comes to the same announcements, which anybody can compute from the signed counts
@@ -86,7 +88,7 @@ func TestJointCrashesAtEveryStep(t *testing.T) {
 				if c := public.Curator(); !a.Plan.Curator.Equal(&c) {
 					t.Fatalf("announced is the curator %+v", a.Plan.Curator)
 				}
-				s.publish(s.read(a, digest))
+				s.publish(s.readableRelease(a, digest))
 			}
 			s.end()
 			if err := s.stop(); !errors.Is(err, errCrash) {
@@ -125,7 +127,7 @@ func TestJointNeedsWhatItSealed(t *testing.T) {
 	s, state := newJoint(t)
 	s.start()
 	first, of := s.announcement(1, 0)
-	s.publish(s.read(first, of))
+	s.publish(s.readableRelease(first, of))
 	s.counts(1, 0)
 	s.announcement(2, 0)
 	s.must(s.stop())
@@ -135,7 +137,7 @@ func TestJointNeedsWhatItSealed(t *testing.T) {
 	s.must(os.Remove(path))
 	s.start()
 	a, digest := s.announcement(2, 0)
-	r := s.read(a, digest)
+	r := s.readableRelease(a, digest)
 	s.publish(r)
 	s.end()
 	if err := s.stop(); !errors.Is(err, channel.ErrOldState) {
@@ -147,7 +149,7 @@ func TestJointNeedsWhatItSealed(t *testing.T) {
 		t.Error("the records that came back are not used")
 	}
 	a, digest = s.announcement(3, 0)
-	s.close(destroyed(a, digest))
+	s.close(destroyedRelease(a, digest))
 	final, _ := s.announcement(4, 0)
 	if !final.Final || final.Policy.Epoch != 2 || !reflect.DeepEqual(final.Policy.Theta, a.Policy.Theta) {
 		t.Errorf("after a destroyed cohort: %+v", final)

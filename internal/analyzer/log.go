@@ -24,13 +24,13 @@ type logged struct {
 // AppendAudit is that of the transparency log.
 func (l logged) AppendAudit(ctx context.Context, kind string, signed []byte) error {
 	if err := l.log.AppendAudit(ctx, kind, signed); err != nil {
-		return fmt.Errorf("analyzer: %w", unlogged(kind, err))
+		return fmt.Errorf("analyzer: %w", notLogged(kind, err))
 	}
 	return nil
 }
 
-// unlogged says what to do about an audit log that is full.
-func unlogged(what string, err error) error {
+// notLogged says what to do about an audit log that is full.
+func notLogged(what string, err error) error {
 	if errors.Is(err, bus.ErrFull) {
 		return fmt.Errorf("%s is not logged: %w; if junk fills the audit log (see the log), %s, then raise its "+
 			"limit with riffle broker provision --max-audit-bytes", what, err, misused)
@@ -119,7 +119,7 @@ func (z *Analyzer) take(h *history, s bus.Statement) error {
 	return nil
 }
 
-// first keeps what stands there already.
+// first keeps what is there already.
 func first[K comparable, T any](of map[K]T, at K, one T) {
 	if _, there := of[at]; !there {
 		of[at] = one
@@ -133,7 +133,7 @@ func (z *Analyzer) state(ctx context.Context, h *history, kind string, signed []
 		return err
 	}
 	err := z.readOn(ctx, h)
-	if err == nil && !shown() { // the broker's data was set back: what is new stands before what was read
+	if err == nil && !shown() { // the broker's data was set back: what is new comes before what was read
 		*h = newHistory()
 		err = z.readOn(ctx, h)
 	}
@@ -144,8 +144,8 @@ func (z *Analyzer) state(ctx context.Context, h *history, kind string, signed []
 	return err
 }
 
-// configured logs the configuration once, before anything is announced.
-func (z *Analyzer) configured(ctx context.Context, h *history) error {
+// logConfiguration logs the configuration once, before anything is announced.
+func (z *Analyzer) logConfiguration(ctx context.Context, h *history) error {
 	c := z.machine.Configuration()
 	signed, _, err := wire.Sign(&c, z.c.Identity)
 	if err != nil {
@@ -166,7 +166,7 @@ func (z *Analyzer) configured(ctx context.Context, h *history) error {
 		return fmt.Errorf("analyzer: %w", err)
 	}
 	if !bytes.Equal(before, signed) {
-		return fmt.Errorf("%w: %s differ from what stands in the audit log",
+		return fmt.Errorf("%w: %s differ from what is in the audit log",
 			ErrConfigChanged, strings.Join(differences(h.configuration, &c), ", "))
 	}
 	return nil
@@ -193,9 +193,9 @@ func differences(a, b *wire.Configuration) (parts []string) {
 	return parts
 }
 
-// concluded logs what was learned from a round, before the next announcement. What stands there already must be the
+// logLearned logs what was learned from a round, before the next announcement. What is there already must be the
 // same, except for the version of the program that wrote it.
-func (z *Analyzer) concluded(ctx context.Context, h *history, learned *wire.Learned) error {
+func (z *Analyzer) logLearned(ctx context.Context, h *history, learned *wire.Learned) error {
 	at := roundID{learned.Epoch, learned.Round}
 	if _, there := h.learned[at]; !there {
 		learned.Version = z.c.Version
@@ -214,7 +214,7 @@ func (z *Analyzer) concluded(ctx context.Context, h *history, learned *wire.Lear
 		return fmt.Errorf("analyzer: %w", err)
 	}
 	if digest != h.learned[at].digest {
-		return fmt.Errorf("%w: what was learned from round %d of epoch %d is not what stands in the audit log",
+		return fmt.Errorf("%w: what was learned from round %d of epoch %d is not what is in the audit log",
 			ErrConfigChanged, at.round, at.epoch)
 	}
 	return nil

@@ -101,7 +101,7 @@ func TestALogThatWasSetBackIsReadAgain(t *testing.T) {
 		Deployment: testbed.Deployment, Epoch: 1, Announcement: make([]byte, 32), Counts: make([]byte, 32),
 		Policy: make([]byte, 32), Destroyed: true, Iterate: []float64{0, 0},
 	}
-	if err := z.concluded(s.Context(), &h, learned); err != nil || h.last > 100 || len(h.learned) != 1 {
+	if err := z.logLearned(s.Context(), &h, learned); err != nil || h.last > 100 || len(h.learned) != 1 {
 		t.Errorf("%v, read up to %d", err, h.last)
 	}
 }

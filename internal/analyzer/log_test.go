@@ -52,7 +52,7 @@ func TestTheLogGivesTheWholeDeployment(t *testing.T) {
 			break
 		}
 		if epoch == 1 {
-			s.publish(destroyed(a, digest))
+			s.publish(destroyedRelease(a, digest))
 		} else {
 			r, _ := s.honest(a, digest, cohort)
 			s.publish(r)
@@ -210,7 +210,7 @@ func TestWhatWasLearnedBinds(t *testing.T) {
 	}
 }
 
-// A configuration that would announce the same until now is refused all the same, and named: it stands in the log.
+// A configuration that would announce the same until now is refused all the same, and named: it is in the log.
 func TestTheLoggedConfigurationBinds(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, glm.Practical)
@@ -236,7 +236,7 @@ func TestTheLoggedConfigurationBinds(t *testing.T) {
 	}
 }
 
-// An announcement that stands in the log binds before any device has seen it.
+// An announcement that is in the log binds before any device has seen it.
 func TestALoggedAnnouncementBinds(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, glm.Practical)

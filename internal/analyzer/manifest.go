@@ -15,11 +15,11 @@ import (
 // audit log.
 const poll = 2 * time.Second
 
-// manifest waits for the shuffler's manifest of a round, and until it stands in the audit log: the analyzer acts on
+// manifest waits for the shuffler's manifest of a round, and until it is in the audit log: the analyzer acts on
 // nothing that the shuffler could deny later.
 func (z *Analyzer) manifest(ctx context.Context, at roundID) (m *wire.Manifest, digest [32]byte, err error) {
 	for waiting := false; ; {
-		m, digest, unmet, err := z.logged(ctx, at)
+		m, digest, unmet, err := z.loggedManifest(ctx, at)
 		if err != nil {
 			return nil, digest, err
 		}
@@ -44,14 +44,14 @@ func (z *Analyzer) manifest(ctx context.Context, at roundID) (m *wire.Manifest, 
 	}
 }
 
-// logged is the manifest of a round: the first in the audit log that the shuffler signed and appended for it, once
-// something lies at the manifest's place in the stream of messages. m is nil where there is none yet; unmet then says
-// what is wrong, and is nil where the shuffler has just not ended the round.
+// loggedManifest is the manifest of a round: the first in the audit log that the shuffler signed and appended for it,
+// once something lies at the manifest's place in the stream of messages. m is nil where there is none yet; unmet then
+// says what is wrong, and is nil where the shuffler has just not ended the round.
 //
 // The shuffler fills that place last, when all chunks are there. What lies there decides nothing else: it may be
 // another's (of whoever has the shuffler's credential at the broker, or of the broker, which can show an old one), or
 // the second that the shuffler signed. The audit takes the first of the log, too.
-func (z *Analyzer) logged(ctx context.Context, at roundID) (
+func (z *Analyzer) loggedManifest(ctx context.Context, at roundID) (
 	m *wire.Manifest, digest [32]byte, unmet, err error,
 ) {
 	payload, err := z.c.Bus.ReadManifest(ctx, at.epoch, at.round)
@@ -71,7 +71,7 @@ func (z *Analyzer) logged(ctx context.Context, at roundID) (
 		if err != nil {
 			return nil, digest, nil, err
 		}
-		if logged { // the broker's data was set back: what is new stands before what was read
+		if logged { // the broker's data was set back: what is new comes before what was read
 			z.manifests = manifests{}
 			if err := z.manifests.readOn(ctx, z, at); err != nil {
 				return nil, digest, nil, err

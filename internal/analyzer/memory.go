@@ -20,8 +20,8 @@ const (
 	mostMemory  = 1 << 40
 )
 
-// held is how many bytes of chunks may be with workers at a time.
-func (c Config) held() int { return int(cmp.Or(c.Memory, DefaultMemory) / 4) }
+// workersMemory is how many bytes of chunks may be with workers at a time.
+func (c Config) workersMemory() int { return int(cmp.Or(c.Memory, DefaultMemory) / 4) }
 
 // scratch opens the store of what does not fit into memory. clean removes it.
 func (c Config) scratch() (store *spill.Store, clean func() error, err error) {

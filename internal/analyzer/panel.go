@@ -44,8 +44,8 @@ func (z *Analyzer) next() (*plan.Announcement, error) {
 // errEnded says that the shuffler ended a round before its panel was drawn.
 var errEnded = errors.New("analyzer: the round ended before its panel was drawn")
 
-// draw waits until the shuffler's pool stands in the audit log, and puts this analyzer's contribution beside it, once:
-// what stands there already counts. It returns what the panel follows from; nil where the announcement has no panel, or
+// draw waits until the shuffler's pool is in the audit log, and puts this analyzer's contribution beside it, once:
+// what is there already counts. It returns what the panel follows from; nil where the announcement has no panel, or
 // the shuffler ended the round before.
 //
 // The contribution leaves this process in this statement only, after the pool that it names: so the shuffler, which
@@ -66,7 +66,7 @@ func (z *Analyzer) draw(
 			return z.drawOf(ctx, h, a, digest, pool, named)
 		}
 		if h.draws[a.Epoch] == nil {
-			switch m, _, unmet, err := z.logged(ctx, roundID{a.Epoch, a.Round}); {
+			switch m, _, unmet, err := z.loggedManifest(ctx, roundID{a.Epoch, a.Round}); {
 			case err != nil:
 				return nil, err
 			case m != nil:
@@ -127,7 +127,7 @@ func (z *Analyzer) pool(
 	return pool, named, nil
 }
 
-// drawOf makes sure that the statement about a pool stands in the audit log.
+// drawOf makes sure that the statement about a pool is in the audit log.
 func (z *Analyzer) drawOf(
 	ctx context.Context, h *history, a *plan.Announcement, digest [32]byte, pool *wire.Pool, named [32]byte,
 ) (*channel.Drawn, error) {
@@ -160,9 +160,9 @@ func (z *Analyzer) drawOf(
 	}, nil
 }
 
-// spaced waits until an epoch may be announced: Timing.Every after the one before it was, which the audit log says. A
-// broker's clock that runs ahead delays it by that time at most.
-func (z *Analyzer) spaced(ctx context.Context, h *history, a *plan.Announcement) error {
+// awaitTurn waits until an epoch may be announced: Timing.Every after the one before it was, which the audit log says.
+// A broker's clock that runs ahead delays it by that time at most.
+func (z *Analyzer) awaitTurn(ctx context.Context, h *history, a *plan.Announcement) error {
 	every := z.c.Timing.Every
 	if every == 0 || a.Round > 0 || a.Final || a.Epoch == 1 {
 		return nil

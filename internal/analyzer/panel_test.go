@@ -51,8 +51,8 @@ func (s *scene) say(signed []byte) {
 	s.must(s.shuffler.Audit.AppendAudit(s.Context(), wire.KindPool, signed))
 }
 
-// pooled is what the shuffler says of an announcement that has a panel.
-func (s *scene) pooled(a *plan.Announcement, digest [32]byte) (named [32]byte) {
+// logPool is what the shuffler says of an announcement that has a panel.
+func (s *scene) logPool(a *plan.Announcement, digest [32]byte) (named [32]byte) {
 	s.t.Helper()
 	if a.Plan.Panel != nil {
 		var signed []byte
@@ -98,8 +98,8 @@ func (s *scene) quietly(epoch uint64) {
 	}
 }
 
-// said reports whether bytes stand anywhere in the audit log or among the announcements.
-func (s *scene) said(what []byte) (found bool) {
+// isStored reports whether bytes are anywhere in the audit log or among the announcements.
+func (s *scene) isStored(what []byte) (found bool) {
 	s.t.Helper()
 	s.must(s.auditor.Audit.ReadAudit(s.Context(), bus.AuditFilter{}, func(st bus.Statement) error {
 		found = found || bytes.Contains(st.Payload, what)
@@ -113,7 +113,7 @@ func (s *scene) said(what []byte) (found bool) {
 	return found
 }
 
-// The analyzer's contribution is nowhere before the shuffler's pool stands in the log; then it stands there once, and
+// The analyzer's contribution is nowhere before the shuffler's pool is in the log; then it is there once, and
 // the epoch is counted and learnt from. Another pool after the first one changes nothing, and neither does a restart.
 func TestThePanelIsDrawnAfterThePool(t *testing.T) {
 	t.Parallel()
@@ -124,10 +124,10 @@ func TestThePanelIsDrawnAfterThePool(t *testing.T) {
 		a, digest := s.announcement(epoch, 0)
 		own := s.analyzer.contribution(epoch, a.Previous)
 		s.quietly(epoch)
-		if s.said(own[:]) {
+		if s.isStored(own[:]) {
 			t.Fatal("the contribution is out before the pool")
 		}
-		named := s.pooled(a, digest)
+		named := s.logPool(a, digest)
 		d := s.draw(a, digest, named)
 		if !bytes.Equal(d.Contribution, own[:]) || seen[string(own[:])] {
 			t.Errorf("epoch %d: contributed %x", epoch, d.Contribution)
@@ -180,7 +180,7 @@ func TestAPoolOfAnotherIsNotDrawnFrom(t *testing.T) {
 	}
 	s.say([]byte("junk"))
 	s.quietly(1)
-	s.draw(a, digest, s.pooled(a, digest))
+	s.draw(a, digest, s.logPool(a, digest))
 	s.must(s.stop())
 }
 
@@ -207,14 +207,14 @@ func TestAPoolOfTooFewIsNotDrawnFrom(t *testing.T) {
 	case <-time.After(testbed.Patience):
 		t.Fatal("the role does not say that the pool is too small")
 	}
-	s.pooled(a, digest)
+	s.logPool(a, digest)
 	s.quietly(1)
-	s.publish(destroyed(a, digest))
+	s.publish(destroyedRelease(a, digest))
 	if c := s.counts(1, 0); !c.Destroyed {
 		t.Errorf("counted %+v", c)
 	}
 	a, digest = s.announcement(2, 0)
-	s.draw(a, digest, s.pooled(a, digest))
+	s.draw(a, digest, s.logPool(a, digest))
 	s.must(s.stop())
 }
 
@@ -264,7 +264,7 @@ func TestAnotherDrawIsNotGoneOnFrom(t *testing.T) {
 	s.start()
 	a, digest := s.announcement(1, 0)
 	s.must(s.stop())
-	named := s.pooled(a, digest)
+	named := s.logPool(a, digest)
 	signed, _ := s.Sign(&wire.Draw{Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Pool: named[:],
 		Contribution: bytes.Repeat([]byte{9}, 32)}, s.Analyzer)
 	s.must(s.Connect(bus.Analyzer).Audit.AppendAudit(s.Context(), wire.KindDraw, signed))
@@ -287,7 +287,7 @@ func TestEpochsAreSpaced(t *testing.T) {
 		if a.Timing.Every != every {
 			t.Errorf("announced %v", a.Timing)
 		}
-		s.draw(a, digest, s.pooled(a, digest))
+		s.draw(a, digest, s.logPool(a, digest))
 		r, _ := s.honest(a, digest, cohort)
 		s.publish(r)
 		s.counts(epoch, 0)
@@ -303,7 +303,8 @@ func TestEpochsAreSpaced(t *testing.T) {
 		return nil
 	}))
 	for i := 1; i < len(times); i++ {
-		// The clocks of the broker and of the role are one; what a busy machine takes between reading them is allowed for.
+		// The clocks of the broker and of the role are one; what a busy machine takes between reading them is allowed
+		// for.
 		if d := times[i].Sub(times[i-1]); d < every-every/3 {
 			t.Errorf("epoch %d was announced %v after the one before", i+1, d)
 		}
@@ -313,7 +314,7 @@ func TestEpochsAreSpaced(t *testing.T) {
 	}
 }
 
-// Of two pools the one that was drawn from before counts, wherever it stands: a broker whose data was set back can show
+// Of two pools the one that was drawn from before counts, wherever it is: a broker whose data was set back can show
 // them in another order.
 func TestADrawHoldsWhateverStandsFirst(t *testing.T) {
 	t.Parallel()
@@ -323,7 +324,7 @@ func TestADrawHoldsWhateverStandsFirst(t *testing.T) {
 	s.must(s.stop())
 	other, _ := s.pool(a, digest, s.Shuffler, func(p *wire.Pool) { p.Registered++ })
 	s.say(other)
-	named := s.pooled(a, digest)
+	named := s.logPool(a, digest)
 	own := s.analyzer.contribution(1, nil)
 	signed, _ := s.Sign(&wire.Draw{Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Pool: named[:],
 		Contribution: own[:]}, s.Analyzer)
@@ -338,15 +339,15 @@ func TestADrawHoldsWhateverStandsFirst(t *testing.T) {
 	s.must(s.stop())
 }
 
-// Of two pools that stand in the log before anything was drawn the first counts: a shuffler has one choice, which it makes
-// before it knows what for.
+// Of two pools that are in the log before anything was drawn the first counts: a shuffler has one choice, which it
+// makes before it knows what for.
 func TestTheFirstPoolIsDrawnFrom(t *testing.T) {
 	t.Parallel()
 	s := newPanelScene(t)
 	s.start()
 	a, digest := s.announcement(1, 0)
 	s.must(s.stop())
-	named := s.pooled(a, digest)
+	named := s.logPool(a, digest)
 	second, _ := s.pool(a, digest, s.Shuffler, func(p *wire.Pool) { p.Registered++ })
 	s.say(second)
 	s.start()
@@ -369,7 +370,7 @@ func TestADrawOutlivesTheBrokersData(t *testing.T) {
 	s.start()
 	a, digest := s.announcement(1, 0)
 	earlier := s.Backup()
-	named := s.pooled(a, digest)
+	named := s.logPool(a, digest)
 	s.draw(a, digest, named)
 	s.must(s.stop())
 	s.Restore(earlier)
@@ -385,7 +386,7 @@ func TestADrawOutlivesTheBrokersData(t *testing.T) {
 		t.Fatal("the role does not say that the pool is missing")
 	}
 	s.draw(a, digest, named)
-	s.pooled(a, digest) // the shuffler's own log brings it back
+	s.logPool(a, digest) // the shuffler's own log brings it back
 	r, ones := s.honest(a, digest, cohort)
 	s.publish(r)
 	if c := s.counts(1, 0); !sameOnes(c, ones) {

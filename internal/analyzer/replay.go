@@ -14,8 +14,8 @@ type replay struct {
 	over                       bool
 }
 
-// replayed notes a round whose counts were signed before this process began.
-func (p *past) replayed(c *wire.Counts) {
+// noteReplay notes a round whose counts were signed before this process began.
+func (p *past) noteReplay(c *wire.Counts) {
 	p.replay.epoch = c.Epoch
 	p.replay.rounds++
 	if c.Destroyed {
@@ -25,8 +25,8 @@ func (p *past) replayed(c *wire.Counts) {
 	}
 }
 
-// resumed ends the replay, once. In a deployment that was never announced anything to there was none.
-func (p *past) resumed(log zerolog.Logger) {
+// endReplay ends the replay, once. In a deployment that was never announced anything to there was none.
+func (p *past) endReplay(log zerolog.Logger) {
 	if r := p.replay; !r.over && len(p.announced) > 0 {
 		log.Info().Uint64("epochs", r.epoch).Int("rounds", r.rounds).Int("reports", r.reports).
 			Int("destroyed", r.destroyed).Msg("resumed")

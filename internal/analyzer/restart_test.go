@@ -43,7 +43,7 @@ func straight(s *scene) *course {
 	for epoch := uint64(1); epoch <= 2; epoch++ {
 		for round := uint32(0); ; round++ {
 			a, digest := s.announcement(epoch, round)
-			s.pooled(a, digest)
+			s.logPool(a, digest)
 			r, _ := s.honest(a, digest, cohort)
 			s.publish(r)
 			c.rounds = append(c.rounds, passed{a, r, s.counts(epoch, round)})
@@ -122,7 +122,7 @@ func (c *course) crash(t *testing.T, step string) {
 		if !reflect.DeepEqual(of.a, again) {
 			t.Fatalf("epoch %d, round %d: announced\n%v\ninstead of\n%v", of.a.Epoch, of.a.Round, again, of.a)
 		}
-		s.pooled(again, digest)
+		s.logPool(again, digest)
 		s.publish(of.release)
 		if !early && i == 0 {
 			restart()
@@ -297,7 +297,7 @@ func TestReplayIsOneLine(t *testing.T) {
 	for epoch := uint64(1); epoch <= 2; epoch++ {
 		a, digest := s.announcement(epoch, 0)
 		if epoch == 1 {
-			s.publish(destroyed(a, digest))
+			s.publish(destroyedRelease(a, digest))
 		} else {
 			r, _ := s.honest(a, digest, cohort)
 			s.publish(r)

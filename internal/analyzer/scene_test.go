@@ -94,7 +94,7 @@ func (s *scene) start() {
 	s.t.Cleanup(func() { _ = stop() })
 }
 
-// After which steps an analyzer crashes. Of a statement there are three: before and after it stands in the audit log,
+// After which steps an analyzer crashes. Of a statement there are three: before and after it is in the audit log,
 // and after the checkpoint over it.
 const (
 	afterAnnouncing = "announcing"
@@ -343,8 +343,8 @@ func (s *scene) honest(a *plan.Announcement, digest [32]byte, reports int) (*rel
 	return s.cut(a, digest, s.seal(a, digest, all...), reports), ones
 }
 
-// destroyed is what a shuffler says of a cohort that did not come together.
-func destroyed(a *plan.Announcement, digest [32]byte) *release {
+// destroyedRelease is what a shuffler says of a cohort that did not come together.
+func destroyedRelease(a *plan.Announcement, digest [32]byte) *release {
 	return &release{manifest: &wire.Manifest{
 		Deployment: testbed.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:],
 		Outcome: wire.Destroyed, Enrolled: a.Cohort.Size, Reports: 3,

@@ -11,14 +11,15 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
-	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/version"
+	"github.com/riffle-dp/riffle/internal/worker"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -156,11 +157,11 @@ func DefaultSettings() Settings {
 func (s Settings) Validate() (faults []error) {
 	if s.MaxReportSize < 0 || s.MaxReportSize > bus.MaxMessage {
 		must := fmt.Sprintf("must be between 0 and %d", bus.MaxMessage)
-		faults = append(faults, role.Wrong("max_report_size", s.MaxReportSize, must))
+		faults = append(faults, config.Wrong("max_report_size", s.MaxReportSize, must))
 	}
 	if s.Memory < leastMemory>>20 || s.Memory > mostMemory>>20 {
 		must := fmt.Sprintf("must be between %d and %d MiB", leastMemory>>20, mostMemory>>20)
-		faults = append(faults, role.Wrong("memory", s.Memory, must))
+		faults = append(faults, config.Wrong("memory", s.Memory, must))
 	}
 	return append(append(faults, s.channelFaults()...), s.lifeFaults()...)
 }
@@ -175,7 +176,7 @@ func (t TimingSettings) Validate() (faults []error) {
 		{"enrolment", t.Enrolment}, {"every", t.Every},
 	} {
 		if of.d < 0 || of.d.Milliseconds() > wire.MaxTiming {
-			faults = append(faults, role.Wrong(of.key, of.d, "must be between 0 and 24 days"))
+			faults = append(faults, config.Wrong(of.key, of.d, "must be between 0 and 24 days"))
 		}
 	}
 	return faults
@@ -186,11 +187,11 @@ func (p PrivacySettings) Validate() (faults []error) {
 	faults = append(p.promise(), p.channelFaults()...)
 	for key, v := range map[string]float64{"drop_out": p.DropOut, "dishonest": p.Dishonest} {
 		if !(v >= 0 && v < 1) {
-			faults = append(faults, role.Wrong(key, v, "must be a share in [0, 1)"))
+			faults = append(faults, config.Wrong(key, v, "must be a share in [0, 1)"))
 		}
 	}
 	if p.MaxMessages < plan.ByCoordinates {
-		faults = append(faults, role.Wrong("max_messages", p.MaxMessages, "must be at least -1"))
+		faults = append(faults, config.Wrong("max_messages", p.MaxMessages, "must be at least -1"))
 	}
 	for _, of := range []struct {
 		key      string
@@ -198,17 +199,17 @@ func (p PrivacySettings) Validate() (faults []error) {
 	}{{"records", p.Records, 1}, {"period", p.Period, 0}, {"decisions", p.Decisions, 1}} {
 		if of.n < of.least || of.n > wire.MaxDecisions {
 			must := fmt.Sprintf("must be between %d and %d", of.least, wire.MaxDecisions)
-			faults = append(faults, role.Wrong(of.key, of.n, must))
+			faults = append(faults, config.Wrong(of.key, of.n, must))
 		}
 	}
 	if p.DishonestReports < 0 {
-		faults = append(faults, role.Wrong("dishonest_reports", p.DishonestReports, "must be at least 0"))
+		faults = append(faults, config.Wrong("dishonest_reports", p.DishonestReports, "must be at least 0"))
 	}
 	if p.MinCohort < 1 {
-		faults = append(faults, role.Wrong("min_cohort", p.MinCohort, "must be at least 1"))
+		faults = append(faults, config.Wrong("min_cohort", p.MinCohort, "must be at least 1"))
 	}
 	if p.DropOut+p.Dishonest >= 1 {
-		conflict := role.Conflict("drop_out", p.DropOut, "must sum to less than 1 with", "dishonest", p.Dishonest)
+		conflict := config.Conflict("drop_out", p.DropOut, "must sum to less than 1 with", "dishonest", p.Dishonest)
 		faults = append(faults, conflict)
 	}
 	return faults
@@ -295,7 +296,7 @@ its state is a function of what it released and of what its channel keeps in the
 func (s Settings) keys() (*keyring.ServerKeys, error) {
 	keys, err := keyring.LoadAnalyzer(s.Keys)
 	if err != nil {
-		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err)
+		return nil, config.Wrong("keys", s.Keys, "cannot be used").From(err)
 	}
 	return keys, nil
 }
@@ -349,7 +350,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		env.Log.Warn().Float64("delta", s.Privacy.Delta).Float64("take", privacy.DeltaFor(people)).
 			Msg("privacy.delta is more than 1 divided by the number of people")
 	}
-	if err := errors.Join(s.oversized(z.machine.LargestPayload())...); err != nil {
+	if err := errors.Join(s.sizeFaults(z.machine.LargestPayload())...); err != nil {
 		return nil, err
 	}
 	if err := status.Mount(env, z.Snapshot); err != nil {

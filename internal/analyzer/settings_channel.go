@@ -3,7 +3,7 @@ package analyzer
 import (
 	"slices"
 
-	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -13,39 +13,39 @@ func (p PrivacySettings) channel() plan.Channel { return plan.Channel(p.Channel)
 
 // channelFaults lists what of the promise does not go with the channel.
 func (p PrivacySettings) channelFaults() (faults []error) {
-	add := func(f *role.Fault) { faults = append(faults, f) }
+	add := func(f *config.Fault) { faults = append(faults, f) }
 	if !(p.ServerNoise >= 0 && p.ServerNoise <= 1) {
-		add(role.Wrong("server_noise", p.ServerNoise, "must be a share in [0, 1]"))
+		add(config.Wrong("server_noise", p.ServerNoise, "must be a share in [0, 1]"))
 		return faults
 	}
 	c := p.channel()
 	if !slices.Contains(plan.Channels(), c) {
-		add(role.Wrong("channel", p.Channel, "must be one of "+plan.List(plan.Channels())))
+		add(config.Wrong("channel", p.Channel, "must be one of "+plan.List(plan.Channels())))
 		return faults
 	}
 	if c != plan.Shuffle && p.MaxMessages > 0 {
-		add(role.Conflict("max_messages", p.MaxMessages, "must be 0, or -1 for the default, with", "channel",
+		add(config.Conflict("max_messages", p.MaxMessages, "must be 0, or -1 for the default, with", "channel",
 			p.Channel).
 			Because("only the channel shuffle sends bit messages; a report of any other is one message"))
 	}
 	switch c {
 	case plan.Local:
 		if p.ServerNoise > 0 {
-			add(role.Conflict("server_noise", p.ServerNoise, "must be 0 with", "channel", p.Channel).
+			add(config.Conflict("server_noise", p.ServerNoise, "must be 0 with", "channel", p.Channel).
 				Because("the channel trusts no server, so that no server's noise counts in it"))
 		}
 		if !p.DeviceNoise {
-			add(role.Conflict("device_noise", false, "must be true with", "channel", p.Channel).
+			add(config.Conflict("device_noise", false, "must be true with", "channel", p.Channel).
 				Because("the devices' noise is the whole protection"))
 		}
 	case plan.Central:
 		if p.ServerNoise > 0 && p.ServerNoise < 1 {
-			add(role.Conflict("server_noise", p.ServerNoise, "must be 0 or 1 with", "channel", p.Channel).
+			add(config.Conflict("server_noise", p.ServerNoise, "must be 0 or 1 with", "channel", p.Channel).
 				Because("the analyzer always adds all of the noise, since devices add none"))
 		}
 	default:
 		if !p.DeviceNoise && p.ServerNoise < 1 {
-			add(role.Conflict("device_noise", false, "cannot go with", "server_noise", p.ServerNoise).
+			add(config.Conflict("device_noise", false, "cannot go with", "server_noise", p.ServerNoise).
 				Because("without the devices' noise the servers must add all of it: set server_noise to 1"))
 		}
 	}
@@ -56,12 +56,13 @@ func (p PrivacySettings) channelFaults() (faults []error) {
 func (s Settings) channelFaults() (faults []error) {
 	c := s.Privacy.channel()
 	if s.Learner.Profile == string(glm.Joint) && c != plan.Central && slices.Contains(plan.Channels(), c) {
-		faults = append(faults, role.Conflict("learner.profile", s.Learner.Profile, "cannot go with", "privacy.channel",
-			s.Privacy.Channel).Because("the analyzer reads each person's record in this profile, which only the "+
-			"channel central lets it"))
+		profile := config.Conflict("learner.profile", s.Learner.Profile, "cannot go with", "privacy.channel",
+			s.Privacy.Channel)
+		faults = append(faults, profile.Because("the analyzer reads each person's record in this profile, which only "+
+			"the channel central lets it"))
 	}
 	if share := s.Admission.HostShare; share < 1 && c == plan.Shuffle {
-		faults = append(faults, role.Conflict("admission.host_share", share, "must be 1 with", "privacy.channel",
+		faults = append(faults, config.Conflict("admission.host_share", share, "must be 1 with", "privacy.channel",
 			s.Privacy.Channel).Because("in this channel the analyzer does not see whose reports it counts; the "+
 			"shuffler's setting admission.host_share is the one that holds"))
 	}

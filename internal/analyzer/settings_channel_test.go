@@ -91,8 +91,8 @@ func TestTermsFollowTheChannel(t *testing.T) {
 	}
 }
 
-// Process metrics move with all that a process does. An analyzer that reads what devices send has none, nor has a worker
-// of one; in the other channels the guarantee covers all that comes to it, and what follows from that.
+// Process metrics move with all that a process does. An analyzer that reads what devices send has none, nor has a
+// worker of one; in the other channels the guarantee covers all that comes to it, and what follows from that.
 func TestNoProcessIsShownWhereRecordsAreRead(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(t.TempDir(), "keys")
@@ -122,7 +122,8 @@ func TestNoProcessIsShownWhereRecordsAreRead(t *testing.T) {
 		s := DefaultSettings()
 		s.Keys, s.State, s.Privacy.Channel = root, t.TempDir(), string(c)
 		s.Learner.Dimension, s.Learner.Horizon = 2, 600
-		if got := shown(func(env *role.Env) error { _, err := Role().Prepare(env, s); return err }); got != (c != plan.Central) {
+		got := shown(func(env *role.Env) error { _, err := Role().Prepare(env, s); return err })
+		if got != (c != plan.Central) {
 			t.Errorf("%s: process metrics: %v", c, got)
 		}
 	}

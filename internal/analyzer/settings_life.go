@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
@@ -61,11 +61,11 @@ func floor(text string) (*float64, error) {
 func (r RulesSettings) Validate() (faults []error) {
 	for _, of := range []struct{ key, text string }{{"rollback", r.Rollback}, {"stop", r.Stop}} {
 		if _, err := floor(of.text); err != nil {
-			faults = append(faults, role.Wrong(of.key, of.text, "must be empty or a finite number"))
+			faults = append(faults, config.Wrong(of.key, of.text, "must be empty or a finite number"))
 		}
 	}
 	if r.Window < 1 {
-		faults = append(faults, role.Wrong("window", r.Window, "must be at least 1"))
+		faults = append(faults, config.Wrong("window", r.Window, "must be at least 1"))
 	}
 	return faults
 }
@@ -73,10 +73,10 @@ func (r RulesSettings) Validate() (faults []error) {
 // Validate lists what is wrong.
 func (a AdmissionSettings) Validate() (faults []error) {
 	if !(a.HostShare > 0 && a.HostShare <= 1) {
-		faults = append(faults, role.Wrong("host_share", a.HostShare, "must be above 0 and at most 1"))
+		faults = append(faults, config.Wrong("host_share", a.HostShare, "must be above 0 and at most 1"))
 	}
 	if !(a.Tail >= 0 && a.Tail < 1) {
-		faults = append(faults, role.Wrong("tail", a.Tail, "must be at least 0 and below 1"))
+		faults = append(faults, config.Wrong("tail", a.Tail, "must be at least 0 and below 1"))
 	}
 	for _, of := range []struct {
 		key string
@@ -84,19 +84,19 @@ func (a AdmissionSettings) Validate() (faults []error) {
 	}{{"panel", a.Panel}, {"registered", a.Registered}} {
 		switch {
 		case of.n < 0:
-			faults = append(faults, role.Wrong(of.key, of.n, "must not be negative"))
+			faults = append(faults, config.Wrong(of.key, of.n, "must not be negative"))
 		case a.Mode == arrival && of.n > 0:
-			faults = append(faults, role.Conflict(of.key, of.n, "must be 0 with", "mode", a.Mode).
+			faults = append(faults, config.Conflict(of.key, of.n, "must be 0 with", "mode", a.Mode).
 				Because("there are panels only in the mode "+panels))
 		case a.Mode == panels && of.n == 0:
-			faults = append(faults, role.Conflict(of.key, of.n, "must be above 0 with", "mode", a.Mode))
+			faults = append(faults, config.Conflict(of.key, of.n, "must be above 0 with", "mode", a.Mode))
 		}
 	}
 	switch {
 	case a.Mode != arrival && a.Mode != panels:
-		faults = append(faults, role.Wrong("mode", a.Mode, "must be "+arrival+" or "+panels))
+		faults = append(faults, config.Wrong("mode", a.Mode, "must be "+arrival+" or "+panels))
 	case a.Mode == panels && a.Panel > a.Registered && a.Registered > 0:
-		faults = append(faults, role.Conflict("panel", a.Panel, "must not be more than", "registered", a.Registered))
+		faults = append(faults, config.Conflict("panel", a.Panel, "must not be more than", "registered", a.Registered))
 	}
 	return faults
 }
@@ -110,7 +110,7 @@ func (a AdmissionSettings) draws() bool {
 // lifeFaults lists what of panels, of several records, of the control group and of the schema does not go together.
 func (s Settings) lifeFaults() (faults []error) {
 	add := func(key string, value any, relation, other string, given any) {
-		faults = append(faults, role.Conflict(key, value, relation, other, given))
+		faults = append(faults, config.Conflict(key, value, relation, other, given))
 	}
 	p, l, mode := s.Privacy, s.Learner, s.Admission.Mode
 	profile := glm.Profile(l.Profile)
@@ -134,7 +134,7 @@ func (s Settings) lifeFaults() (faults []error) {
 	}
 	if rollback, err := floor(s.Rules.Rollback); err == nil && rollback != nil {
 		if stop, err := floor(s.Rules.Stop); err == nil && stop != nil && *stop >= *rollback {
-			faults = append(faults, role.Conflict("rules.stop", s.Rules.Stop, "must be below", "rules.rollback",
+			faults = append(faults, config.Conflict("rules.stop", s.Rules.Stop, "must be below", "rules.rollback",
 				s.Rules.Rollback).Because("a deployment that stops first takes no policy back"))
 		}
 	}
@@ -172,18 +172,18 @@ func (s Settings) lifeFaults() (faults []error) {
 // fileFaults lists what is wrong with the files that settings name.
 func (s Settings) fileFaults() (faults []error) {
 	if _, err := s.Learner.prior(); err != nil {
-		faults = append(faults, role.Wrong("learner.prior", s.Learner.Prior, "cannot be used").From(err))
+		faults = append(faults, config.Wrong("learner.prior", s.Learner.Prior, "cannot be used").From(err))
 	} else if s.Learner.Prior != "" && glm.Profile(s.Learner.Profile) != glm.Practical {
-		faults = append(faults, role.Conflict("learner.prior", s.Learner.Prior, "cannot go with", "learner.profile",
+		faults = append(faults, config.Conflict("learner.prior", s.Learner.Prior, "cannot go with", "learner.profile",
 			s.Learner.Profile))
 	}
 	schema, err := s.schema()
 	if err != nil {
-		return append(faults, role.Wrong("features", s.Features, "cannot be used").From(err))
+		return append(faults, config.Wrong("features", s.Features, "cannot be used").From(err))
 	}
 	if schema != nil && schema.Dimension() != s.Learner.Dimension {
-		faults = append(faults, role.Conflict("learner.dimension", s.Learner.Dimension, fmt.Sprintf("must be the %d of",
-			schema.Dimension()), "features", s.Features))
+		faults = append(faults, config.Conflict("learner.dimension", s.Learner.Dimension,
+			fmt.Sprintf("must be the %d of", schema.Dimension()), "features", s.Features))
 	}
 	return faults
 }

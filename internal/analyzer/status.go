@@ -6,6 +6,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -18,8 +19,8 @@ const (
 // Steps lists the steps whose time is measured.
 func Steps() []string { return []string{stepRound, stepLearning} }
 
-// announced notes what is in force.
-func (z *Analyzer) announced(a *plan.Announcement) error {
+// noteAnnouncement notes what is in force.
+func (z *Analyzer) noteAnnouncement(a *plan.Announcement) error {
 	messages, eps, alone := 0, 0.0, 0.0
 	if !a.Final {
 		messages = a.ReportMessages()
@@ -40,8 +41,8 @@ func (z *Analyzer) announced(a *plan.Announcement) error {
 	return nil
 }
 
-// taken counts the messages of the round under way that the channel took in.
-func (z *Analyzer) taken() int {
+// messagesTaken counts the messages of the round under way that the channel took in.
+func (z *Analyzer) messagesTaken() int {
 	z.mu.Lock()
 	counting := z.counting
 	z.mu.Unlock()
@@ -62,14 +63,14 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		out.Warnings = append(out.Warnings, p.WrongShare)
 	}
 	if p.Size > 0 {
-		taken := z.taken()
+		taken := z.messagesTaken()
 		out.Cohort = &status.Cohort{Size: p.Size, Minimum: p.Minimum, Messages: p.Messages, Opened: &taken}
 	}
-	spent := status.Epsilon(0)
+	spent := privacy.Epsilon(0)
 	for _, r := range p.Releases {
 		row := status.Round{
 			Epoch: r.Epoch, Round: r.Round, Outcome: status.Released, Reports: int(r.Reports),
-			Epsilon:  status.Epsilon(r.Epsilon),
+			Epsilon:  privacy.Epsilon(r.Epsilon),
 			Messages: r.Messages * int(r.Reports), Moved: r.Moved, Influence: r.Influence,
 		}
 		switch {
@@ -82,7 +83,7 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		out.Releases = append(out.Releases, row)
 	}
 	if p.Epsilon > 0 {
-		out.Budget = &status.Budget{Epsilon: status.Epsilon(p.Epsilon), Delta: z.c.Terms.Delta, Spent: &spent}
+		out.Budget = &status.Budget{Epsilon: privacy.Epsilon(p.Epsilon), Delta: z.c.Terms.Delta, Spent: &spent}
 		out.Budget.In(p.Channel, p.EpsilonAlone)
 		if t := z.c.Terms; t.Registered > 0 {
 			out.Budget.Records, out.Budget.Period, out.Budget.Decisions = max(1, t.Records), t.Period,
@@ -98,7 +99,7 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		}
 		for _, l := range p.Learned {
 			out.Learned.Epochs = append(out.Learned.Epochs, status.LearnedEpoch{
-				Epoch: l.Epoch, Epsilon: status.Epsilon(l.Epsilon), Theta: l.Theta, HalfWidth: l.HalfWidth,
+				Epoch: l.Epoch, Epsilon: privacy.Epsilon(l.Epsilon), Theta: l.Theta, HalfWidth: l.HalfWidth,
 				Lift: lift(l.Lift), Unchanged: l.Unchanged, Action: l.Action,
 			})
 		}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/internal/worker"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -23,7 +23,7 @@ import (
 // after a second.
 type crew struct {
 	*scene
-	box  *worker.Box
+	box  *worker.Sealer
 	did  []*atomic.Int64 // tasks, by worker
 	dead atomic.Bool     // the next task that is begun is its worker's last
 }
@@ -34,13 +34,13 @@ func newCrew(t *testing.T) *crew {
 		p.TaskWait = time.Second
 	})}
 	var err error
-	c.box, err = worker.NewBox(bus.Analyzer, [][]byte{c.AnalyzerKey.Bytes()})
+	c.box, err = worker.NewSealer(bus.Analyzer, [][]byte{c.AnalyzerKey.Bytes()})
 	c.must(err)
 	return c
 }
 
 func (c *crew) process(conn *bus.Conn) worker.Config {
-	return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box, Parallel: 1, Log: testbed.Log(),
+	return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Sealer: c.box, Parallel: 1, Log: testbed.Log(),
 		Metrics: prometheus.NewRegistry()}
 }
 
@@ -93,8 +93,8 @@ func (c *crew) worker() {
 	c.run(func(ctx context.Context) error { return worker.Serve(ctx, c.process(conn), handlers) })
 }
 
-// 1, 2 and 4 workers over a real broker count what there is, with one that dies in the middle of each round, and so does
-// an analyzer that begins anew in the middle of one.
+// 1, 2 and 4 workers over a real broker count what there is, with one that dies in the middle of each round, and so
+// does an analyzer that begins anew in the middle of one.
 func TestWorkersCountAcrossDeaths(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t)
@@ -110,11 +110,13 @@ func TestWorkersCountAcrossDeaths(t *testing.T) {
 		for i, chunk := range r.chunks[:half] {
 			c.must(c.shuffler.Mixed.PublishChunk(c.Context(), a.Epoch, 0, uint32(i), chunk))
 		}
-		// What comes before the analyzer has begun the round is read when the manifest is there. So that a worker gets a
-		// task before, chunks come that the manifest does not name.
+		// What comes before the analyzer has begun the round is read when the manifest is there. So that a worker gets
+		// a task before, chunks come that the manifest does not name.
 		unnamed := uint32(1000)
 		testbed.Eventually(t, "a worker died", func() bool {
-			chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Index: unnamed, Payload: make([]byte, seal.BitSize)})
+			chunk, err := wire.BuildChunk(wire.Chunk{
+				Epoch: a.Epoch, Index: unnamed, Payload: make([]byte, seal.BitSize),
+			})
 			c.must(err)
 			c.must(c.shuffler.Mixed.PublishChunk(c.Context(), a.Epoch, 0, unnamed, chunk))
 			unnamed++

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"math"
 
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -197,7 +197,7 @@ func (rel *releases) again(r *round) error {
 		rel.log.skip()
 		rel.repeat(s)
 		if leaves(s) {
-			nothing := status.Epsilon(math.Inf(1))
+			nothing := privacy.Epsilon(math.Inf(1))
 			r.row.Left, r.row.Again, r.row.Epsilon = true, true, nothing
 			if r.a.Plan.Panel != nil {
 				r.row.SoFar = nothing
@@ -243,6 +243,6 @@ func (rel *releases) conclude() {
 			"counts them as spent like those that left whole.", rel.partly, rel.firstPartly)
 	}
 	if rel.unbounded {
-		r.EpsilonSoFar = status.Epsilon(math.Inf(1))
+		r.EpsilonSoFar = privacy.Epsilon(math.Inf(1))
 	}
 }

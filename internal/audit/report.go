@@ -8,8 +8,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -39,14 +39,14 @@ type Report struct {
 	// Epsilon is the largest that an announced plan reveals about a record, recomputed, at Delta: over all releases
 	// that use the record. EpsilonAlone is the same if no other device is honest. +Inf, null in JSON: nothing bounds
 	// it.
-	Epsilon      status.Epsilon `json:"epsilon"`
-	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
-	Delta        float64        `json:"delta"`
+	Epsilon      privacy.Epsilon `json:"epsilon"`
+	EpsilonAlone privacy.Epsilon `json:"epsilon_alone"`
+	Delta        float64         `json:"delta"`
 	// Panel is of deployments that draw their cohorts from registered devices; nil in others. Epsilon is then of the
 	// whole deployment, or of a period, and EpsilonSoFar of what left the shuffler until now, counted or not, about who
 	// was in as many panels as can be; otherwise it is the largest of a round.
-	Panel        *Panel         `json:"panel,omitempty"`
-	EpsilonSoFar status.Epsilon `json:"epsilon_so_far,omitempty"`
+	Panel        *Panel          `json:"panel,omitempty"`
+	EpsilonSoFar privacy.Epsilon `json:"epsilon_so_far,omitempty"`
 	// Lift is what the control group says over all epochs so far, as the analyzer signed it; nil without one.
 	Lift *Lift `json:"lift,omitempty"`
 	// WrongShare says why no lift may be relied on: the control group's size cannot be chance. Recomputed.
@@ -181,9 +181,9 @@ type Row struct {
 	Recomputed bool `json:"recomputed"`
 	// Epsilon is that of what left, with the reports that came, 0 if nothing did; Promised that of the announced
 	// minimum. Both are over all releases that use a record; Alone is Promised if no other device is honest.
-	Epsilon  status.Epsilon `json:"epsilon"`
-	Promised status.Epsilon `json:"promised"`
-	Alone    status.Epsilon `json:"epsilon_alone"`
+	Epsilon  privacy.Epsilon `json:"epsilon"`
+	Promised privacy.Epsilon `json:"promised"`
+	Alone    privacy.Epsilon `json:"epsilon_alone"`
 	// Coefficients are the estimate after the round, HalfWidth half the length of the interval of each; none where
 	// there is no interval. Interval says what it is.
 	Coefficients []float64 `json:"coefficients,omitempty"`
@@ -192,7 +192,7 @@ type Row struct {
 	// Registered is how many devices the panel was drawn from; 0 where none is drawn, or nothing says it.
 	Registered uint32 `json:"registered,omitempty"`
 	// SoFar is what a person's reports of all epochs up to this one reveal, where a person can be in several.
-	SoFar status.Epsilon `json:"epsilon_so_far,omitempty"`
+	SoFar privacy.Epsilon `json:"epsilon_so_far,omitempty"`
 	// Lift is of this epoch, Total of all so far; nil without a control group.
 	Lift  *Lift `json:"lift,omitempty"`
 	Total *Lift `json:"total,omitempty"`

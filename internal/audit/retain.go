@@ -10,7 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/audit/retained"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -85,8 +85,8 @@ func (ret *retention) recounting(r *round) recount {
 			registrar := ret.trust.RegistrarParty()
 			registrar.Hosts = registrar.Hosts.Past() // keys that were in force then may have been replaced since
 			verifier := channel.NewVerifier(registrar)
-			if o, err := box.NewOpener(r.a, r.digest, key, verifier); err == nil {
-				return &boxRecount{a: r.a, opener: o, absent: box.Absent(nil, r.a.Encodings),
+			if o, err := envelope.NewOpener(r.a, r.digest, key, verifier); err == nil {
+				return &envelopeRecount{a: r.a, opener: o, absent: envelope.Absent(nil, r.a.Encodings),
 					sums: make([]uint64, o.Entries()), who: map[channel.Participant]bool{}}
 			}
 		}
@@ -230,17 +230,18 @@ func (b *bitRecount) ones(m *wire.Manifest) [][]uint64 {
 	return ones
 }
 
-// boxRecount is that of the channel local. A box that does not open, or is the second of a device, counts as absent.
-// Which boxes the analyzer refused for its own limits (a host's share, devices of earlier epochs) it cannot know.
-type boxRecount struct {
+// envelopeRecount is that of the channel local. An envelope that does not open, or is the second of a device, counts as
+// absent. Which envelopes the analyzer refused for its own limits (a host's share, devices of earlier epochs) it cannot
+// know.
+type envelopeRecount struct {
 	a      *plan.Announcement
-	opener *box.Opener
+	opener *envelope.Opener
 	absent []uint32
 	sums   []uint64
 	who    map[channel.Participant]bool
 }
 
-func (b *boxRecount) add(messages [][]byte) {
+func (b *envelopeRecount) add(messages [][]byte) {
 	for _, one := range messages {
 		entries, by, err := b.opener.Open(nil, one)
 		if err != nil || b.who[by] {
@@ -253,7 +254,7 @@ func (b *boxRecount) add(messages [][]byte) {
 	}
 }
 
-func (b *boxRecount) ones(*wire.Manifest) (ones [][]uint64) {
+func (b *envelopeRecount) ones(*wire.Manifest) (ones [][]uint64) {
 	sums := b.sums
 	for _, e := range b.a.Encodings {
 		ones, sums = append(ones, sums[:len(e.Coordinates)]), sums[len(e.Coordinates):]

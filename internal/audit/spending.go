@@ -3,7 +3,6 @@ package audit
 import (
 	"math"
 
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -32,10 +31,10 @@ func (sp *spending) promise(r *round) {
 		} else {
 			sp.keeps(r, claim)
 		}
-		sp.report.Epsilon = max(sp.report.Epsilon, status.Epsilon(sp.promised.epsilon))
-		sp.report.EpsilonAlone = max(sp.report.EpsilonAlone, status.Epsilon(sp.promised.alone))
+		sp.report.Epsilon = max(sp.report.Epsilon, privacy.Epsilon(sp.promised.epsilon))
+		sp.report.EpsilonAlone = max(sp.report.EpsilonAlone, privacy.Epsilon(sp.promised.alone))
 	}
-	r.row.Promised, r.row.Alone = status.Epsilon(sp.promised.epsilon), status.Epsilon(sp.promised.alone)
+	r.row.Promised, r.row.Alone = privacy.Epsilon(sp.promised.epsilon), privacy.Epsilon(sp.promised.alone)
 }
 
 // keeps holds the recomputed guarantee of a plan to the plan's claim and to the terms.
@@ -72,7 +71,7 @@ func (sp *spending) spend(s *statement, r *round) {
 	}
 	together, _ := of.Guarantee()
 	epsilon := together.Epsilon(sp.delta(r.a))
-	r.row.Epsilon = status.Epsilon(epsilon)
+	r.row.Epsilon = privacy.Epsilon(epsilon)
 	if t := sp.terms; t != nil && !(sp.least(epsilon) <= t.Epsilon) {
 		sp.wrong(PromiseExceeded, s, "%d reports reveal epsilon %v of a record, promised is %v", of.Reports(), epsilon,
 			t.Epsilon)
@@ -122,14 +121,14 @@ func larger(g, h privacy.Guarantee) privacy.Guarantee {
 }
 
 // epsilon bounds what all epochs up to this one reveal about the person who was in as many of them as the plan allows.
-func (l *lived) epsilon(a *plan.Announcement, delta float64) status.Epsilon {
+func (l *lived) epsilon(a *plan.Announcement, delta float64) privacy.Epsilon {
 	switch n := min(l.epochs, most(a)); {
 	case n == 0:
 		return 0
 	case !l.worst.Promises():
-		return status.Epsilon(math.Inf(1))
+		return privacy.Epsilon(math.Inf(1))
 	default:
-		return status.Epsilon(privacy.Repeat(l.worst, int(n)).Epsilon(delta))
+		return privacy.Epsilon(privacy.Repeat(l.worst, int(n)).Epsilon(delta))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"text/tabwriter"
 	"unicode"
 
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -144,7 +143,7 @@ func moved(deviations float64) string {
 }
 
 // spell is an epsilon for people.
-func spell(e status.Epsilon) string {
+func spell(e privacy.Epsilon) string {
 	if v := float64(e); !math.IsInf(v, 0) && !math.IsNaN(v) {
 		return "at most " + privacy.Spell(v)
 	}

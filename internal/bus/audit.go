@@ -26,7 +26,7 @@ type Statement struct {
 	Sequence uint64    // place in the log
 	Time     time.Time // when the broker stored it
 	Payload  []byte
-	// Misnamed: it does not stand under its own digest, where AppendAudit puts every statement. Its role did not append
+	// Misnamed: it is not under its own digest, where AppendAudit puts every statement. Its role did not append
 	// it, though the role may have signed it: who holds a role's credential can put what it said there a second time.
 	Misnamed bool
 }
@@ -47,7 +47,7 @@ func (s *AuditStream) AppendAudit(ctx context.Context, kind string, payload []by
 	if err := checkToken("audit kind", kind, maxKind); err != nil {
 		return err
 	}
-	// The digest stands in the subject, which holds one message, and not in a message id: ids are shared by all who
+	// The digest is in the subject, which holds one message, and not in a message id: ids are shared by all who
 	// write into a stream, so that another role could use up this one's.
 	_, err := s.t.Publish(ctx, subjectAudit(s.t.Role(), kind, payload), nil, payload)
 	if errors.Is(err, ErrTaken) {
@@ -57,7 +57,7 @@ func (s *AuditStream) AppendAudit(ctx context.Context, kind string, payload []by
 }
 
 // AppendAuditAfter appends a statement like AppendAudit, if the newest entry of the connection's role, of any kind, is
-// the one with the sequence last (0: there is none): who knows the log up to there knows what stands before the
+// the one with the sequence last (0: there is none): who knows the log up to there knows what is before the
 // statement. It returns the statement's place.
 //
 // Errors: ErrMoved: not stored now; those of AppendAudit.
@@ -77,7 +77,7 @@ func (s *AuditStream) AppendAuditAfter(ctx context.Context, kind string, payload
 	return sequence, nil
 }
 
-// Audited reports whether a statement stands in the audit log as a role appended it, byte for byte. What was appended
+// Audited reports whether a statement is in the audit log as a role appended it, byte for byte. What was appended
 // before the call is not missed.
 //
 // Errors: ErrBadName, ErrForbidden; ErrUnknown where the context ended first.
@@ -103,7 +103,8 @@ func (s *AuditStream) Said(ctx context.Context, role Role, kind string, handler 
 		checkToken("audit kind", kind, maxKind)); err != nil {
 		return err
 	}
-	return s.said(ctx, SubjectAudit+"."+string(role)+"."+kind+".*", 1, func(r Record) error { return handler(r.Data) })
+	filter := SubjectAudit + "." + string(role) + "." + kind + ".*"
+	return s.readOneByOne(ctx, filter, 1, func(r Record) error { return handler(r.Data) })
 }
 
 // SaidSince hands all entries of a role, from a sequence on and of whatever kind, to the handler, in the order of the
@@ -114,7 +115,7 @@ func (s *AuditStream) SaidSince(ctx context.Context, role Role, from uint64, han
 	if err := checkToken("role", string(role), maxKind); err != nil {
 		return err
 	}
-	return s.said(ctx, subjectsAudit(role), from, func(r Record) error {
+	return s.readOneByOne(ctx, subjectsAudit(role), from, func(r Record) error {
 		statement, err := statementOf(r)
 		if err != nil {
 			return err
@@ -123,8 +124,8 @@ func (s *AuditStream) SaidSince(ctx context.Context, role Role, from uint64, han
 	})
 }
 
-// said asks the leader for one entry at a time.
-func (s *AuditStream) said(ctx context.Context, filter string, from uint64, handler func(Record) error) error {
+// readOneByOne asks the leader for one entry at a time.
+func (s *AuditStream) readOneByOne(ctx context.Context, filter string, from uint64, handler func(Record) error) error {
 	for from = max(from, 1); ; {
 		r, err := s.t.Leader(ctx, s.name, Query{Next: filter, Sequence: from})
 		if errors.Is(err, ErrGone) {

@@ -10,7 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
-// What a role said stands under its digest. A thief of its credential can store the same again under another name, and
+// What a role said is under its digest. A thief of its credential can store the same again under another name, and
 // every reader is told.
 func TestACopyOfAStatementIsMisnamed(t *testing.T) {
 	t.Parallel()

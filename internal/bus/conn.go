@@ -70,11 +70,11 @@ type link struct {
 	closed    atomic.Bool
 	waiting   waitingCalls
 
-	mu      sync.Mutex
-	denied  map[string]map[*context.CancelCauseFunc]struct{} // waiting for an answer on this subject
-	redials map[chan struct{}]struct{}                       // told of every reconnect
-	session context.Context                                  // ends with errLost when the connection is lost
-	lost    context.CancelCauseFunc
+	mu         sync.Mutex
+	denied     map[string]map[*context.CancelCauseFunc]struct{} // waiting for an answer on this subject
+	redials    map[chan struct{}]struct{}                       // told of every reconnect
+	connection context.Context                                  // ends with errLost when the connection is lost
+	lost       context.CancelCauseFunc
 }
 
 // Connect connects, trying until the context ends; afterwards the connection lives until Close, whatever happens to
@@ -104,7 +104,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		denied:  map[string]map[*context.CancelCauseFunc]struct{}{},
 		redials: map[chan struct{}]struct{}{},
 	}
-	c.session, c.lost = context.WithCancelCause(context.Background())
+	c.connection, c.lost = context.WithCancelCause(context.Background())
 	if o.Logger != nil {
 		c.log = *o.Logger
 	}
@@ -210,7 +210,7 @@ func (c *Conn) Connected() bool { return c.link.connected.Load() }
 // Traffic is what went over the connection so far.
 type Traffic struct {
 	MessagesIn, MessagesOut, BytesIn, BytesOut, Reconnects uint64
-	// requests made again because no answer came, or none that settles it
+	// requests made again because no answer came, or no final one
 	Repeats uint64
 }
 
@@ -277,7 +277,7 @@ func (c *link) onDisconnect(_ *nats.Conn, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lost(errLost)
-	c.session, c.lost = context.WithCancelCause(context.Background())
+	c.connection, c.lost = context.WithCancelCause(context.Background())
 }
 
 func (c *link) onReconnect(*nats.Conn) {

@@ -132,10 +132,10 @@ func (c *link) next(ctx context.Context, cons jetstream.Consumer) (*Arrival, err
 	if !c.connected.Load() {
 		return nil, nats.ErrDisconnected
 	}
-	session := c.sessionNow()
+	connection := c.connectionNow()
 	asked, cancel := context.WithTimeout(ctx, taskPull)
 	defer cancel()
-	defer context.AfterFunc(session, cancel)()
+	defer context.AfterFunc(connection, cancel)()
 	m, err := cons.Next(jetstream.FetchContext(asked))
 	switch {
 	case err == nil:

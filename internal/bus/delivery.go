@@ -33,12 +33,12 @@ func delivery(a Arrival, epoch uint64, round uint32) *Delivery {
 
 // Ack tells the broker that the message is dealt with. Call it after what follows from it is durable. An error, or a
 // lost Ack, means a redelivery; nothing is lost. It may be called later, from any goroutine, and more than once.
-func (d *Delivery) Ack() error { return acked(d.msg.Ack()) }
+func (d *Delivery) Ack() error { return ackError(d.msg.Ack()) }
 
 // Retry sends the message back, to be delivered again after a pause.
-func (d *Delivery) Retry(after time.Duration) error { return acked(d.msg.NakWithDelay(after)) }
+func (d *Delivery) Retry(after time.Duration) error { return ackError(d.msg.NakWithDelay(after)) }
 
-func acked(err error) error {
+func ackError(err error) error {
 	if err == nil || errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
 		return nil
 	}

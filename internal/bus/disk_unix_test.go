@@ -153,7 +153,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 		}
 		close(stored)
 	}()
-	device.until("full", bus.ReportSubject(device.conn.User())+" is not settled since")
+	device.until("full", bus.ReportSubject(device.conn.User())+" has no final answer since")
 	if device.metric("riffle_broker_refuses_writes") != 1 || device.metric("riffle_broker_connected") != 1 {
 		t.Error("the metrics do not show it")
 	}

@@ -28,7 +28,7 @@ var (
 	ErrTaken = errors.New("bus: subject taken")
 
 	// ErrMoved: the role's newest entry of the audit log is another one than the caller knows, or what it appends
-	// stands there already. Nothing was stored now. Read what came since.
+	// is there already. Nothing was stored now. Read what came since.
 	ErrMoved = errors.New("bus: the audit log has moved on")
 
 	// ErrFull: the stream or the disk is full. Nothing was stored. Retry once there is room.
@@ -79,7 +79,7 @@ func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 type meaning int
 
 const (
-	settled meaning = iota // the call is over: repeating it would bring the same
+	final meaning = iota // the call is over: repeating it would bring the same
 	// no answer, or one that says that there will be another later: the call is repeated while its context lives
 	passing
 	unknown // an answer that is not known here: the call is repeated a few times, then it is over
@@ -150,11 +150,11 @@ func interpret(err error) (meaning, error) {
 	switch {
 	case errors.Is(err, ErrForbidden), errors.Is(err, ErrGone), errors.Is(err, ErrTooLarge), errors.Is(err,
 		errNoReplica):
-		return settled, err
+		return final, err
 	case errors.Is(err, nats.ErrMaxPayload):
-		return settled, fmt.Errorf("%w (%v)", ErrTooLarge, err)
+		return final, fmt.Errorf("%w (%v)", ErrTooLarge, err)
 	case errors.Is(err, nats.ErrConnectionClosed):
-		return settled, fmt.Errorf("%w (%v)", ErrClosed, err)
+		return final, fmt.Errorf("%w (%v)", ErrClosed, err)
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		// No stream stores this subject now. A broker that is starting says so as well, and provisioning may be about
 		// to happen.
@@ -175,15 +175,15 @@ func interpretCode(api *jetstream.APIError) (meaning, error) {
 	is := func(codes []jetstream.ErrorCode) bool { return slices.Contains(codes, api.ErrorCode) }
 	switch {
 	case is(goneCodes):
-		return settled, fmt.Errorf("%w (%v)", ErrGone, api)
+		return final, fmt.Errorf("%w (%v)", ErrGone, api)
 	case is(takenCodes), api.ErrorCode == codeStoreFailed && says([]string{"per subject"}):
-		return settled, ErrTaken
+		return final, ErrTaken
 	case is(largeCodes):
-		return settled, fmt.Errorf("%w (%v)", ErrTooLarge, api)
+		return final, fmt.Errorf("%w (%v)", ErrTooLarge, api)
 	case api.Code >= 500 && says(diskWords):
 		return passing, fmt.Errorf("%w (%v)", ErrDisk, api)
 	case is(fullCodes), api.ErrorCode == codeStoreFailed:
-		return settled, fmt.Errorf("%w (%v)", ErrFull, api)
+		return final, fmt.Errorf("%w (%v)", ErrFull, api)
 	case is(missingCodes):
 		return passing, fmt.Errorf("%w (%v)", ErrUnprovisioned, api)
 	case is(passingCodes):
@@ -191,11 +191,11 @@ func interpretCode(api *jetstream.APIError) (meaning, error) {
 	case api.Code >= 500, api.Code == 409, api.Code == 429:
 		return unknown, api
 	}
-	return settled, refused(api) // a bad request stays one
+	return final, refusal(api) // a bad request stays one
 }
 
-// refused is how a call ends for which the broker has another answer than those that are known.
-func refused(err error) error { return fmt.Errorf("%w: %w", ErrRefused, err) }
+// refusal is how a call ends for which the broker has another answer than those that are known.
+func refusal(err error) error { return fmt.Errorf("%w: %w", ErrRefused, err) }
 
 // status reads what a replica answers in place of a stored message: nil where the answer is one.
 func status(m *nats.Msg) error {

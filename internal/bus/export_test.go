@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What the tests see of a connection: they stand outside the package because the broker that they start imports it.
+// What the tests see of a connection: they are outside the package because the broker that they start imports it.
 
 const (
 	OddTries         = oddTries

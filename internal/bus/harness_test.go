@@ -17,7 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
-// What the handles do is tested by the suite of package standin, on a server and in memory. Here is what only the
+// What the handles do is tested by the suite of package fakebroker, on a server and in memory. Here is what only the
 // network has.
 
 // TestMain has six tests run at a time: they wait more than they work, and more would be late under the race detector.

@@ -44,7 +44,7 @@ func (s *MixedStream) PublishManifest(ctx context.Context, epoch uint64, round u
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed.
 func (s *MixedStream) ReceiveMixed(ctx context.Context, handler func(*Mixed)) error {
 	return s.t.Consume(ctx, s.name, ConsumerMixed, chunksAhead, func(a Arrival) bool {
-		m, err := mixed(a)
+		m, err := newMixed(a)
 		if err != nil { // not stored by this package
 			s.t.Log().Warn().Str("subject", a.Subject).Msg("message under a malformed name skipped")
 			return false
@@ -54,8 +54,8 @@ func (s *MixedStream) ReceiveMixed(ctx context.Context, handler func(*Mixed)) er
 	})
 }
 
-// mixed reads what a delivery is by its name.
-func mixed(a Arrival) (*Mixed, error) {
+// newMixed reads what a delivery is by its name.
+func newMixed(a Arrival) (*Mixed, error) {
 	if strings.HasPrefix(a.Subject, SubjectManifest+".") {
 		epoch, round, _, err := parseRound(a.Subject, SubjectManifest, false)
 		return &Mixed{Delivery: *delivery(a, epoch, round), Manifest: true}, err

@@ -131,7 +131,7 @@ func parseRoundName(name string, indexed bool) (epoch uint64, round, index uint3
 	return n[0], uint32(n[1]), uint32(n[2]), nil
 }
 
-// checkToken accepts what may stand as one token of a subject.
+// checkToken accepts what may be one token of a subject.
 func checkToken(what, s string, max int) error {
 	if s == "" || len(s) > max {
 		return fmt.Errorf("%w: %s must have 1 to %d bytes, has %d", ErrBadName, what, max, len(s))

@@ -67,7 +67,7 @@ func pass(to, from net.Conn, n *atomic.Int64) {
 	_, _ = io.Copy(counter{to, n}, from)
 }
 
-// What stands around the bit messages of the default plan (150 in a report, 16,384 in a chunk), for each of them, of a
+// What is around the bit messages of the default plan (150 in a report, 16,384 in a chunk), for each of them, of a
 // report and its envelope, of what the broker gets and of what it stores.
 func TestBytesAroundABitMessage(t *testing.T) {
 	b := newBroker(t)

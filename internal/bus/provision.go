@@ -35,7 +35,7 @@ const (
 	// So one hostile host leaves half of it to the others: room for 130 000 reports of 150 bit messages.
 	DefaultMaxReportBytes = 2 * DefaultHostReports * DefaultReportSize
 
-	// ReportHeaders is room for what stands around a report in a stored message, besides the report.
+	// ReportHeaders is room for what is around a report in a stored message, besides the report.
 	ReportHeaders = 512
 	// Bytes on disk of the streams that hold no reports. Each stops one role's credential, if it is stolen, from
 	// filling the disk under the others. What a deployment needs is far less: a cohort of 1000 people with 2000 bit
@@ -289,7 +289,7 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	prepared.RePublish = &jetstream.RePublish{Source: SubjectPrepared + ".*.*.*",
 		Destination: SubjectAnswered + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
 
-	// What is retained is gone when the time is over that stands in the message, and the broker sees to it. The
+	// What is retained is gone when the time in the message is over, and the broker sees to it. The
 	// stream's own age bounds what comes without a time.
 	retained := once(base(StreamRetained, "forwarded chunks, sealed to the auditor", SubjectRetained+".*.*.*"))
 	retained.AllowMsgTTL = true

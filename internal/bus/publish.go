@@ -24,7 +24,7 @@ func (c *link) Publish(ctx context.Context, subject string, header nats.Header, 
 		ack, err = c.js.PublishMsg(ctx, m)
 		return err
 	})
-	c.wrote(subject, err)
+	c.noteWrite(subject, err)
 	if err != nil {
 		return 0, fmt.Errorf("bus: publish %s: %w", subject, err)
 	}

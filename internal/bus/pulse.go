@@ -29,7 +29,7 @@ var usualPace = pace{ask: time.Second, look: 500 * time.Millisecond, silent: 250
 // The conditions under which the broker lets a role do its work.
 const (
 	ConditionReached = "broker"       // the broker is there
-	ConditionSettles = "broker_calls" // it settles what it is asked
+	ConditionAnswers = "broker_calls" // it gives final answers
 	ConditionRoom    = "broker_room"  // it has room for what is written
 )
 
@@ -50,7 +50,7 @@ func (c *link) monitor(ctx context.Context, p pace, reg prometheus.Registerer, r
 	return nil
 }
 
-// pulse knows how a connection stands, without ever waiting for the broker or for nats.go, whose lock is held while
+// pulse knows the state of a connection, without ever waiting for the broker or for nats.go, whose lock is held while
 // it dials: what shows it (readiness, metrics) answers at once.
 type pulse struct {
 	c    *link
@@ -131,15 +131,15 @@ func (u *pulse) watchOver(ctx context.Context, report func(condition string, err
 	for {
 		u.listen()
 		report(ConditionReached, u.link())
-		stuck := u.c.stuck(u.pace.stuck)
-		report(ConditionSettles, notSettled(stuck))
+		stuck := u.c.stuckCalls(u.pace.stuck)
+		report(ConditionAnswers, oldestCall(stuck))
 		now := map[string]bool{}
 		for _, s := range stuck {
 			now[s.What] = true
 			if _, known := told[s.What]; !known {
 				told[s.What] = s.Since
 				u.c.log.Warn().Err(s.Last).Str("call", s.What).Int("calls", s.Calls).Time("since",
-					s.Since).Msg("the broker does not settle a call; it is repeated")
+					s.Since).Msg("the broker gives a call no final answer; it is repeated")
 			}
 		}
 		for what, since := range told {
@@ -162,14 +162,14 @@ func (u *pulse) watchOver(ctx context.Context, report func(condition string, err
 	}
 }
 
-// notSettled says what the oldest of the waiting calls waits for. Its words change only when that does, since each
+// oldestCall says what the oldest of the waiting calls waits for. Its words change only when that does, since each
 // change is logged.
-func notSettled(stuck []Stuck) error {
+func oldestCall(stuck []Stuck) error {
 	if len(stuck) == 0 {
 		return nil
 	}
 	s := stuck[0]
-	return fmt.Errorf("%s is not settled since %s: %w", s.What, clock(s.Since), s.Last)
+	return fmt.Errorf("%s has no final answer since %s: %w", s.What, clock(s.Since), s.Last)
 }
 
 // refusesWrites reports whether the broker lets nothing be stored that was asked for lately: it has no room, or answers
@@ -178,7 +178,7 @@ func (u *pulse) refusesWrites() bool {
 	if _, full := u.c.noRoom(u.pace.room); full {
 		return true
 	}
-	for _, s := range u.c.stuck(u.pace.stuck) {
+	for _, s := range u.c.stuckCalls(u.pace.stuck) {
 		if errors.Is(s.Last, ErrDisk) || s.Write && u.link() == nil {
 			return true
 		}
@@ -200,8 +200,8 @@ func newConnMetrics(role string, u *pulse) *connMetrics {
 	return &connMetrics{
 		u:         u,
 		connected: desc("connected", "1 while the broker is reached and answers."),
-		stuckCalls: desc("stuck_calls", "Calls that the broker has not settled for ten seconds or more, and that "+
-			"are being repeated."),
+		stuckCalls: desc("stuck_calls", "Calls that the broker has given no final answer for ten seconds or more, "+
+			"and that are being repeated."),
 		stuckTime: desc("stuck_seconds", "How long the oldest of these calls has waited, 0 where there is none."),
 		refuses: desc("refuses_writes", "1 while the broker has no room for what is written, or answers anything "+
 			"but writes."),
@@ -209,7 +209,7 @@ func newConnMetrics(role string, u *pulse) *connMetrics {
 			"included.", "direction"),
 		bytes:      desc("bytes_total", "Bytes of those messages.", "direction"),
 		reconnects: desc("reconnects_total", "Times that the connection was lost and came back."),
-		repeats:    desc("repeats_total", "Requests made again because no answer came, or none that settles it."),
+		repeats:    desc("repeats_total", "Requests made again because no answer came, or no final one."),
 	}
 }
 
@@ -232,7 +232,7 @@ func (m *connMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(m.connected, yes(m.u.link() == nil))
 	calls, longest := 0, time.Duration(0)
-	for _, s := range m.u.c.stuck(m.u.pace.stuck) {
+	for _, s := range m.u.c.stuckCalls(m.u.pace.stuck) {
 		calls += s.Calls
 		longest = max(longest, time.Since(s.Since))
 	}

@@ -79,7 +79,7 @@ func (c *link) Replica(ctx context.Context, stream string, q Query) (Record, err
 		if err := status(reply); err != nil {
 			return err
 		}
-		got, err = decoded(reply)
+		got, err = decode(reply)
 		return err
 	})
 	if err != nil {
@@ -88,8 +88,8 @@ func (c *link) Replica(ctx context.Context, stream string, q Query) (Record, err
 	return got, nil
 }
 
-// decoded decodes a message that a replica sent as it stored it.
-func decoded(m *nats.Msg) (Record, error) {
+// decode decodes a message that a replica sent as it stored it.
+func decode(m *nats.Msg) (Record, error) {
 	r := Record{Subject: m.Header.Get("Nats-Subject"), Header: m.Header, Data: m.Data}
 	var err error
 	if r.Sequence, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err != nil {
@@ -150,7 +150,7 @@ func (c *link) Batch(ctx context.Context, stream, filter string, from uint64) ([
 			} else if err != nil {
 				return err
 			}
-			r, err := decoded(m)
+			r, err := decode(m)
 			if err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ type ReportStream struct{ stream }
 // PublishReport hands in a sealed report under the name of this connection's user and returns once the broker stored
 // it: on disk, and synced where the server syncs always. A repetition with the same message id (letters, digits, -
 // and _, at most 128 bytes), round and payload within the dedup window is stored once. The broker sees a digest of
-// all three: an id alone could be used up by another host, whose junk would then stand for this report.
+// all three: an id alone could be used up by another host, whose junk would then be taken for this report.
 //
 // Errors: ErrBadName, ErrForbidden, ErrTooLarge: not stored; ErrFull: not stored, because this host has as many
 // reports waiting as one host may, or because all hosts together have: repeat once there is room; ErrUnknown: maybe

@@ -56,7 +56,7 @@ func TestNoHostReportsAsAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	theirs, thief := bus.ReportSubject(other.User()), b.thief(bus.Randomizer)
-	for _, subject := range []string{theirs, bus.ReportSubject("stranger"), bus.SubjectReport, theirs + ".x"} {
+	for _, subject := range []string{theirs, bus.ReportSubject("unknown"), bus.SubjectReport, theirs + ".x"} {
 		o, err := thief.Try(b.ctx(), access.Attempt{Subjects: []string{subject}, Body: "junk"})
 		if err != nil || o.Reached || o.Reason != "no permission" {
 			t.Errorf("publish to %s: %+v, %v", subject, o, err)

@@ -12,7 +12,7 @@ import (
 )
 
 // backlogBytes is how many bytes of requests wait at most, of whatever size: honest requests for enrolment have some
-// kB, and a stranger's 8 MB would fill the memory long before they are as many as may wait.
+// kB, and an unknown host's 8 MB would fill the memory long before they are as many as may wait.
 const backlogBytes = 64 << 20
 
 // Ask implements Transport.

@@ -200,7 +200,7 @@ func TestConnectRefusesWrongCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]bus.Options{
-		"stranger":   {URL: b.server.URL(), Role: bus.Analyzer, Seed: seed},
+		"unknown":    {URL: b.server.URL(), Role: bus.Analyzer, Seed: seed},
 		"no seed":    {URL: b.server.URL(), Role: bus.Analyzer},
 		"not a seed": {URL: b.server.URL(), Role: bus.Analyzer, Seed: []byte("SUABC")},
 		"no user's":  {URL: b.server.URL(), Role: bus.Analyzer, Seed: account},

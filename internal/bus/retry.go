@@ -26,7 +26,7 @@ func (c *link) do(ctx context.Context, subject string, fn func(context.Context) 
 	waiting := c.await(subject)
 	defer waiting.done()
 	for {
-		connected := c.sessionNow()
+		connected := c.connectionNow()
 		err := c.try(ctx, subject, limit, fn)
 		if err == nil {
 			return nil
@@ -34,10 +34,10 @@ func (c *link) do(ctx context.Context, subject string, fn func(context.Context) 
 		means, err := interpret(err)
 		if means == unknown && connected.Err() == nil { // what a dying connection says is no answer
 			if odd++; odd >= oddTries {
-				return refused(err)
+				return refusal(err)
 			}
 		}
-		if means == settled {
+		if means == final {
 			return err
 		}
 		if c.closed.Load() {
@@ -46,7 +46,7 @@ func (c *link) do(ctx context.Context, subject string, fn func(context.Context) 
 		if errors.Is(err, context.DeadlineExceeded) && connected.Err() == nil {
 			limit = min(2*limit, longestTry)
 		}
-		waiting.failed(err)
+		waiting.noteFailure(err)
 		if ctx.Err() != nil || !sleep(ctx, &pause) {
 			return fmt.Errorf("%w: %w (%w)", ErrUnknown, context.Cause(ctx), err)
 		}
@@ -55,11 +55,11 @@ func (c *link) do(ctx context.Context, subject string, fn func(context.Context) 
 	}
 }
 
-// sessionNow ends when the connection that there is now is lost.
-func (c *link) sessionNow() context.Context {
+// connectionNow ends when the connection that there is now is lost.
+func (c *link) connectionNow() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.session
+	return c.connection
 }
 
 func (c *link) try(ctx context.Context, subject string, limit time.Duration, fn func(context.Context) error) error {
@@ -69,10 +69,10 @@ func (c *link) try(ctx context.Context, subject string, limit time.Duration, fn 
 	}
 	guarded, release := c.guard(ctx, subject)
 	defer release()
-	session := c.sessionNow()
+	connection := c.connectionNow()
 	asked, lose := context.WithCancelCause(guarded)
 	defer lose(nil)
-	defer context.AfterFunc(session, func() { lose(context.Cause(session)) })()
+	defer context.AfterFunc(connection, func() { lose(context.Cause(connection)) })()
 	limited, cancel := context.WithTimeout(asked, limit)
 	defer cancel()
 	err := fn(limited)
@@ -107,8 +107,8 @@ func (c *link) await(subject string) *waitingCall {
 	return &waitingCall{all: &c.waiting, subject: subject, write: write, began: time.Now()}
 }
 
-// failed notes that a try brought nothing.
-func (w *waitingCall) failed(err error) {
+// noteFailure notes that a try brought nothing.
+func (w *waitingCall) noteFailure(err error) {
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()
 	w.last = err
@@ -135,7 +135,7 @@ func (w *waitingCall) done() {
 	delete(w.all.calls, w)
 }
 
-// Stuck is what is asked of the broker again and again without an answer that settles it.
+// Stuck is what is asked of the broker again and again without a final answer.
 type Stuck struct {
 	What  string // the call, or the subject of what is published
 	Write bool   // it is published, to be stored
@@ -144,8 +144,8 @@ type Stuck struct {
 	Last  error     // what the last try of the oldest brought
 }
 
-// stuck lists, the oldest first, what has been asked for longer than a time.
-func (c *link) stuck(longer time.Duration) []Stuck {
+// stuckCalls lists, the oldest first, what has been asked for longer than a time.
+func (c *link) stuckCalls(longer time.Duration) []Stuck {
 	limit := time.Now().Add(-longer)
 	c.waiting.mu.Lock()
 	defer c.waiting.mu.Unlock()
@@ -176,8 +176,8 @@ type Refusal struct {
 	Err  error
 }
 
-// wrote notes how a write ended: a refusal for want of room stands until a write of its kind succeeds.
-func (c *link) wrote(subject string, err error) {
+// noteWrite notes how a write ended: a refusal for want of room counts until a write of its kind succeeds.
+func (c *link) noteWrite(subject string, err error) {
 	kind := subject
 	// riffle.v1.report.<...>; $KV.announcements.<...> counts by epoch, which does no harm
 	if parts := strings.SplitN(subject, ".", 4); len(parts) == 4 {

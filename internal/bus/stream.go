@@ -98,7 +98,7 @@ func (s stream) anywhere(ctx context.Context, q Query) (Record, error) {
 }
 
 // scan hands every message that matches the filter, from a sequence on and in order, to fn, and returns the sequence
-// to go on from. Batches come from any replica; whether they were all is settled by the leader, so nothing
+// to go on from. Batches come from any replica; whether they were all the leader decides, so nothing
 // acknowledged before the call is missed. An error of fn ends it and is returned as it is, with the sequence of the
 // message that fn did not take.
 func (s stream) scan(ctx context.Context, filter string, from uint64, fn func(Record) error) (uint64, error) {

@@ -49,13 +49,13 @@ type Task struct {
 }
 
 // Done removes the task for ever: its result is with the lead, or nobody wants it.
-func (t *Task) Done() error { return acked(t.msg.Ack()) }
+func (t *Task) Done() error { return ackError(t.msg.Ack()) }
 
 // Return gives the task to another worker, or to this one again, after a pause.
-func (t *Task) Return(after time.Duration) error { return acked(t.msg.NakWithDelay(after)) }
+func (t *Task) Return(after time.Duration) error { return ackError(t.msg.NakWithDelay(after)) }
 
 // InHand says that the task is being done.
-func (t *Task) InHand() error { return acked(t.msg.InProgress()) }
+func (t *Task) InHand() error { return ackError(t.msg.InProgress()) }
 
 // ReceiveTasks hands tasks to the handler, on this number of goroutines at a time, until the context ends. A goroutine
 // asks for the next task when its handler has returned, so no task waits at a busy worker. The handler settles its

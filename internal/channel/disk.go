@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/riffle-dp/riffle/internal/role/journal/wal"
+	"github.com/riffle-dp/riffle/internal/journal/wal"
 )
 
 // Disk keeps files that outlive the process. A file appears under its name only when it is whole.

@@ -189,7 +189,8 @@ func TestADeviceIsCountedInAsManyEpochsAsAllowed(t *testing.T) {
 			}
 		}
 		if got != c.want {
-			t.Errorf("%d epochs of %d, asked for in %v: counted %s, want %s", c.records, c.period, c.epochs, got, c.want)
+			t.Errorf("%d epochs of %d, asked for in %v: counted %s, want %s",
+				c.records, c.period, c.epochs, got, c.want)
 		}
 	}
 }

@@ -16,7 +16,8 @@ import (
 
 // fixed is a machine whose times are the same everywhere.
 func fixed() *Machine {
-	return &Machine{SealBit: 50e-6, OpenBit: 60e-6, SealBox: 150e-6, OpenBox: 160e-6, Send: 90e-6, Receive: 110e-6,
+	return &Machine{SealBit: 50e-6, OpenBit: 60e-6, SealEnvelope: 150e-6, OpenEnvelope: 160e-6,
+		Send: 90e-6, Receive: 110e-6,
 		NoiseWord: 2e-9,
 		Shares: func(entries, width int) (device, shuffler, analyzer float64, err error) {
 			bits := float64(entries * width)
@@ -140,16 +141,18 @@ func TestTheReasonsFollowFromTheNumbers(t *testing.T) {
 		says, dont string
 	}{
 		{[]Channel{channel(plan.Shuffle, 1.2, dear, ""), channel(plan.Shares, 0.9, cheap, "")}, plan.Shares,
-			"smaller: the noise (variance 0.900 of a curator's, against 1.200), what a person sends (1,000 bytes, against " +
-				"2,000).", "Larger"},
+			"smaller: the noise (variance 0.900 of a curator's, against 1.200), what a person sends (1,000 bytes, " +
+				"against " + "2,000).", "Larger"},
 		{[]Channel{channel(plan.Shuffle, 0.8, dear, ""), channel(plan.Shares, 0.9, cheap, "")}, plan.Shares,
 			"Larger: the noise (variance 0.900 of a curator's, against 0.800).", "smaller: the noise"},
-		{[]Channel{channel(plan.Shuffle, 1, dear, ""), channel(plan.Shares, 0, 0, "no")}, plan.Shuffle, "has no plan", "Larger"},
+		{[]Channel{channel(plan.Shuffle, 1, dear, ""), channel(plan.Shares, 0, 0, "no")}, plan.Shuffle, "has no plan",
+			"Larger"},
 		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Shares, 1, dear, "")}, plan.Shares,
 			"shuffle has no plan", "Compared"},
 		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Shares, 0, 0, "no"), channel(plan.Local, 9, 1, "")},
 			plan.Local, "neither shuffle nor shares", "Compared"},
-		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Central, 1, 1, "")}, "", "No channel", "Recommended:"},
+		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Central, 1, 1, "")}, "", "No channel",
+			"Recommended:"},
 		{nil, "", "No channel", "Recommended:"},
 	} {
 		reasons := strings.Join(recommend(c.channels), " ")
@@ -197,8 +200,9 @@ func TestTheMachineIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, seconds := range map[string]float64{"seal bit": m.SealBit, "open bit": m.OpenBit, "seal box": m.SealBox,
-		"open box": m.OpenBox, "send": m.Send, "receive": m.Receive, "noise": m.NoiseWord} {
+	for name, seconds := range map[string]float64{
+		"seal bit": m.SealBit, "open bit": m.OpenBit, "seal envelope": m.SealEnvelope,
+		"open envelope": m.OpenEnvelope, "send": m.Send, "receive": m.Receive, "noise": m.NoiseWord} {
 		if !(seconds > 1e-11 && seconds < 0.1) {
 			t.Errorf("%s takes %v s", name, seconds)
 		}
@@ -234,12 +238,12 @@ func TestServerNoiseThatTheAnalyzerRefusesIsNotPlanned(t *testing.T) {
 		noise   float64
 		why     string // empty: it is planned
 	}{
-		{plan.Local, 1, "--server-noise 1 must be 0 with --trust local: the channel trusts no server, so that no server's " +
-			"noise counts in it"},
+		{plan.Local, 1, "--server-noise 1 must be 0 with --trust local: the channel trusts no server, so that no " +
+			"server's " + "noise counts in it"},
 		{plan.Local, 0.5, "--server-noise 0.5 must be 0 with --trust local"},
 		{plan.Local, 0, ""},
-		{plan.Central, 0.5, "--server-noise 0.5 must be 0 or 1 with --trust central: the analyzer always adds all of the " +
-			"noise, since devices add none"},
+		{plan.Central, 0.5, "--server-noise 0.5 must be 0 or 1 with --trust central: the analyzer always adds all " +
+			"of the " + "noise, since devices add none"},
 		{plan.Central, 0, ""},
 		{plan.Central, 1, ""},
 		{plan.Shares, 0.5, ""},

@@ -15,7 +15,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// drawn are 500 of 3000 registered devices, of which 1 % may be dishonest, in up to 4 epochs with 7 decisions on average.
+// drawn are 500 of 3000 registered devices, of which 1 % may be dishonest, in up to 4 epochs with 7 decisions on
+// average.
 func drawn(c plan.Channel) PanelOptions {
 	o := PanelOptions{Options: defaults(), Size: 500, Control: 0.05, MeanDecisions: 7}
 	o.Terms = plan.DefaultTermsFor(c)
@@ -39,15 +40,18 @@ func TestPanelsKeepWhatWasAsked(t *testing.T) {
 		o := drawn(c)
 		r := planned(t, o)
 		most := privacy.PanelDishonest(o.Dishonest, o.Size, r.Tail)
-		if r.MaxDishonest != max(most, o.DishonestReports) || r.TailTotal != r.Tail*4 || !(r.TailTotal > 0 && r.TailTotal < o.Delta) {
-			t.Errorf("%s: m is %d, by the tail %v it is %d; all tails are %v", c, r.MaxDishonest, r.Tail, most, r.TailTotal)
+		if r.MaxDishonest != max(most, o.DishonestReports) || r.TailTotal != r.Tail*4 ||
+			!(r.TailTotal > 0 && r.TailTotal < o.Delta) {
+			t.Errorf("%s: m is %d, by the tail %v it is %d; all tails are %v", c, r.MaxDishonest, r.Tail, most,
+				r.TailTotal)
 		}
 		if above := privacy.PanelTail(o.Registered, 30, o.Size, r.MaxDishonest); !(above <= r.Tail) {
 			t.Errorf("%s: more than %d of a panel have probability %v, charged is %v", c, r.MaxDishonest, above, r.Tail)
 		}
-		if !(r.Epsilon <= o.Epsilon && r.Epsilon > 0.9*o.Epsilon && r.EpsilonEpoch < 0.6*o.Epsilon) || len(r.Releases) != 3 {
-			t.Errorf("%s: epsilon %v of a person and %v of an epoch, asked is %v; %d releases", c, r.Epsilon, r.EpsilonEpoch,
-				o.Epsilon, len(r.Releases))
+		if !(r.Epsilon <= o.Epsilon && r.Epsilon > 0.9*o.Epsilon && r.EpsilonEpoch < 0.6*o.Epsilon) ||
+			len(r.Releases) != 3 {
+			t.Errorf("%s: epsilon %v of a person and %v of an epoch, asked is %v; %d releases", c, r.Epsilon,
+				r.EpsilonEpoch, o.Epsilon, len(r.Releases))
 		}
 	}
 }

@@ -24,8 +24,8 @@ func TestStatedRangesHold(t *testing.T) {
 	}
 	for _, target := range targets {
 		for _, c := range plan.Channels() {
-			o := Options{Terms: plan.DefaultTermsFor(c), Cohorts: []int{1000}, Dimension: 5, Family: "logistic", MaxReward: 1,
-				Radius: 2}
+			o := Options{Terms: plan.DefaultTermsFor(c), Cohorts: []int{1000}, Dimension: 5, Family: "logistic",
+				MaxReward: 1, Radius: 2}
 			o.Epsilon, o.Delta = target[0], target[1]
 			if err := o.check(); err != nil {
 				t.Fatal(err)
@@ -41,7 +41,8 @@ func TestStatedRangesHold(t *testing.T) {
 			}
 			g, err := plan.Guarantee(p.announcement, 0)
 			if err != nil || !(g.Epsilon(o.Delta) <= o.Epsilon) {
-				t.Errorf("%s, epsilon %g, delta %g: the plan gives %g (%v)", c, o.Epsilon, o.Delta, g.Epsilon(o.Delta), err)
+				t.Errorf("%s, epsilon %g, delta %g: the plan gives %g (%v)", c, o.Epsilon, o.Delta, g.Epsilon(o.Delta),
+					err)
 			}
 		}
 	}

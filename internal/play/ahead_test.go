@@ -31,8 +31,8 @@ func (g *greedy) Choose([][]float64) (int, error) {
 
 func (g *greedy) Learn(float64) error { return nil }
 
-// What a simulation holds of the people who come next has a bound, in people and in numbers of their arms: 8 MB of them,
-// and the arms of one person more.
+// What a simulation holds of the people who come next has a bound, in people and in numbers of their arms: 8 MB of
+// them, and the arms of one person more.
 func TestPeopleWhoComeNextTakeBoundedMemory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ arms, horizon, people, numbers int }{

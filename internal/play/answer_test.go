@@ -87,7 +87,8 @@ func TestSumsAreUnbiasedAndStateTheirVariance(t *testing.T) {
 		q     learn.Question
 		apart bool
 		slack float64
-	}{{"local", plan.Local, q, false, 0}, {"central", plan.Central, q, true, 0}, {"shuffle", plan.Shuffle, q, false, 0.25},
+	}{{"local", plan.Local, q, false, 0}, {"central", plan.Central, q, true, 0},
+		{"shuffle", plan.Shuffle, q, false, 0.25},
 		{"shuffle, records apart", plan.Shuffle, q, true, 0.25}, {"shares", plan.Shares, q, false, 0.25},
 		{"pure local", plan.Local, pure, false, 0}, {"pure central", plan.Central, pure, false, 0}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -148,8 +149,8 @@ func TestIntegersKeepTheirBudget(t *testing.T) {
 						if e.NoiseBits == 0 {
 							return math.Inf(1)
 						}
-						release, err := privacy.ReleaseOf(privacy.Vector{Name: of.Name, Lower: of.Lower, Upper: of.Upper,
-							Diameter: of.Diameter}, e, honest, s.TailDelta)
+						release, err := privacy.ReleaseOf(privacy.Vector{Name: of.Name, Lower: of.Lower,
+							Upper: of.Upper, Diameter: of.Diameter}, e, honest, s.TailDelta)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -200,8 +201,8 @@ func TestAnswersAreRefused(t *testing.T) {
 		{"too few reports", plan.Shuffle, late, "needs 190"},
 		{"nobody to hide among", plan.Shares, few, "dishonest"},
 	} {
-		if a, err := channel(c.trust, 1).Answer(c.q, slices.Values(records)); err == nil || !strings.Contains(err.Error(),
-			c.want) {
+		if a, err := channel(c.trust, 1).Answer(c.q, slices.Values(records)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v", c.name, a, err)
 		}
 	}

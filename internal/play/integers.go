@@ -123,7 +123,8 @@ func (c *Channel) solve(people int, vectors []privacy.Vector, shares []float64) 
 		added := float64(people) / float64(honest)
 		return calibrate.Sums(calibrate.SumRequest{Epsilon: c.Epsilon, Delta: c.Delta, Cohort: people,
 			Releases: vectors,
-			Shares:   shares, ShiftOnly: true, MaxEntryBits: plan.MaxEntryBits(plan.Shares), Counted: honest, Fill: true,
+			Shares:   shares, ShiftOnly: true, MaxEntryBits: plan.MaxEntryBits(plan.Shares), Counted: honest,
+			Fill:  true,
 			Ratio: plan.SharesRatio * added, Finer: plan.FineRatio * added, FineBits: plan.FineBits,
 			MaxPoison: plan.FinePoison})
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// near fails where the mean square of standardised draws is not 1, within six standard errors (false alarm 2e-9 for each,
-// seeds fixed). Half of a variance lies 15 of them off with 2000 draws.
+// near fails where the mean square of standardised draws is not 1, within six standard errors (false alarm 2e-9 for
+// each, seeds fixed). Half of a variance lies 15 of them off with 2000 draws.
 func near(t *testing.T, what string, squares, fourths float64, draws int) {
 	t.Helper()
 	mean := squares / float64(draws)

@@ -35,7 +35,8 @@ func TestReturnByHand(t *testing.T) {
 		"too late":          {course(4, 0.3, 16, 0.05), 18, nil, nil},
 	} {
 		learned, returned := play.Return(of.regret, of.change)
-		for what, pair := range map[string][2]*int{"learned": {learned, of.learned}, "returned": {returned, of.returned}} {
+		for what, pair := range map[string][2]*int{"learned": {learned, of.learned},
+			"returned": {returned, of.returned}} {
 			got, want := pair[0], pair[1]
 			if (got == nil) != (want == nil) || got != nil && *got != *want {
 				t.Errorf("%s: %s after %v periods, want %v", name, what, show(got), show(want))

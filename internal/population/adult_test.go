@@ -97,10 +97,10 @@ func TestCensusHasItsKnownCounts(t *testing.T) {
 
 // Features of the first rows, by hand from the text of the file:
 //
-//	39, State-gov, ..., 13, Never-married, Adm-clerical, ..., 2174, 0, 40, <=50K       -> (4/15, 1/2, 0, -1, 1, 0, 1)
+//	39, State-gov, ..., 13, Never-married, Adm-clerical, ..., 2174, 0, 40, <=50K -> (4/15, 1/2, 0, -1, 1, 0, 1)
 //	50, Self-emp-not-inc, ..., 13, Married-civ-spouse, Exec-managerial, 0, 0, 13, <=50K -> (1, 1/2, -1, 1, 0, 1, 1)
-//	38, Private, ..., 9, Divorced, Handlers-cleaners, 0, 0, 40, <=50K                   -> (1/5, -1/6, 0, -1, 0, -1, 1)
-//	first of adult.test: 25, ..., 7, Never-married, Machine-op-inspct, 0, 0, 40, <=50K. -> (-2/3, -1/2, 0, -1, 0, -1, 1)
+//	38, Private, ..., 9, Divorced, Handlers-cleaners, 0, 0, 40, <=50K -> (1/5, -1/6, 0, -1, 0, -1, 1)
+//	25, ..., 7, Never-married, Machine-op-inspct, 0, 0, 40, <=50K. (of adult.test) -> (-2/3, -1/2, 0, -1, 0, -1, 1)
 func TestFeatureMapsByHand(t *testing.T) {
 	rows, err := population.ReadAdult()
 	if err != nil {

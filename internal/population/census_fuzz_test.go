@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// FuzzCensus reads any text as the census. Every line that is neither empty nor the mark of the test set is a person, or
-// an error that names the line.
+// FuzzCensus reads any text as the census. Every line that is neither empty nor the mark of the test set is a person,
+// or an error that names the line.
 func FuzzCensus(f *testing.F) {
-	const row = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, " +
-		"United-States, <=50K"
+	const row = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, " +
+		"2174, 0, 40, " + "United-States, <=50K"
 	f.Add(row + "\n" + adultTestMark + "\n" + row + ".\n\n")
 	f.Add(strings.Replace(row, "39", "x", 1))
 	f.Add(row[:20])

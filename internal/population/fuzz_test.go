@@ -13,9 +13,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
-// FuzzPeopleFile opens any bytes as a file of people, plain or packed. Whoever it gives has arms of one dimension and of
-// norm at most 1 and rewards in the family's range; a packed file takes no more memory than a line may have, and what is
-// wrong is said with the line.
+// FuzzPeopleFile opens any bytes as a file of people, plain or packed. Whoever it gives has arms of one dimension and
+// of norm at most 1 and rewards in the family's range; a packed file takes no more memory than a line may have, and
+// what is wrong is said with the line.
 func FuzzPeopleFile(f *testing.F) {
 	lines := []byte(good + "\n\n" + good + "\n")
 	var packed bytes.Buffer

@@ -131,7 +131,8 @@ func TestFileNamesTheBadLine(t *testing.T) {
 		{"one list", "[" + strings.TrimSpace(good) + ",", "it must be an object"},
 		{"cut off", `{"arms": [[4711, 0]`, "it is cut off"},
 		{"dimension", `{"arms": [[4711, 0, 0]], "rewards": [1]}`, "\"arms\" has vectors of dimension 3"},
-		{"dimension within", `{"arms": [[4711, 0], [1]], "rewards": [1, 0]}`, "\"arms[1]\" has dimension 1, arms[0] has 2"},
+		{"dimension within", `{"arms": [[4711, 0], [1]], "rewards": [1, 0]}`,
+			"\"arms[1]\" has dimension 1, arms[0] has 2"},
 		{"rewards count", `{"arms": [[4711, 0]], "rewards": [1, 0]}`, "\"rewards\" has 2 numbers for 1 arms"},
 		{"NaN", `{"arms": [[4711, NaN]], "rewards": [1]}`, "it is not JSON from byte"},
 		{"null", `{"arms": [[4711, null]], "rewards": [1]}`, "\"arms[0][1]\" is null"},
@@ -145,12 +146,13 @@ func TestFileNamesTheBadLine(t *testing.T) {
 		{"missing rewards", `{"arms": [[4711, 0]]}`, "\"rewards\" is missing"},
 		{"above R", `{"arms": [[1, 0]], "rewards": [4711]}`, "\"rewards[0]\" is outside [0, 1]"},
 		{"below 0", `{"arms": [[1, 0]], "rewards": [-1]}`, "outside [0, 1], the range of the logistic family"},
-		{"twice", `{"arms": [[4711, 0]], "arms": [[1, 0]], "rewards": [1]}`, "\"arms\" stands twice"},
+		{"twice", `{"arms": [[4711, 0]], "arms": [[1, 0]], "rewards": [1]}`, "\"arms\" occurs twice"},
 		{"unknown key", `{"arms": [[1, 0]], "rewards": [1], "name": "4711"}`, "\"name\" is not a field here"},
 		{"other case", `{"Arms": [[1, 0]], "rewards": [1]}`, "it is written \"arms\""},
 		{"two people", strings.TrimSpace(good) + strings.TrimSpace(good), "it has something behind it"},
 		{"Latin-1", "{\"n\xe4me\": 4711}", "it is not UTF-8"},
-		{"too long", `{"arms": [[4711, 0` + strings.Repeat(" ", 300) + `]], "rewards": [1]}`, "it has more than 256 bytes"},
+		{"too long", `{"arms": [[4711, 0` + strings.Repeat(" ", 300) + `]], "rewards": [1]}`,
+			"it has more than 256 bytes"},
 	} {
 		for _, end := range []string{"\n", "\r\n", "\r"} {
 			text := "\xef\xbb\xbf" + strings.ReplaceAll(good+"\n"+c.line+"\n"+good, "\n", end)
@@ -293,8 +295,8 @@ func TestFileReadsWhatJSONWrites(t *testing.T) {
 }
 
 func BenchmarkFile(b *testing.B) {
-	text := bytes.Repeat([]byte(`{"arms": [[0.123456789, -0.23456789, 0.3456789, -0.456789, 0.56789], [0, 1, 0, 0, 0]], `+
-		`"rewards": [1, 0]}`+"\n"), 1000)
+	text := bytes.Repeat([]byte(`{"arms": [[0.123456789, -0.23456789, 0.3456789, -0.456789, 0.56789], `+
+		`[0, 1, 0, 0, 0]], "rewards": [1, 0]}`+"\n"), 1000)
 	path := write(b, text)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {

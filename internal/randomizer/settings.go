@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
@@ -100,7 +101,7 @@ func (l LimitSettings) limits() device.Limits {
 // Validate lists what is wrong.
 func (l LimitSettings) Validate() (faults []error) {
 	for _, f := range l.limits().Faults() {
-		faults = append(faults, role.Wrong(f.Limit, f.Value, f.Problem))
+		faults = append(faults, config.Wrong(f.Limit, f.Value, f.Problem))
 	}
 	return faults
 }
@@ -109,9 +110,9 @@ func (l LimitSettings) Validate() (faults []error) {
 func (a APISettings) Validate() (faults []error) {
 	host, _, err := net.SplitHostPort(a.Listen)
 	if err != nil {
-		faults = append(faults, role.Wrong("listen", a.Listen, "must be host:port"))
+		faults = append(faults, config.Wrong("listen", a.Listen, "must be host:port"))
 	} else if ip := net.ParseIP(host); !a.Remote && host != "localhost" && !ip.IsLoopback() {
-		faults = append(faults, role.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote",
+		faults = append(faults, config.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote",
 			a.Remote).Because("the API carries people's data in the clear"))
 	}
 	return append(faults, role.Callers{Hosts: a.Hosts, Origins: a.Origins}.Faults()...)
@@ -139,7 +140,7 @@ on any record.`,
 		Prepare:   prepare,
 		Faults: func(s Settings) []error {
 			_, err := loadKeys(s)
-			return role.FaultsOf(err)
+			return config.FaultsOf(err)
 		},
 	}
 }
@@ -147,7 +148,7 @@ on any record.`,
 func loadKeys(s Settings) (*keyring.HostKeys, error) {
 	keys, err := keyring.LoadRandomizer(s.Keys, s.Host)
 	if err != nil {
-		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err).Given("host")
+		return nil, config.Wrong("keys", s.Keys, "cannot be used").From(err).Given("host")
 	}
 	return keys, nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // Snapshot describes the host for people to look at. Nothing in it depends on a record, nor on what apps ask of the API
@@ -32,7 +33,7 @@ func (h *Host) Snapshot() status.Snapshot {
 	out.Rounds = len(a.Plan.Rounds)
 	out.Cohort = &status.Cohort{Size: a.Cohort.Size, Minimum: a.Cohort.Minimum, Messages: s.Messages}
 	if s.Epsilon > 0 {
-		out.Budget = &status.Budget{Epsilon: status.Epsilon(s.Epsilon), Delta: s.Delta}
+		out.Budget = &status.Budget{Epsilon: privacy.Epsilon(s.Epsilon), Delta: s.Delta}
 		alone := math.Inf(1)
 		if s.EpsilonAlone != nil {
 			alone = *s.EpsilonAlone

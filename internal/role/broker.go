@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/config"
 )
 
 // BrokerSettings are a role's configuration keys about the broker.
@@ -25,11 +26,11 @@ func (s BrokerSettings) Validate() (faults []error) {
 	for _, u := range strings.Split(s.URL, ",") {
 		parsed, err := url.Parse(strings.TrimSpace(u))
 		if err != nil || parsed.Host == "" || parsed.Scheme != "nats" && parsed.Scheme != "tls" {
-			faults = append(faults, Wrong("url", u, "must be nats://host:port or tls://host:port"))
+			faults = append(faults, config.Wrong("url", u, "must be nats://host:port or tls://host:port"))
 		}
 	}
 	if (s.Cert == "") != (s.CertKey == "") {
-		faults = append(faults, Conflict("cert", s.Cert, "must be given together with", "cert_key", s.CertKey))
+		faults = append(faults, config.Conflict("cert", s.Cert, "must be given together with", "cert_key", s.CertKey))
 	}
 	return faults
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/version"
 )
 
@@ -62,11 +63,19 @@ const (
 	printFlag  = "print-config"
 )
 
-func envPrefix(role string) string {
-	return "RIFFLE_" + strings.ToUpper(strings.ReplaceAll(role, "-", "_")) + "_"
+// manual is the part of --help that all roles share.
+func manual(role string) string {
+	return fmt.Sprintf(`
+Every setting has a default, a key in the YAML file of --config, a variable (%sKEY, in brackets below) and a
+flag; the later of these wins. Unknown keys, variables and flags are errors, and all errors are shown at once.
+--%s prints all of it as a file.
+
+Exit codes: %d done or stopped on request, %d wrong configuration (nothing was started), %d failed at work or did not
+stop in time, %d ended by a second signal.`[1:],
+		config.Prefix(role), printFlag, ExitOK, ExitConfig, ExitFailed, ExitNow)
 }
 
-// Command makes the command that runs the role. It panics if the struct C is not a schema (see the package comment),
+// Command makes the command that runs the role. It panics if the struct C is not a schema (see package config),
 // which any test that calls it finds.
 func Command[C any](role Role[C]) *cobra.Command {
 	// What can be configured: the role's own struct, and the settings that all roles have.
@@ -74,57 +83,55 @@ func Command[C any](role Role[C]) *cobra.Command {
 		Config   C        `key:"."`
 		Settings Settings `key:"."`
 	}
-	config := everything{role.Defaults, DefaultSettings(role.OpsListen)}
-	s, err := schemaOf(config)
+	all := everything{role.Defaults, DefaultSettings(role.OpsListen)}
+	schema, err := config.New(role.Name, all, configFlag, checkFlag, printFlag, "help", "version")
 	if err != nil {
 		panic(err)
 	}
-	prefix := envPrefix(role.Name)
+	pathVariable := config.Prefix(role.Name) + "CONFIG"
 	cmd := &cobra.Command{
 		Use: cmp.Or(role.Use, role.Name), Short: role.Short, Args: cobra.NoArgs,
-		Long:          strings.TrimSpace(role.Long+"\n\n"+s.manual(prefix)) + "\n",
+		Long:          strings.TrimSpace(role.Long+"\n\n"+manual(role.Name)) + "\n",
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	cmd.Flags().SortFlags = false
-	path := cmd.Flags().String(configFlag, "", "YAML file to read ["+prefix+"CONFIG]")
+	path := cmd.Flags().String(configFlag, "", "YAML file to read ["+pathVariable+"]")
 	check := cmd.Flags().Bool(checkFlag, false, "check all that a start checks before it opens a port, a lock "+
 		"or a connection, then exit: 0 if the role would start, 1 if not")
 	print := cmd.Flags().Bool(printFlag, false, "print the configuration in force as a file that documents every "+
 		"key, then exit")
-	flags := s.addFlags(cmd.Flags(), prefix)
-	given := func() sources {
-		src := sources{path: *path, environ: os.Environ(), envPrefix: prefix, flags: flags.settings()}
+	flags := schema.AddFlags(cmd.Flags())
+	load := func() *config.Loading {
+		src := config.Sources{Path: *path, Environ: os.Environ(), Flags: flags}
 		if !cmd.Flags().Changed(configFlag) {
-			src.path = os.Getenv(prefix + "CONFIG")
+			src.Path = os.Getenv(pathVariable)
 		}
-		return src
+		return schema.Load(src, &all)
 	}
 	// Reading flags ends at one that does not exist. What came before it, the file and the environment can be looked
 	// at all the same; not what is missing, which may come after it.
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		l, _ := s.load(given(), &config) // its error is what l holds
-		l.faults = append([]error{s.flagError(cmd, prefix, err)}, l.faults...)
-		return l.err()
-	})
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return load().Unread(cmd, err) })
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		l, err := s.load(given(), &config)
-		if *print && err == nil {
-			return l.print(cmd.OutOrStdout(), role.Name, prefix)
+		l := load()
+		if *print && l.Err() == nil {
+			return l.Print(cmd.OutOrStdout())
 		} else if *print {
+			return l.Err()
+		}
+		var more func() []error
+		if role.Faults != nil {
+			more = func() []error { return role.Faults(all.Config) }
+		}
+		if err := l.Check(more); err != nil {
 			return err
 		}
-		if err := l.check(&config, prefix); err != nil && role.Faults != nil {
-			return l.examine(&config, func() []error { return role.Faults(config.Config) })
-		} else if err != nil {
-			return err
-		}
-		env, err := NewEnv(role.Name, config.Settings, cmd.ErrOrStderr())
+		env, err := NewEnv(role.Name, all.Settings, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
-		serve, err := role.Prepare(env, config.Config)
+		serve, err := role.Prepare(env, all.Config)
 		if err != nil {
-			return l.refuse(err)
+			return l.Refuse(err)
 		}
 		if *check {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: the configuration is good\n", role.Name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 )
@@ -18,7 +19,7 @@ type mixerConfig struct {
 
 func (c mixerConfig) Validate() (faults []error) {
 	if c.Cohort.Minimum > c.Cohort.Size {
-		faults = append(faults, role.Conflict("cohort.minimum", c.Cohort.Minimum, "must be at most", "cohort.size",
+		faults = append(faults, config.Conflict("cohort.minimum", c.Cohort.Minimum, "must be at most", "cohort.size",
 			c.Cohort.Size))
 	}
 	return faults

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 )
 
@@ -46,12 +47,13 @@ func CallersOf(key, listen string, hosts, origins []string) Callers {
 func (c Callers) Faults() (faults []error) {
 	for _, h := range c.Hosts {
 		if h == "" || strings.ContainsAny(h, "/*") {
-			faults = append(faults, Wrong("hosts", c.Hosts, "must be names or addresses, without scheme or wildcards"))
+			faults = append(faults, config.Wrong("hosts", c.Hosts,
+				"must be names or addresses, without scheme or wildcards"))
 		}
 	}
 	for _, o := range c.Origins {
 		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
-			faults = append(faults, Wrong("origins", c.Origins, "must be of the form scheme://host[:port]"))
+			faults = append(faults, config.Wrong("origins", c.Origins, "must be of the form scheme://host[:port]"))
 		}
 	}
 	return faults

@@ -12,8 +12,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 )
 
-// What a page in a browser on this machine, or one whose name was made to lead here, could send to an ops listener or to
-// the profiler gets nothing of them; programs that call it by one of its names are served.
+// What a page in a browser on this machine, or one whose name was made to lead here, could send to an ops listener or
+// to the profiler gets nothing of them; programs that call it by one of its names are served.
 func TestOpsListenersAreGuarded(t *testing.T) {
 	t.Parallel()
 	settings := role.DefaultSettings("127.0.0.1:0")
@@ -118,7 +118,8 @@ func TestTheAddressThatARequestCameToIsAName(t *testing.T) {
 		want        bool
 	}{
 		{"10.1.2.3", "10.1.2.3:9401", true}, {"10.1.2.3", "10.1.2.4:9401", false}, {"10.1.2.3", "ten.example", false},
-		{"fd00::7", "[fd00::7]:9401", true}, {"fd00::7", "[fd00::8]:9401", false}, {"::ffff:10.1.2.3", "10.1.2.3", true},
+		{"fd00::7", "[fd00::7]:9401", true}, {"fd00::7", "[fd00::8]:9401", false},
+		{"::ffff:10.1.2.3", "10.1.2.3", true},
 		{"10.1.2.3", "", false}, {"10.1.2.3", "0.0.0.0", false}, {"10.1.2.3", "::", false},
 	} {
 		r, err := http.NewRequest(http.MethodGet, "http://x/", nil)

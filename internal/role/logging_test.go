@@ -72,7 +72,7 @@ func looseLines(t *testing.T, name string, src any) (found []string) {
 	return found
 }
 
-// constant reports whether an expression is a string that stands in the program, in one piece or in several.
+// constant reports whether an expression is a string literal of the program, in one piece or in several.
 func constant(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:

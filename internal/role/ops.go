@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/riffle-dp/riffle/internal/config"
 )
 
 // opsHandler is what the ops listener answers with: no page and no foreign name gets anything of it.
@@ -53,7 +55,7 @@ func (e *Env) serveHTTP(key, address string, handler http.Handler, failed func(e
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return "", nil, fmt.Errorf("%s = %s: another process has this port: stop it, or choose another address with "+
 			"%s or %s (port 0 takes a free one): %w",
-			key, address, dashed(key), (&field{key: key}).env(envPrefix(e.Name)), err)
+			key, address, config.Flag(key), config.Variable(e.Name, key), err)
 	} else if err != nil {
 		return "", nil, fmt.Errorf("%s = %s: %w", key, address, err)
 	}

@@ -148,7 +148,7 @@ func takenPort(t *testing.T) string {
 
 func TestPortInUseNamesItsSetting(t *testing.T) {
 	taken := takenPort(t)
-	r := run(t, defaults(), "--broker-url=x", "--ops-listen="+taken, "--log-format=json")
+	r := run(t, "--url=x", "--ops-listen="+taken, "--log-format=json")
 	want := "ops.listen = " + taken + ": another process has this port: stop it, or choose another address with " +
 		"--ops-listen or RIFFLE_SAMPLER_OPS_LISTEN (port 0 takes a free one)"
 	if r.code != role.ExitFailed || r.served || !strings.Contains(r.stderr, want) {

@@ -4,6 +4,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/config"
 )
 
 // Settings are the keys that every role has besides its own.
@@ -51,13 +53,13 @@ func DefaultSettings(opsListen string) Settings {
 // Validate finds values that are not among those documented.
 func (s LogSettings) Validate() (faults []error) {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Level) {
-		faults = append(faults, Wrong("level", s.Level, "must be debug, info, warn or error"))
+		faults = append(faults, config.Wrong("level", s.Level, "must be debug, info, warn or error"))
 	}
 	if !slices.Contains([]string{"auto", "json", "console"}, s.Format) {
-		faults = append(faults, Wrong("format", s.Format, "must be auto, json or console"))
+		faults = append(faults, config.Wrong("format", s.Format, "must be auto, json or console"))
 	}
 	if s.Summary < 0 {
-		faults = append(faults, Wrong("summary", s.Summary, "must not be negative"))
+		faults = append(faults, config.Wrong("summary", s.Summary, "must not be negative"))
 	}
 	return faults
 }
@@ -65,20 +67,20 @@ func (s LogSettings) Validate() (faults []error) {
 // Validate finds malformed addresses, a profiler that others could reach, and two listeners on one address.
 func (s OpsSettings) Validate() (faults []error) {
 	if _, _, err := net.SplitHostPort(s.Listen); s.Listen != "" && err != nil {
-		faults = append(faults, Wrong("listen", s.Listen, "must be host:port"))
+		faults = append(faults, config.Wrong("listen", s.Listen, "must be host:port"))
 	}
 	faults = append(faults, Callers{Hosts: s.Hosts}.Faults()...)
 	if host, _, err := net.SplitHostPort(s.PProf); s.PProf != "" && err != nil {
-		faults = append(faults, Wrong("pprof", s.PProf, "must be host:port"))
+		faults = append(faults, config.Wrong("pprof", s.PProf, "must be host:port"))
 	} else if ip := net.ParseIP(host); s.PProf != "" && host != "localhost" && !ip.IsLoopback() {
-		faults = append(faults, Wrong("pprof", s.PProf,
+		faults = append(faults, config.Wrong("pprof", s.PProf,
 			"must be on loopback").Because("a profile shows what the process works on"))
 	}
 	if _, port, _ := net.SplitHostPort(s.Listen); s.Listen == s.PProf && s.Listen != "" && port != "0" {
-		faults = append(faults, Conflict("listen", s.Listen, "must differ from", "pprof", s.PProf))
+		faults = append(faults, config.Conflict("listen", s.Listen, "must differ from", "pprof", s.PProf))
 	}
 	if s.StopWithin < 0 {
-		faults = append(faults, Wrong("stop_within", s.StopWithin, "must not be negative"))
+		faults = append(faults, config.Wrong("stop_within", s.StopWithin, "must not be negative"))
 	}
 	return faults
 }

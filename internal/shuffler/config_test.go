@@ -8,13 +8,13 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
-	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/internal/worker"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// config is what the tests change of a shuffler.
-type config struct {
+// testConfig is what the tests change of a shuffler.
+type testConfig struct {
 	Party
 	Policy
 	Accounts
@@ -29,8 +29,8 @@ type config struct {
 }
 
 // newConfig is that of a shuffler with its state in a folder, whose cohorts may be small.
-func newConfig(of Party, folder string) config {
-	c := config{
+func newConfig(of Party, folder string) testConfig {
+	c := testConfig{
 		Party: of, Policy: DefaultPolicy(), StateDir: folder, Source: testbed.Source(), Clock: role.SystemClock(),
 		Log: testbed.Log(),
 	}
@@ -39,7 +39,7 @@ func newConfig(of Party, folder string) config {
 }
 
 // open makes the shuffler.
-func (c config) open() (*Shuffler, error) {
+func (c testConfig) open() (*Shuffler, error) {
 	retention, err := Retention(c.Retain, c.Auditor, c.Channels, c.Party, c.Bus)
 	if err != nil {
 		return nil, err

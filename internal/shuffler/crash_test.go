@@ -20,7 +20,8 @@ var errCrash = errors.New("crash")
 // is left behind (conditions 4 and 19). The analyzer's side of the stream shows every chunk once.
 func TestCrashAfterEveryStep(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{stepMixed, stepChunk, stepAudited, stepSigned, stepManifest, stepPurged, stepRemoved} {
+	for _, step := range []string{stepMixed, stepChunk, stepAudited, stepSigned, stepManifest, stepPurged,
+		stepRemoved} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)

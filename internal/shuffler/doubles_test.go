@@ -19,7 +19,7 @@ type shifted struct {
 func (c *shifted) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.by.Load())) }
 
 // configured is the scene's configuration with its broker, at which the shuffler crashes if the test says so.
-func (s *scene) configured() config {
+func (s *scene) configured() testConfig {
 	c := s.config
 	c.Bus = Over(s.broker.Streams)
 	if s.wrap != nil {

@@ -147,7 +147,8 @@ func (s *scene) saysOfAPerson(a *plan.Announcement) {
 	s.t.Helper()
 	together, _, err := plan.Lifetime(a)
 	b := s.shuffler.Snapshot().Budget
-	if err != nil || b == nil || float64(b.Epsilon) != together.Epsilon(a.Plan.Delta) || b.Records != 2 || b.Decisions != 1 {
+	if err != nil || b == nil || float64(b.Epsilon) != together.Epsilon(a.Plan.Delta) || b.Records != 2 ||
+		b.Decisions != 1 {
 		s.t.Errorf("promised is %+v, the plan gives %v (%v)", b, together.Epsilon(a.Plan.Delta), err)
 	}
 }

@@ -86,7 +86,39 @@ func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 		s.eventually("enrolled in memory", func() bool { f, _ := s.shuffler.Filling(); return f.Enrolled == 2 })
 	}
 	release()
-	if reply, err := ask(s.Context()); err != nil || !reply.Enrolled || !reply.Of(1).Enrolled || reply.Held || reply.Of(1).Held {
+	if reply, err := ask(s.Context()); err != nil || !reply.Enrolled || !reply.Of(1).Enrolled || reply.Held ||
+		reply.Of(1).Held {
+		t.Errorf("once it is durable: %v, %v", reply, err)
+	}
+}
+
+// No one hears a refusal before what it rests on is durable: that the cohort is full may be forgotten until then.
+func TestNoRefusalBeforeWhatItRestsOnIsDurable(t *testing.T) {
+	t.Parallel()
+	s, disk := onSlowDisk(t)
+	s.enrol(11)
+	release := disk.hold()
+	t.Cleanup(release)
+	ask := func(ctx context.Context, device uint32) (*wire.EnrolReply, error) {
+		request, _ := s.Sign(s.request(device), s.host)
+		r, err := wire.SealRequest(request, s.ShufflerKey.Public(), testbed.Deployment)
+		s.must(err)
+		b, err := s.devices.Enrolment.Enrol(ctx, r.Sealed)
+		if err != nil {
+			return nil, err
+		}
+		return r.Answer(b, s.Shuffler.Public())
+	}
+	for device := uint32(11); device < 13; device++ { // the last slot, and one that comes too late
+		ctx, cancel := context.WithTimeout(s.Context(), quiet)
+		if reply, err := ask(ctx, device); !errors.Is(err, bus.ErrUnknown) {
+			t.Errorf("device %d is answered before it is durable: %v, %v", device, reply, err)
+		}
+		cancel()
+		s.eventually("full in memory", func() bool { f, _ := s.shuffler.Filling(); return f.Enrolled == 12 })
+	}
+	release()
+	if reply, err := ask(s.Context(), 12); err != nil || reply.Refusal != wire.RefusalCohortFull {
 		t.Errorf("once it is durable: %v, %v", reply, err)
 	}
 }

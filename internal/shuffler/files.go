@@ -8,7 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/spill"
-	"github.com/riffle-dp/riffle/internal/role/journal"
+	"github.com/riffle-dp/riffle/internal/journal"
 	"github.com/riffle-dp/riffle/internal/translog"
 )
 

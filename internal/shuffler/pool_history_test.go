@@ -107,7 +107,7 @@ func (b slowBroker) SaidSince(
 	return b.Broker.SaidSince(ctx, role, from, handler)
 }
 
-// hidingBroker shows what stands behind the analyzer's draws, and the draws themselves only when it is told to.
+// hidingBroker shows what comes after the analyzer's draws, and the draws themselves only when it is told to.
 type hidingBroker struct {
 	Broker
 	shows, passed *atomic.Bool // passed: what is behind a draw was read without it
@@ -142,7 +142,7 @@ func TestADrawThatWasHiddenIsFoundLater(t *testing.T) {
 	s.register(0, 20)
 	s.open(panelled(s.announcement()))
 	s.reveal(s.Analyzer)
-	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.KindCounts, []byte("what stands behind the draw")))
+	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.KindCounts, []byte("what comes after the draw")))
 	s.eventually("read on behind the draw", passed.Load)
 	shows.Store(true)
 	s.drawn()
@@ -288,14 +288,15 @@ func TestAnOlderBrokerGetsTheSamePool(t *testing.T) {
 	}
 }
 
-// Another pool of this shuffler's stands in the audit log before its own, as of a second process with a copy of the
+// Another pool of this shuffler's is in the audit log before its own, as of a second process with a copy of the
 // state folder: nothing is drawn from either.
 func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
 	t.Parallel()
 	other := func(s *scene, a *plan.Announcement) {
 		_, digest := s.Sign(a, s.Analyzer)
 		signed, _ := s.Sign(&wire.Pool{
-			Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Registered: 20, Root: testbed.Contribution(8),
+			Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Registered: 20,
+			Root:         testbed.Contribution(8),
 			Contribution: testbed.Contribution(9),
 		}, s.Shuffler)
 		s.must(s.broker.Audit.AppendAudit(s.Context(), wire.KindPool, signed))
@@ -355,9 +356,12 @@ func TestNothingIsDrawnByAFalseContribution(t *testing.T) {
 		why    error
 		change []func(*wire.Draw)
 	}{
-		"another pool":         {cohort.OtherPool, []func(*wire.Draw){func(d *wire.Draw) { d.Pool = testbed.Contribution(7) }}},
-		"another announcement": {cohort.OtherAnnouncement, []func(*wire.Draw){func(d *wire.Draw) { d.Announcement = testbed.Contribution(7) }}},
-		"not committed":        {cohort.NotCommitted, []func(*wire.Draw){func(d *wire.Draw) { d.Contribution = testbed.Contribution(7) }}},
+		"another pool": {cohort.OtherPool,
+			[]func(*wire.Draw){func(d *wire.Draw) { d.Pool = testbed.Contribution(7) }}},
+		"another announcement": {cohort.OtherAnnouncement,
+			[]func(*wire.Draw){func(d *wire.Draw) { d.Announcement = testbed.Contribution(7) }}},
+		"not committed": {cohort.NotCommitted,
+			[]func(*wire.Draw){func(d *wire.Draw) { d.Contribution = testbed.Contribution(7) }}},
 		"a second one": {cohort.SecondDraw, []func(*wire.Draw){
 			func(*wire.Draw) {}, func(d *wire.Draw) { d.Pool = testbed.Contribution(7) },
 		}},

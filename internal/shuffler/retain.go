@@ -9,7 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
-	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
@@ -22,7 +22,7 @@ type AuditSettings struct {
 // Validate lists what is wrong.
 func (s AuditSettings) Validate() (faults []error) {
 	if s.Retain != 0 && (s.Retain < bus.MinRetain || s.Retain > bus.MaxRetain) {
-		faults = append(faults, role.Wrong("retain", s.Retain,
+		faults = append(faults, config.Wrong("retain", s.Retain,
 			fmt.Sprintf("must be 0, or from %s to %s", bus.MinRetain, bus.MaxRetain)))
 	}
 	return faults

@@ -82,8 +82,8 @@ func (s *scene) localRound(people int) *plan.Announcement {
 	return a
 }
 
-// box makes the sealed report of a device with zero vectors, in a channel whose payload is a box.
-func (s *scene) box(device uint32) []byte {
+// envelope makes the sealed report of a device with zero vectors, in a channel whose payload is an envelope.
+func (s *scene) envelope(device uint32) []byte {
 	s.t.Helper()
 	d, err := registry.NewDevice(s.opened, s.digest)
 	s.must(err)
@@ -118,7 +118,7 @@ func TestWhatIsForwardedIsRetained(t *testing.T) {
 			s.enrol(12)
 			for device := range uint32(12) {
 				if c == plan.Local {
-					s.send(s.box(device))
+					s.send(s.envelope(device))
 				} else {
 					s.send(s.report(device))
 				}
@@ -137,7 +137,8 @@ func TestWhatIsForwardedIsRetained(t *testing.T) {
 					t.Errorf("chunk %d is retained for %s", r.Index, r.Window)
 				}
 				for part := range slices.Chunk(bits(t, left), size) {
-					if bytes.Contains(r.Sealed, part[:seal.EncapsulatedSize]) || bytes.Contains(r.Sealed, part[size-16:]) {
+					if bytes.Contains(r.Sealed, part[:seal.EncapsulatedSize]) ||
+						bytes.Contains(r.Sealed, part[size-16:]) {
 						t.Fatalf("chunk %d is retained in the clear", r.Index)
 					}
 				}
@@ -224,7 +225,7 @@ func (s *scene) retainedAfter(auditor *bus.Conn, key *seal.HPKEKey) []bus.Retain
 	return all
 }
 
-// A crash while a release is being retained: the next process retains the rest, and what is retained stands once.
+// A crash while a release is being retained: the next process retains the rest, and what is retained occurs once.
 func TestACrashRetainsOnce(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{stepRetained, stepAudited, stepManifest} {
@@ -265,18 +266,18 @@ func TestRetentionThatCannotBeIsRefused(t *testing.T) {
 	s := newScene(t)
 	s.retain()
 	for name, c := range map[string]struct {
-		change func(*config)
+		change func(*testConfig)
 		want   string
 	}{
-		"central":       {func(c *config) { c.Channels = []plan.Channel{plan.Shuffle, plan.Central} }, "central"},
-		"shares":        {func(c *config) { c.Channels = []plan.Channel{plan.Shares} }, "shares"},
-		"every channel": {func(c *config) { c.Channels = plan.Channels() }, "channels: shuffle, local"},
-		"no auditor":    {func(c *config) { c.Auditor = nil }, "the auditor's key"},
-		"its own key":   {func(c *config) { c.Auditor = c.Keys[0].Public() }, "one of the shuffler's own"},
-		"a weak key":    {func(c *config) { c.Auditor = make([]byte, 32) }, "auditor's key"},
-		"too short":     {func(c *config) { c.Retain = time.Millisecond }, "must be 0, or from 1s to 8784h0m0s"},
-		"too long":      {func(c *config) { c.Retain = bus.MaxRetain + 1 }, "must be 0, or from 1s to 8784h0m0s"},
-		"negative":      {func(c *config) { c.Retain = -time.Hour }, "must be 0, or from 1s to 8784h0m0s"},
+		"central":       {func(c *testConfig) { c.Channels = []plan.Channel{plan.Shuffle, plan.Central} }, "central"},
+		"shares":        {func(c *testConfig) { c.Channels = []plan.Channel{plan.Shares} }, "shares"},
+		"every channel": {func(c *testConfig) { c.Channels = plan.Channels() }, "channels: shuffle, local"},
+		"no auditor":    {func(c *testConfig) { c.Auditor = nil }, "the auditor's key"},
+		"its own key":   {func(c *testConfig) { c.Auditor = c.Keys[0].Public() }, "one of the shuffler's own"},
+		"a weak key":    {func(c *testConfig) { c.Auditor = make([]byte, 32) }, "auditor's key"},
+		"too short":     {func(c *testConfig) { c.Retain = time.Millisecond }, "must be 0, or from 1s to 8784h0m0s"},
+		"too long":      {func(c *testConfig) { c.Retain = bus.MaxRetain + 1 }, "must be 0, or from 1s to 8784h0m0s"},
+		"negative":      {func(c *testConfig) { c.Retain = -time.Hour }, "must be 0, or from 1s to 8784h0m0s"},
 	} {
 		config := s.configured()
 		c.change(&config)

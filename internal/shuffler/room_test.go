@@ -81,9 +81,15 @@ func TestAnEpochThatTheBrokerHasNoRoomForIsNotOpened(t *testing.T) {
 	t.Parallel()
 	size := int64(0)
 	for flag, limit := range map[string]func(*bus.ProvisionOptions){
-		"--max-report-size":  func(p *bus.ProvisionOptions) { p.ReportSize = size - 1 },
-		"--max-report-bytes": func(p *bus.ProvisionOptions) { p.HostReports, p.ReportSize, p.MaxReportBytes = 2, size, 12*size-1 },
-		"":                   func(p *bus.ProvisionOptions) { p.HostReports, p.ReportSize, p.MaxReportBytes = 6, size, 12*size },
+		"--max-report-size": func(p *bus.ProvisionOptions) { p.ReportSize = size - 1 },
+		"--max-report-bytes": func(p *bus.ProvisionOptions) {
+			p.HostReports, p.ReportSize, p.MaxReportBytes = 2, size,
+				12*size-1
+		},
+		"": func(p *bus.ProvisionOptions) {
+			p.HostReports, p.ReportSize, p.MaxReportBytes = 6, size,
+				12*size
+		},
 	} {
 		if size == 0 { // of a report of the scene's announcements
 			s := newScene(t)

@@ -32,7 +32,7 @@ type scene struct {
 	broker            *bus.Conn // the shuffler's
 	host              *seal.Identity
 	credential        []byte
-	config            config // but for its broker: see configured
+	config            testConfig // but for its broker: see configured
 	crash             func(after string) error
 	wrap              func(Broker) Broker // the shuffler's broker; nil: as it is
 	forgetEvery       time.Duration
@@ -244,7 +244,8 @@ func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 		}
 	}
 	r := wire.Report{
-		Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Slot: device, Device: device, Payload: bits,
+		Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Slot: device, Device: device,
+		Payload: bits,
 	}
 	for _, f := range change {
 		f(&r)
@@ -313,7 +314,7 @@ func (s *scene) left(epoch uint64, round uint32) (chunks [][]byte) {
 	return chunks
 }
 
-// account checks how often each reason stands in the reports' account, how many reports were released and how many
+// account checks how often each reason is in the reports' account, how many reports were released and how many
 // destroyed, and that nothing else happened to any.
 func (s *scene) account(released, destroyed int, want map[wire.Refusal]int) {
 	s.t.Helper()

@@ -10,15 +10,16 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
-	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/shuffler/work"
+	"github.com/riffle-dp/riffle/internal/worker"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -33,7 +34,7 @@ type Settings struct {
 	Keys      string              `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and shuffler/ are read." required:"true"`
 	State     string              `key:"state" doc:"Folder of the journal, of the transparency log and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
 	MinCohort int                 `key:"min_cohort" doc:"Fewest reports of a release, whatever the analyzer announces. A plan that asks for less is refused."`
-	Memory    int                 `key:"memory" doc:"MiB of memory that mixing takes, whatever the cohort, at least 16. What does not fit stands in the state folder, in a file that only this process can read and that it removes: of a release up to three times the bytes of its reports. What grows with people comes on top: some 180 bytes for each of a cohort, and as many while it is released."`
+	Memory    int                 `key:"memory" doc:"MiB of memory that mixing takes, whatever the cohort, at least 16. What does not fit is in the state folder, in a file that only this process can read and that it removes: of a release up to three times the bytes of its reports. What grows with people comes on top: some 180 bytes for each of a cohort, and as many while it is released."`
 	Channels  []string            `key:"channels" doc:"Channels whose cohorts this shuffler serves, of shuffle, shares, local and central. A plan of another channel is refused."`
 	Admission AdmissionSettings   `key:"admission"`
 	Audit     AuditSettings       `key:"audit"`
@@ -50,10 +51,10 @@ type AdmissionSettings struct {
 // Validate lists what is wrong.
 func (s AdmissionSettings) Validate() (faults []error) {
 	if !(s.HostShare > 0 && s.HostShare <= 1) {
-		faults = append(faults, role.Wrong("host_share", s.HostShare, "must be above 0 and at most 1"))
+		faults = append(faults, config.Wrong("host_share", s.HostShare, "must be above 0 and at most 1"))
 	}
 	if s.Devices < 1 {
-		faults = append(faults, role.Wrong("devices", s.Devices, "must be at least 1"))
+		faults = append(faults, config.Wrong("devices", s.Devices, "must be at least 1"))
 	}
 	return faults
 }
@@ -61,23 +62,23 @@ func (s AdmissionSettings) Validate() (faults []error) {
 // Validate lists what is wrong.
 func (s Settings) Validate() (faults []error) {
 	if s.MinCohort < 1 {
-		faults = append(faults, role.Wrong("min_cohort", s.MinCohort, "must be at least 1"))
+		faults = append(faults, config.Wrong("min_cohort", s.MinCohort, "must be at least 1"))
 	}
 	if s.Memory < leastMemory {
-		faults = append(faults, role.Wrong("memory", s.Memory, fmt.Sprintf("must be at least %d", leastMemory)))
+		faults = append(faults, config.Wrong("memory", s.Memory, fmt.Sprintf("must be at least %d", leastMemory)))
 	}
 	must := "must be a list of channels, of " + plan.List(plan.Channels())
 	if len(s.Channels) == 0 {
-		faults = append(faults, role.Wrong("channels", s.Channels, must))
+		faults = append(faults, config.Wrong("channels", s.Channels, must))
 	}
 	for _, c := range s.served() {
 		if !slices.Contains(plan.Channels(), c) {
-			faults = append(faults, role.Wrong("channels", s.Channels, fmt.Sprintf("%s: %q is none", must, c)))
+			faults = append(faults, config.Wrong("channels", s.Channels, fmt.Sprintf("%s: %q is none", must, c)))
 		}
 	}
 	if s.Audit.Retain != 0 {
 		if err := retainable(s.served()); err != nil {
-			faults = append(faults, role.Conflict("audit.retain", s.Audit.Retain, "cannot be used with", "channels",
+			faults = append(faults, config.Conflict("audit.retain", s.Audit.Retain, "cannot be used with", "channels",
 				s.Channels).Because(err.Error()))
 		}
 	}
@@ -108,7 +109,7 @@ func Role() role.Role[Settings] {
 		Long: `The shuffler enrols devices into cohorts, or draws them from the devices that registered, opens the outer envelopes of their reports, admits one report
 per device, and forwards a cohort with a signed manifest: in the channel shuffle all its bit messages, permuted; in
 shares its own share of the sum, which it computes together with the analyzer; in local and central the reports'
-boxes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
+envelopes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
 		Defaults: Settings{
 			MinCohort: DefaultMinCohort, Memory: DefaultMemory, Channels: everyChannel(),
 			Admission: AdmissionSettings{HostShare: 1, Devices: cohort.DefaultDevices},
@@ -118,7 +119,7 @@ boxes, permuted. It can read none of them, and it never releases fewer reports t
 		Prepare:   prepare,
 		Faults: func(s Settings) []error {
 			_, err := loadKeys(s)
-			return role.FaultsOf(err)
+			return config.FaultsOf(err)
 		},
 	}
 }
@@ -126,7 +127,7 @@ boxes, permuted. It can read none of them, and it never releases fewer reports t
 func loadKeys(s Settings) (*keyring.ServerKeys, error) {
 	keys, err := keyring.LoadShuffler(s.Keys)
 	if err != nil {
-		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err)
+		return nil, config.Wrong("keys", s.Keys, "cannot be used").From(err)
 	}
 	return keys, nil
 }

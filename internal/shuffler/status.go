@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -62,13 +63,14 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 		return out
 	}
 	out.Epoch, out.Round, out.Rounds, out.Final = f.Epoch, uint32(f.Round), f.Rounds, f.Final
-	spent := status.Epsilon(0)
+	spent := privacy.Epsilon(0)
 	for _, r := range rounds {
 		row := status.Round{
 			Epoch: r.Epoch, Round: r.Round, Outcome: shown(r.Outcome), Enrolled: &r.Enrolled, Reports: r.Reports,
 		}
 		if r.Outcome == wire.Released || r.Left > 0 { // what may have left is spent
-			row.Messages, row.Epsilon = r.Messages*r.Reports, status.Epsilon(s.guarantees.guarantee(r.Epoch, r.Reports))
+			row.Messages = r.Messages * r.Reports
+			row.Epsilon = privacy.Epsilon(s.guarantees.guarantee(r.Epoch, r.Reports))
 			spent = max(spent, row.Epsilon)
 		}
 		out.Releases = append(out.Releases, row)
@@ -89,7 +91,7 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	}
 	if len(plans) > 0 { // they differ from epoch to epoch, but not in this
 		of := plans[0].Plan
-		out.Budget = &status.Budget{Epsilon: status.Epsilon(most.epsilon), Delta: of.Delta, Spent: &spent}
+		out.Budget = &status.Budget{Epsilon: privacy.Epsilon(most.epsilon), Delta: of.Delta, Spent: &spent}
 		out.Budget.In(of.Channel, most.alone)
 		out.Budget.Counts(of)
 	}

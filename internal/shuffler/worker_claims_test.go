@@ -18,7 +18,8 @@ func batchOf(id byte, all ...work.Claim) []byte { return work.Batch(work.BatchID
 
 // claimed is the claim of a report that the device of that slot makes, at a place in the stream of reports.
 func (s *scene) claimed(slot uint32, sequence uint64) work.Claim {
-	c := work.Claim{Epoch: s.opened.Epoch, Sequence: sequence, Slot: slot, Device: cohort.DeviceID{Number: slot}, Announced: s.digest}
+	c := work.Claim{Epoch: s.opened.Epoch, Sequence: sequence, Slot: slot, Device: cohort.DeviceID{Number: slot},
+		Announced: s.digest}
 	copy(c.Device.Host[:], s.host.Public())
 	binary.BigEndian.PutUint64(c.Digest[:], sequence)
 	return c

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/internal/worker"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -54,7 +54,7 @@ func TestWhatLeftBeforeACohortWasDestroyedIsSaid(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w, err := work.New(c.worker(&dropping{Broker: work.Over(conn.Streams), left: make(chan struct{})}))
 	c.must(err)
-	member := worker.NewWorker(worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Log: testbed.Log()})
+	member := worker.NewWorker(worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Sealer: c.box(), Log: testbed.Log()})
 	var running sync.WaitGroup
 	running.Go(func() { _ = member.Serve(ctx, w.Handlers()) })
 	running.Go(func() { _ = w.Arrive(ctx, member) })
@@ -75,8 +75,8 @@ func TestWhatLeftBeforeACohortWasDestroyedIsSaid(t *testing.T) {
 	told := func(when string) {
 		t.Helper()
 		s := c.shuffler.Snapshot()
-		if r := s.Releases; len(r) != 1 || r[0].Outcome != "destroyed" || !(r[0].Epsilon > 0) || r[0].Messages != whole ||
-			s.Budget == nil || *s.Budget.Spent != r[0].Epsilon {
+		if r := s.Releases; len(r) != 1 || r[0].Outcome != "destroyed" || !(r[0].Epsilon > 0) ||
+			r[0].Messages != whole || s.Budget == nil || *s.Budget.Spent != r[0].Epsilon {
 			t.Errorf("%s the status says %+v, %+v", when, s.Releases, s.Budget)
 		}
 	}

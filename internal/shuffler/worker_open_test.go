@@ -32,7 +32,7 @@ func (x inPlace) read(_ context.Context, _ uint64, _ uint32, from uint64, fn fun
 	return nil
 }
 
-// A member's report is the one that was admitted, or the release is impossible: neither another report that stands in
+// A member's report is the one that was admitted, or the release is impossible: neither another report that is in
 // its place, though its device signed it, nor the next one where it is gone.
 func TestAMembersReportIsTheAdmittedOne(t *testing.T) {
 	t.Parallel()
@@ -60,9 +60,10 @@ func TestAMembersReportIsTheAdmittedOne(t *testing.T) {
 		"the last is gone":      {inPlace{{5, reports[0]}}, "no longer has"},
 	} {
 		var second atomic.Int32
-		err := (&work.Run{Envelopes: s.shuffler.envelopes, Stored: c.stored.read}).Reports(s.Context(), r, r.Members, func(i int, _ []byte) {
-			second.Add(int32(i))
-		})
+		err := (&work.Run{Envelopes: s.shuffler.envelopes, Stored: c.stored.read}).Reports(s.Context(), r, r.Members,
+			func(i int, _ []byte) {
+				second.Add(int32(i))
+			})
 		switch {
 		case c.why == "":
 			if err != nil || second.Load() != 1 {

@@ -15,9 +15,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
-	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/internal/worker"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -72,8 +72,8 @@ func newCrew(t *testing.T) *crew {
 	return c
 }
 
-func (c *crew) box() *worker.Box {
-	box, err := worker.NewBox(bus.Shuffler, [][]byte{c.ShufflerKey.Bytes()})
+func (c *crew) box() *worker.Sealer {
+	box, err := worker.NewSealer(bus.Shuffler, [][]byte{c.ShufflerKey.Bytes()})
 	c.must(err)
 	return box
 }
@@ -85,7 +85,8 @@ func (c *crew) start() {
 	w, err := work.New(c.worker(work.Over(conn.Streams)))
 	c.must(err)
 	lead := worker.NewLead(worker.Config{
-		Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Handlers: w.Handlers(), Log: testbed.Log(), Reissue: 2 * time.Second,
+		Tasks: conn.Tasks, Lead: conn.Lead, Sealer: c.box(), Handlers: w.Handlers(), Log: testbed.Log(),
+		Reissue: 2 * time.Second,
 	})
 	c.config.Workers = lead
 	c.prepare = func(s *Shuffler) {
@@ -158,7 +159,7 @@ func (c *crew) work(dies func(step string) bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w, err := work.New(c.worker(mortal{work.Over(conn.Streams), dies, cancel}))
 	c.must(err)
-	member := worker.NewWorker(worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: c.box(), Log: testbed.Log()})
+	member := worker.NewWorker(worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Sealer: c.box(), Log: testbed.Log()})
 	var running sync.WaitGroup
 	running.Go(func() { _ = member.Serve(ctx, w.Handlers()) })
 	running.Go(func() { _ = w.Arrive(ctx, member) })

@@ -18,7 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/role/journal"
+	"github.com/riffle-dp/riffle/internal/journal"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"

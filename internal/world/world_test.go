@@ -7,8 +7,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/panel"
 )
 
-// Panels last: with real draws there are always as many people to draw from as a panel has, in 40 seeds of each plan, and
-// the size is at least four fifths of what it could be if nobody were left over.
+// Panels last: with real draws there are always as many people to draw from as a panel has, in 40 seeds of each plan,
+// and the size is at least four fifths of what it could be if nobody were left over.
 func TestPanelsLast(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
@@ -80,7 +80,8 @@ func TestPeoplePersistAndDiffer(t *testing.T) {
 		t.Errorf("%v decisions a person and day", mean)
 	}
 	if own/float64(count-len(first)) > 0.8*others/pairs {
-		t.Errorf("a person's arm is %v from their own and %v from another's", own/float64(count-len(first)), others/pairs)
+		t.Errorf("a person's arm is %v from their own and %v from another's", own/float64(count-len(first)),
+			others/pairs)
 	}
 }
 

@@ -39,7 +39,8 @@ func TestBGLinCBLearnsWithNarrowWidths(t *testing.T) {
 	}
 	uniform := regret(&baseline.Uniform{Source: s.Source}, nil)
 	narrow := regret(baseline.NewBGLinCB(s, learner.Config{Paper: learner.PaperConfig{Width: 0.05}, Epsilon: 1}))
-	paper := regret(baseline.NewBGLinCB(s, learner.Config{Paper: learner.PaperConfig{Constants: learner.ProofConstants}, Epsilon: 1}))
+	paper := regret(baseline.NewBGLinCB(s,
+		learner.Config{Paper: learner.PaperConfig{Constants: learner.ProofConstants}, Epsilon: 1}))
 	if !(narrow > 0 && narrow < 0.1*uniform) || paper < 0.8*uniform || paper > 1.2*uniform {
 		t.Errorf("uniform play %.0f, narrow widths %.0f, the paper's constants %.0f", uniform, narrow, paper)
 	}
@@ -152,8 +153,8 @@ func TestBGLinCBRefusesBadSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := setting(t, e)
-	if _, err := baseline.NewBGLinCB(s, learner.Config{Epsilon: 1, Paper: learner.PaperConfig{Warmup: 4000}}); !errors.Is(err,
-		baseline.ErrSetting) {
+	if _, err := baseline.NewBGLinCB(s, learner.Config{Epsilon: 1,
+		Paper: learner.PaperConfig{Warmup: 4000}}); !errors.Is(err, baseline.ErrSetting) {
 		t.Errorf("a warm-up of most people: %v", err)
 	}
 	s.Radius = 0

@@ -40,7 +40,8 @@ func TestASmallRunIsWhole(t *testing.T) {
 	t.Parallel()
 	const users = 70
 	o := bench.QuickOptions()
-	o.Setup, o.Channels, o.Users, o.Junk, o.Mixed = bench.SetupOfTest(t), []plan.Channel{plan.Shuffle}, []int{users}, []int{users}, nil
+	o.Setup, o.Channels, o.Users, o.Junk, o.Mixed = bench.SetupOfTest(t), []plan.Channel{plan.Shuffle}, []int{users},
+		[]int{users}, nil
 	o.Workers, o.WorkUsers, o.Kill, o.Measure = []int{0}, users, false, 5*time.Millisecond
 	ballast := make([]byte, 300<<20) // what this process has is not what a role has that it starts
 	for i := 0; i < len(ballast); i += 4096 {

@@ -19,8 +19,8 @@ func smallGame(g Game, f Fault) Options {
 
 // What riffle fit and a prior with an epsilon release stays below its claim, with a canary whose values lie beyond the
 // bounds and whose records are as far apart as the noise is made for; without noise it comes out above. False alarm: at
-// most one in a hundred for each game. So few runs see that noise is missing with certainty, since the worlds never look
-// alike; what less noise looks like is tried in TestCuratedGamesFindARowThatCountsTwice. The seed is fixed.
+// most one in a hundred for each game. So few runs see that noise is missing with certainty, since the worlds never
+// look alike; what less noise looks like is tried in TestCuratedGamesFindARowThatCountsTwice. The seed is fixed.
 func TestCuratedGamesKeepTheirClaimAndSeeThatNoiseIsMissing(t *testing.T) {
 	slow(t)
 	for _, g := range curated {
@@ -69,8 +69,8 @@ func TestRewardsArePlayedBesideTheSums(t *testing.T) {
 	r := run(t, o)
 	t.Logf("rewards: at least %.3f, claimed %.3f, reach %.3f", r.LowerBound, r.Claimed, r.Reach)
 	if r.Exceeds || r.LowerBound < r.Power.Expected*0.7 || r.Coordinates != 8 || r.Reach < 0.95 || r.Reach > 1+1e-9 {
-		t.Errorf("epsilon is at least %v, claimed is %v, expected %v, %d coordinates, reach %v", r.LowerBound, r.Claimed,
-			r.Power.Expected, r.Coordinates, r.Reach)
+		t.Errorf("epsilon is at least %v, claimed is %v, expected %v, %d coordinates, reach %v", r.LowerBound,
+			r.Claimed, r.Power.Expected, r.Coordinates, r.Reach)
 	}
 	o = smallGame(Rewards, HalfNoise)
 	o.Runs = 160_000

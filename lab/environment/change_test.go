@@ -27,8 +27,8 @@ func peopleOf(t *testing.T, s environment.Spec, n int) []population.Person {
 	return out
 }
 
-// A change is seen in the means of the arms: with the same people, the log odds of a person's arm turn from those of the
-// first parameter by exactly the angle of the moment.
+// A change is seen in the means of the arms: with the same people, the log odds of a person's arm turn from those of
+// the first parameter by exactly the angle of the moment.
 func TestParametersTurn(t *testing.T) {
 	const n = 400
 	spec := environment.Spec{Kind: environment.Fixed, Dimension: 2, Arms: 4, Parameter: []float64{3, 0}}

@@ -54,8 +54,8 @@ func coins(t *testing.T, kind string, trust plan.Channel, people int, seed uint6
 // uniform play. Online LinUCB plays for long what its first reports, nearly all noise, happened to say, so that single
 // seeds lie between a sixth of it and nearly twice. A learner that saw true means, or noise that knows them, would lie
 // far below in every seed. False alarms: 4.5 standard errors over 30 seeds, below 1e-3 for each kind by the t
-// distribution. Power: LinUCB without privacy and with true rewards is below a half in every seed, asserted below, which
-// is six standard errors and more for each kind.
+// distribution. Power: LinUCB without privacy and with true rewards is below a half in every seed, asserted below,
+// which is six standard errors and more for each kind.
 func TestCoinsTeachNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")

@@ -28,8 +28,8 @@ func decoded(t *testing.T, rows []experiment.Row) []map[string]any {
 	return out.Rows
 }
 
-// Every private row says its delta, 0 where the guarantee is pure epsilon, and a row without privacy has none. Rows of a
-// regression have errors and no regret, and a bandit's have no errors.
+// Every private row says its delta, 0 where the guarantee is pure epsilon, and a row without privacy has none. Rows of
+// a regression have errors and no regret, and a bandit's have no errors.
 func TestRowsSayTheirDelta(t *testing.T) {
 	one, mad := 1.0, 0.1
 	bandit := []experiment.Row{{Algorithm: "a", Epsilon: &one, Delta: 1e-5, Seeds: 2}, {Algorithm: "b", Epsilon: &one},

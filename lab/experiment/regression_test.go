@@ -62,8 +62,8 @@ func TestRegressionRuns(t *testing.T) {
 		t.Fatalf("%d rows, %v", len(out.Rows), err)
 	}
 	for _, r := range out.Rows {
-		for _, key := range []string{"algorithm", "epsilon", "environment", "horizon", "seeds", "trust", "mse", "mse_se",
-			"mad", "mad_se", "shifted"} {
+		for _, key := range []string{"algorithm", "epsilon", "environment", "horizon", "seeds", "trust", "mse",
+			"mse_se", "mad", "mad_se", "shifted"} {
 			if _, ok := r[key]; !ok {
 				t.Errorf("the row of %v has no %s", r["algorithm"], key)
 			}
@@ -73,8 +73,8 @@ func TestRegressionRuns(t *testing.T) {
 		}
 		delta, private := r["delta"] // layered regression is pure, and the exact one has no guarantee
 		_, coverage := r["coverage"]
-		if name := r["algorithm"]; private != (r["epsilon"] != nil) || private && (delta == 0.0) != (name == "layered") ||
-			coverage == (name == "improper") {
+		if name := r["algorithm"]; private != (r["epsilon"] != nil) || private &&
+			(delta == 0.0) != (name == "layered") || coverage == (name == "improper") {
 			t.Errorf("the row of %v: delta %v, coverage %v", name, r["delta"], r["coverage"])
 		}
 	}

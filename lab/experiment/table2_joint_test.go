@@ -42,7 +42,8 @@ func TestPrivateRowsOfThePublishedTable(t *testing.T) {
 			r.RegretSE)
 		if r.Algorithm == "joint" {
 			if r.Regret > most[*r.Epsilon] || r.Delta != 1e-5 {
-				t.Errorf("%s, epsilon %v: the sound variant has %.1f at delta %v", r.Environment, *r.Epsilon, r.Regret, r.Delta)
+				t.Errorf("%s, epsilon %v: the sound variant has %.1f at delta %v", r.Environment, *r.Epsilon, r.Regret,
+					r.Delta)
 			}
 			continue
 		}
@@ -50,8 +51,8 @@ func TestPrivateRowsOfThePublishedTable(t *testing.T) {
 		want := published[*r.Epsilon][column[key]]
 		column[key]++
 		if math.Abs(r.Regret/want-1) > 0.2 || r.Delta != 0.02 {
-			t.Errorf("%s, epsilon %v: %.1f at delta %v, published %.1f at 0.02", r.Environment, *r.Epsilon, r.Regret, r.Delta,
-				want)
+			t.Errorf("%s, epsilon %v: %.1f at delta %v, published %.1f at 0.02", r.Environment, *r.Epsilon, r.Regret,
+				r.Delta, want)
 		}
 	}
 }

@@ -44,8 +44,8 @@ func judged(t *testing.T, s Setup, releases, reports int) *uniform.Judge {
 	return j
 }
 
-// The shuffler's own mixing is not rejected: in memory, in several buckets of which a part is spilled to the disk, and by
-// workers. False alarm: 1e-6 for each.
+// The shuffler's own mixing is not rejected: in memory, in several buckets of which a part is spilled to the disk, and
+// by workers. False alarm: 1e-6 for each.
 func TestMarkedMessagesLeaveInAnyOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		setup             Setup
@@ -83,8 +83,8 @@ func TestMarkedMessagesAreSpilled(t *testing.T) {
 	}
 }
 
-// Every planted order is rejected by the same way, through all of the shuffler's mixing. The releases are three times those
-// for power 0.99 or more (lab/docs/shufflecheck.md), and the seeds of the faults are fixed.
+// Every planted order is rejected by the same way, through all of the shuffler's mixing. The releases are three times
+// those for power 0.99 or more (lab/docs/shufflecheck.md), and the seeds of the faults are fixed.
 func TestPlantedOrdersAreRejected(t *testing.T) {
 	for fault, releases := range map[uniform.Fault]int{
 		uniform.Identity: 4, uniform.Rotation: 4, uniform.Batches: 4, uniform.ChunkLocal: 8, uniform.Together: 8,

@@ -15,8 +15,8 @@ import (
 // small is a life that runs in a fraction of a second.
 func small(t *testing.T, change *world.Change) world.Setting {
 	t.Helper()
-	s, err := world.Setting{World: world.World{People: 500, Days: 22, Arms: 5, Dimension: 3, Change: change}, Epsilon: 8,
-		Channel: plan.Central}.Resolve()
+	s, err := world.Setting{World: world.World{People: 500, Days: 22, Arms: 5, Dimension: 3, Change: change},
+		Epsilon: 8, Channel: plan.Central}.Resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,8 @@ func compare(t *testing.T, s world.Setting, o Options, modes ...world.Mode) []wo
 // regret plus reward, is the same. Rows do not depend on how many run at a time.
 func TestModesMeetTheSamePeople(t *testing.T) {
 	s := small(t, &world.Change{Kind: world.Abrupt})
-	modes := []world.Mode{{Kind: world.Arrival}, {Kind: world.Panel, Decisions: 7, Records: 2}, {Kind: world.Uniform}, {Kind: world.Default}}
+	modes := []world.Mode{{Kind: world.Arrival}, {Kind: world.Panel, Decisions: 7, Records: 2}, {Kind: world.Uniform},
+		{Kind: world.Default}}
 	rows := compare(t, s, Options{Seeds: 1, FirstSeed: 1, Workers: 2}, modes...)
 	for _, r := range rows {
 		for day := range r.ByDay {
@@ -60,7 +61,8 @@ func TestPanelsKeepTheirLimits(t *testing.T) {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
 	s := small(t, nil)
-	for _, m := range []world.Mode{{Kind: world.Panel, Decisions: 3, Records: 2}, {Kind: world.Panel, Decisions: 2, Records: 3}, {Kind: world.Panel, Decisions: 7, Records: 12}} {
+	for _, m := range []world.Mode{{Kind: world.Panel, Decisions: 3, Records: 2},
+		{Kind: world.Panel, Decisions: 2, Records: 3}, {Kind: world.Panel, Decisions: 7, Records: 12}} {
 		p, err := newPlayer(s, m, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +81,8 @@ func TestPanelsKeepTheirLimits(t *testing.T) {
 		if r.Records != most {
 			t.Errorf("%v: somebody reported %d times, want %d", m, r.Records, most)
 		}
-		if learned := (s.World.Days - 1) / m.Decisions; len(r.Epochs) < learned || r.Epochs[learned-1].Reports != r.Panel {
+		if learned := (s.World.Days - 1) / m.Decisions; len(r.Epochs) < learned ||
+			r.Epochs[learned-1].Reports != r.Panel {
 			t.Errorf("%v: epochs %v, want %d of %d reports", m, r.Epochs, learned, r.Panel)
 		}
 		if r.Kept <= 0.4 || r.Kept > 1 {
@@ -88,14 +91,15 @@ func TestPanelsKeepTheirLimits(t *testing.T) {
 	}
 }
 
-// Where panels are drawn, only decisions that are recorded explore, as on devices: those of people outside the panel and
-// those that find no room are greedy. Records of arrivals do not make that difference.
+// Where panels are drawn, only decisions that are recorded explore, as on devices: those of people outside the panel
+// and those that find no room are greedy. Records of arrivals do not make that difference.
 func TestOnlyRecordedDecisionsExplore(t *testing.T) {
 	s := small(t, nil)
 	for _, of := range []struct {
 		mode     world.Mode
 		explores bool
-	}{{world.Mode{Kind: world.Panel, Decisions: 3, Records: 2}, false}, {world.Mode{Kind: world.Clear}, false}, {world.Mode{Kind: world.Arrival}, true}} {
+	}{{world.Mode{Kind: world.Panel, Decisions: 3, Records: 2}, false}, {world.Mode{Kind: world.Clear}, false},
+		{world.Mode{Kind: world.Arrival}, true}} {
 		p, err := newPlayer(s, of.mode, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -148,8 +152,9 @@ func TestPersonsSpendTheirBudget(t *testing.T) {
 	}
 }
 
-// The intervals of the lift hold the truth in most epochs: at least 31 of 36 (binomial: fewer with probability 1e-2 at a
-// level of 95 %, and the seeds are fixed; intervals half as wide would hold it in 24). pkg/glm measures the level itself.
+// The intervals of the lift hold the truth in most epochs: at least 31 of 36 (binomial: fewer with probability 1e-2 at
+// a level of 95 %, and the seeds are fixed; intervals half as wide would hold it in 24). pkg/glm measures the level
+// itself.
 func TestLiftsHoldTheTruth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("TestModesMeetTheSamePeople has all of its goroutines")
@@ -170,8 +175,8 @@ func TestLiftsHoldTheTruth(t *testing.T) {
 }
 
 // Released means of reports become sums of decisions: the decisions of a report that the sums show are those that were
-// kept. One epoch's number has a noise of about 0.05 here, and the mean of 9 epochs is wanted to 0.2; without the factor
-// K_max it is a third.
+// kept. One epoch's number has a noise of about 0.05 here, and the mean of 9 epochs is wanted to 0.2; without the
+// factor K_max it is a third.
 func TestSumsAreOfDecisions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
@@ -207,13 +212,16 @@ func TestImpossibleLivesAreRefused(t *testing.T) {
 		"control":   {Epsilon: 1, Control: 1},
 		"dishonest": {Epsilon: 1, Dishonest: -1},
 	} {
-		if _, err := Compare(context.Background(), bad, world.Modes([]int{1}, []int{1}), Options{Seeds: 1}); !errors.Is(err, world.ErrSetting) {
+		if _, err := Compare(context.Background(), bad, world.Modes([]int{1}, []int{1}),
+			Options{Seeds: 1}); !errors.Is(err, world.ErrSetting) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	s := small(t, nil)
-	for _, m := range []world.Mode{{Kind: world.Panel, Decisions: 0, Records: 1}, {Kind: world.Panel, Decisions: 1, Records: 0}, {Kind: world.Panel, Decisions: 30, Records: 1}} {
-		if _, err := Compare(context.Background(), s, []world.Mode{m}, Options{Seeds: 1}); !errors.Is(err, world.ErrSetting) {
+	for _, m := range []world.Mode{{Kind: world.Panel, Decisions: 0, Records: 1},
+		{Kind: world.Panel, Decisions: 1, Records: 0}, {Kind: world.Panel, Decisions: 30, Records: 1}} {
+		if _, err := Compare(context.Background(), s, []world.Mode{m}, Options{Seeds: 1}); !errors.Is(err,
+			world.ErrSetting) {
 			t.Errorf("%v: %v", m, err)
 		}
 	}

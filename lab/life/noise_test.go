@@ -9,11 +9,12 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 )
 
-// The sums of a life's cohorts have noise, as much as they state, in every mode but the one without privacy: sums of null
-// records vary by it. Some 3000 draws have a mean square within 0.15 of 1 but for one run in 1e7 (seeds are fixed); half of
-// the noise has 0.25.
+// The sums of a life's cohorts have noise, as much as they state, in every mode but the one without privacy: sums of
+// null records vary by it. Some 3000 draws have a mean square within 0.15 of 1 but for one run in 1e7 (seeds are
+// fixed); half of the noise has 0.25.
 func TestLivesHaveTheirNoise(t *testing.T) {
-	for _, m := range []world.Mode{{Kind: world.Arrival}, {Kind: world.Panel, Decisions: 3, Records: 2}, {Kind: world.Clear}} {
+	for _, m := range []world.Mode{{Kind: world.Arrival}, {Kind: world.Panel, Decisions: 3, Records: 2},
+		{Kind: world.Clear}} {
 		p, err := newPlayer(small(t, nil), m, 1)
 		if err != nil {
 			t.Fatal(err)

@@ -49,7 +49,7 @@ const DefaultPatience = 10 * time.Minute
 // Round is what was seen of one release.
 type Round struct {
 	// Orders numbers the items by each of Views. In all of them the items of one report are in the order in which they
-	// stand in it. Noise that the shuffler added is left out.
+	// are in it. Noise that the shuffler added is left out.
 	Orders [views]*uniform.Release
 	// Shape is that of all of them.
 	Shape uniform.Shape
@@ -112,7 +112,8 @@ func Open(ctx context.Context, d Deployment, o Options) (*Run, error) {
 	}
 	learner, err := learner.New(learner.Config{
 		Dimension: dimension, Radius: 2, Horizon: 3 * o.People, Epsilon: terms().Epsilon,
-		Delta: terms().Delta, MinCohort: MinCohort, Practical: learner.PracticalConfig{FirstCohort: o.People, Growth: 1},
+		Delta: terms().Delta, MinCohort: MinCohort, Practical: learner.PracticalConfig{FirstCohort: o.People,
+			Growth: 1},
 	})
 	if err != nil {
 		return nil, err
@@ -127,7 +128,8 @@ func Open(ctx context.Context, d Deployment, o Options) (*Run, error) {
 	o.People = int(a.Cohort.Size)
 	a.Deployment, a.AnalyzerKey = d.Name, d.AnalyzerKey
 	// A cohort is released when all of its reports have come, long before this time is over.
-	a.Timing = plan.Timing{RewardWindow: time.Second, Jitter: time.Second, Grace: 12 * time.Hour, RoundWindow: time.Hour}
+	a.Timing = plan.Timing{RewardWindow: time.Second, Jitter: time.Second, Grace: 12 * time.Hour,
+		RoundWindow: time.Hour}
 	r := &Run{
 		d: d, o: o, rng: rand.New(o.Source), announced: a, mixed: make(chan *bus.Mixed), over: make(chan struct{}),
 	}
@@ -255,12 +257,6 @@ func (r *Run) slot(ctx context.Context, request []byte) (uint32, error) {
 	}
 }
 
-// place is where a message came from.
-type place struct {
-	report [views]int // its number
-	within int        // the report
-}
-
 // report sends a report of each device, one after another in a random order, each with marked messages. waited tells
 // whether nothing of the round stood at the broker before the last report was sent.
 func (r *Run) report(ctx context.Context, slots []uint32) (waited bool, err error) {
@@ -315,14 +311,6 @@ func (r *Run) mark(devices []int, slots []uint32) (payloads [][]byte) {
 	return payloads
 }
 
-// of tells where a message came from; false: it is none of this epoch's.
-func (r *Run) of(message []byte) (place, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p, ok := r.marks[string(message)]
-	return p, ok
-}
-
 // keys reads the shuffler's HPKE key, once there is one.
 func (r *Run) keys(ctx context.Context) error {
 	payload, err := r.d.Connect[bus.Randomizer].Keys.ReadKeys(ctx, bus.Shuffler)
@@ -343,94 +331,4 @@ func (r *Run) keys(ctx context.Context) error {
 	}
 	r.key = set.Keys[0]
 	return nil
-}
-
-// nothing reports whether nothing of the round stands at the broker.
-func (r *Run) nothing(ctx context.Context) (is bool, err error) {
-	is = true
-	err = r.d.Connect[bus.Analyzer].Mixed.ReadChunks(ctx, r.announced.Epoch, r.announced.Round, func(uint32, []byte) error {
-		is = false
-		return nil
-	})
-	return is, err
-}
-
-// receive reads what the shuffler forwards up to the manifest.
-func (r *Run) receive(ctx context.Context) (*Round, error) {
-	var order []place
-	var chunks []int
-	seen := map[uint32]bool{}
-	for {
-		var m *bus.Mixed
-		select {
-		case m = <-r.mixed:
-		case <-time.After(r.o.Patience):
-			return nil, fmt.Errorf("%w: %v without a word after the last report", ErrSilent, r.o.Patience)
-		case <-r.over:
-			return nil, r.err
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		if m.Epoch != r.announced.Epoch || !m.Manifest && seen[m.Index] {
-			if err := m.Ack(); err != nil { // it came again
-				return nil, err
-			}
-			continue
-		}
-		if m.Manifest {
-			return r.round(m, order, chunks)
-		}
-		chunk, err := wire.ParseChunk(m.Payload)
-		if err != nil {
-			return nil, err
-		}
-		seen[m.Index] = true
-		marked := 0
-		for message := range slices.Chunk(chunk.Payload, seal.BitSize) {
-			if p, ok := r.of(message); ok { // else it is the shuffler's noise
-				order = append(order, p)
-				marked++
-			}
-		}
-		if marked > 0 {
-			chunks = append(chunks, marked)
-		}
-		if err := m.Ack(); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// round puts together what was seen.
-func (r *Run) round(m *bus.Mixed, order []place, chunks []int) (*Round, error) {
-	manifest, _, err := wire.Open[wire.Manifest](m.Payload, wire.Party{Deployment: r.d.Name, Key: r.d.Shuffler})
-	if err = errors.Join(err, m.Ack()); err != nil {
-		return nil, err
-	}
-	each := r.Messages()
-	want := r.o.People * each
-	if manifest.Outcome != wire.Released || len(order) != want || int(manifest.Reports) != r.o.People ||
-		manifest.Messages != uint64(want)+manifest.NoiseMessages {
-		return nil, fmt.Errorf("%w: %d of %d messages left, the manifest says %d and %d of noise, of %d reports of %d",
-			ErrOther, len(order), want, manifest.Messages, manifest.NoiseMessages, manifest.Reports, r.o.People)
-	}
-	out := &Round{Shape: uniform.Shape{Items: want, Report: each}}
-	if len(chunks) > 1 {
-		out.Shape.Chunk = chunks[0]
-	}
-	var reports []int
-	for i := range want {
-		reports = append(reports, i/each)
-	}
-	for view := range out.Orders {
-		release := &uniform.Release{Reports: reports, Chunks: chunks}
-		for _, p := range order {
-			release.Order = append(release.Order, p.report[view]*each+p.within)
-		}
-		if err := release.Check(); err != nil {
-			return nil, fmt.Errorf("marked: %s: %w", Views()[view], err)
-		}
-		out.Orders[view] = release
-	}
-	return out, nil
 }

@@ -49,8 +49,9 @@ func start(t *testing.T, reorder func(r *Run, messages [][]byte)) bench {
 	}
 	var sh *shuffler.Shuffler
 	of := shuffler.Party{
-		Deployment: testbed.Deployment, Analyzer: b.Analyzer.Public(), Registrar: b.Registrar.Public(), Identity: b.Shuffler,
-		Keys: []*seal.HPKEKey{b.ShufflerKey},
+		Deployment: testbed.Deployment, Analyzer: b.Analyzer.Public(), Registrar: b.Registrar.Public(),
+		Identity: b.Shuffler,
+		Keys:     []*seal.HPKEKey{b.ShufflerKey},
 	}
 	by := shuffler.DefaultPolicy()
 	by.MinCohort = MinCohort
@@ -74,9 +75,11 @@ func start(t *testing.T, reorder func(r *Run, messages [][]byte)) bench {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b.run, err = Open(ctx, Deployment{
-		Name: testbed.Deployment, Analyzer: b.Analyzer, AnalyzerKey: b.AnalyzerKey.Public(), Shuffler: b.Shuffler.Public(),
-		Host: host, Credential: credential,
-		Connect: map[bus.Role]*bus.Conn{bus.Analyzer: b.Connect(bus.Analyzer), bus.Randomizer: b.Connect(bus.Randomizer)},
+		Name: testbed.Deployment, Analyzer: b.Analyzer, AnalyzerKey: b.AnalyzerKey.Public(),
+		Shuffler: b.Shuffler.Public(),
+		Host:     host, Credential: credential,
+		Connect: map[bus.Role]*bus.Conn{bus.Analyzer: b.Connect(bus.Analyzer),
+			bus.Randomizer: b.Connect(bus.Randomizer)},
 	}, Options{People: people, Source: rand.NewChaCha8([32]byte{1}), Patience: testbed.Patience})
 	if err != nil {
 		t.Fatal(err)
@@ -146,8 +149,8 @@ func (d sorted) Store(name string, write func(io.Writer) error) error {
 	return channel.StoreFile(d.Disk, name, slices.Concat(messages...))
 }
 
-// A running shuffler that leaves messages as they came, or nearly so, is rejected, and so is one that goes by slots or by
-// the devices' numbers. Each of these faults is found in a single release of 96 messages with power 0.99.
+// A running shuffler that leaves messages as they came, or nearly so, is rejected, and so is one that goes by slots or
+// by the devices' numbers. Each of these faults is found in a single release of 96 messages with power 0.99.
 func TestBadShufflersOnTheWireAreRejected(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault uniform.Fault
@@ -214,7 +217,7 @@ func neighbours(s *uniform.Sample) float64 {
 	return 0
 }
 
-// A message that stands at the broker before the last report was sent is seen.
+// A message that is at the broker before the last report was sent is seen.
 func TestAMessageThatLeavesEarlyIsSeen(t *testing.T) {
 	t.Parallel()
 	b := start(t, nil)

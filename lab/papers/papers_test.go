@@ -45,8 +45,8 @@ func TestPapersPageIsCurrent(t *testing.T) {
 	}
 }
 
-// Every numbered algorithm, table and figure of the papers, counted in the papers themselves, has a row. (Algorithm 3 of
-// the first is in no copy.)
+// Every numbered algorithm, table and figure of the papers, counted in the papers themselves, has a row. (Algorithm 3
+// of the first is in no copy.)
 func TestEveryNumberedItemHasARow(t *testing.T) {
 	all, err := papers.Load(os.DirFS(top))
 	if err != nil {
@@ -65,8 +65,8 @@ func TestEveryNumberedItemHasARow(t *testing.T) {
 			"Theorem": {"3.2", "3.4", "4.1", "A.1", "A.2", "C.2", "C.3", "E.1", "F.2"}},
 		"layered.yaml": {"Algorithm": {"1", "2", "3", "4", "5", "6"}, "Figure": {"1", "2"},
 			"Theorem": {"1", "2", "3", "4"}},
-		"linear.yaml": {"Algorithm": {"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13"}, "Table": {"1"},
-			"Theorem": {"4.4", "4.5", "5.1", "5.2", "5.3", "6.2", "6.3", "6.4", "C.9", "D.2", "E.7"}},
+		"linear.yaml": {"Algorithm": {"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13"},
+			"Table": {"1"}, "Theorem": {"4.4", "4.5", "5.1", "5.2", "5.3", "6.2", "6.3", "6.4", "C.9", "D.2", "E.7"}},
 	} {
 		for kind, numbers := range want {
 			for _, n := range numbers {
@@ -112,20 +112,24 @@ func TestRowsThatPointToNothingAreFound(t *testing.T) {
 		"a field":         {func(r *papers.Row) { r.Symbol = "schedule" }, "declares no"},
 		"experiment":      {func(r *papers.Row) { r.Command = "riffle-lab simulate headlines" }, "none is called"},
 		"two experiments": {func(r *papers.Row) { r.Command = "riffle-lab simulate headline kappa" }, "2 experiments"},
-		"algorithm":       {func(r *papers.Row) { r.Command = "riffle-lab simulate headline --only rifle" }, "no algorithm"},
-		"flag":            {func(r *papers.Row) { r.Command = "riffle-lab simulate headline --seed 2" }, "no flag --seed"},
-		"command":         {func(r *papers.Row) { r.Command = "riffle-lab simulates headline" }, "no command"},
-		"program":         {func(r *papers.Row) { r.Command = "python table.py" }, "neither riffle"},
-		"package":         {func(r *papers.Row) { r.Command = "go test ./pkg/glmm -run TestBounds" }, "no test"},
-		"test":            {func(r *papers.Row) { r.Command = "go test ./pkg/glm/statistic -run TestBoundsHoldX" }, "no test"},
-		"all tests":       {func(r *papers.Row) { r.Command = "go test ./..." }, "names no package"},
+		"algorithm": {func(r *papers.Row) { r.Command = "riffle-lab simulate headline --only rifle" },
+			"no algorithm"},
+		"flag": {func(r *papers.Row) { r.Command = "riffle-lab simulate headline --seed 2" },
+			"no flag --seed"},
+		"command": {func(r *papers.Row) { r.Command = "riffle-lab simulates headline" }, "no command"},
+		"program": {func(r *papers.Row) { r.Command = "python table.py" }, "neither riffle"},
+		"package": {func(r *papers.Row) { r.Command = "go test ./pkg/glmm -run TestBounds" }, "no test"},
+		"test": {func(r *papers.Row) { r.Command = "go test ./pkg/glm/statistic -run TestBoundsHoldX" },
+			"no test"},
+		"all tests": {func(r *papers.Row) { r.Command = "go test ./..." }, "names no package"},
 	} {
 		if f := faults(c.change); !strings.Contains(f, c.want) {
 			t.Errorf("%s: %q, want %q", name, f, c.want)
 		}
 	}
 	for _, command := range []string{
-		"RIFFLE_LONG=1 go test ./pkg/glm/statistic -run 'TestBoundsHold$'", "riffle demo --data synthetic", "riffle plan --json",
+		"RIFFLE_LONG=1 go test ./pkg/glm/statistic -run 'TestBoundsHold$'", "riffle demo --data synthetic",
+		"riffle plan --json",
 	} {
 		if f := faults(func(r *papers.Row) { r.Command = command }); f != "" {
 			t.Errorf("%s: %s", command, f)
@@ -172,7 +176,8 @@ func TestPapersAreReadStrictly(t *testing.T) {
 	if err != nil || all[0].Paper.Title != "T" {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if s := string(papers.Page(all)); !strings.Contains(s, "A and B, 2024.") || !strings.Contains(s, "- A: not repeated\n") {
+	if s := string(papers.Page(all)); !strings.Contains(s, "A and B, 2024.") ||
+		!strings.Contains(s, "- A: not repeated\n") {
 		t.Error(s)
 	}
 	if all, err = load("paper: T\nrows: [{item: A, what: b}]\n"); err != nil || all[0].Paper.Title != "T" {

@@ -18,8 +18,8 @@ import (
 // planned is the round of the first cohort of a small deployment.
 func planned(t *testing.T, c plan.Channel) *plan.Announcement {
 	t.Helper()
-	l, err := learner.New(learner.Config{Family: family.NameLogistic, Dimension: 2, Radius: 3, Horizon: 2000, Epsilon: 4,
-		Delta: plan.DefaultDelta})
+	l, err := learner.New(learner.Config{Family: family.NameLogistic, Dimension: 2, Radius: 3, Horizon: 2000,
+		Epsilon: 4, Delta: plan.DefaultDelta})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +82,8 @@ func TestHonestDevicesGiveTheChannelsSums(t *testing.T) {
 }
 
 // What dishonest devices add to each sum lies within what the plan says they can, and reaches it: on every number at
-// once where all ones are sent; and where the worst is promoted, on the gradient's numbers. The gradient moves along the
-// truth.
+// once where all ones are sent; and where the worst is promoted, on the gradient's numbers. The gradient moves along
+// the truth.
 func TestAttacksKeepToTheirInfluenceAndReachIt(t *testing.T) {
 	truth := []float64{1.5, -0.5}
 	for _, c := range plan.Channels() {
@@ -104,7 +104,8 @@ func TestAttacksKeepToTheirInfluenceAndReachIt(t *testing.T) {
 						adds := (float64(n)-mean)/e.Scale + float64(k)*e.Coordinates[j].Offset
 						least, most := influence[i].Least[j], influence[i].Most[j]
 						if adds < least-1e-9 || adds > most+1e-9 {
-							t.Errorf("%s, %s: %d devices add %v, the plan says %v to %v", c, strategy, k, adds, least, most)
+							t.Errorf("%s, %s: %d devices add %v, the plan says %v to %v", c, strategy, k, adds, least,
+								most)
 						}
 						reached := most
 						switch {
@@ -114,8 +115,8 @@ func TestAttacksKeepToTheirInfluenceAndReachIt(t *testing.T) {
 							reached = least
 						}
 						if math.Abs(adds-reached) > 1e-9 {
-							t.Errorf("%s, %s, release %d, coordinate %d: %d devices add %v, could %v", c, strategy, i, j, k, adds,
-								reached)
+							t.Errorf("%s, %s, release %d, coordinate %d: %d devices add %v, could %v", c, strategy, i,
+								j, k, adds, reached)
 						}
 					}
 				}
@@ -169,7 +170,8 @@ func TestFlippedRewardsAreThoseOfDishonestDevices(t *testing.T) {
 	for p := range w.People() {
 		for k, r := range p.Rewards {
 			if want := map[bool]float64{false: r, true: 1 - r}[w.liars[i]]; flipped[at+k] != want {
-				t.Fatalf("device %d, dishonest: %v: reward %v of arm %d, want %v", i, w.liars[i], flipped[at+k], k, want)
+				t.Fatalf("device %d, dishonest: %v: reward %v of arm %d, want %v", i, w.liars[i], flipped[at+k], k,
+					want)
 			}
 		}
 		if at += len(p.Rewards); !slices.Equal(flipped[at:at+len(p.Means)], p.Means) {
@@ -180,8 +182,8 @@ func TestFlippedRewardsAreThoseOfDishonestDevices(t *testing.T) {
 	}
 }
 
-// If half of the devices promote the worst arms, regret is more than three times as much; a comparison begins with honest
-// devices, and its rows do not depend on how many run at a time.
+// If half of the devices promote the worst arms, regret is more than three times as much; a comparison begins with
+// honest devices, and its rows do not depend on how many run at a time.
 func TestDishonestDevicesAddRegret(t *testing.T) {
 	s := Setting{People: 1200, Dimension: 2, Epsilon: 8, Channels: []plan.Channel{plan.Central},
 		Strategies: []Strategy{Promote, Flip}, Shares: []float64{0.5}}
@@ -206,8 +208,9 @@ func TestDishonestDevicesAddRegret(t *testing.T) {
 	}
 }
 
-// Dishonest devices report in place of their honest reports and not beside them: the sums are those of the others alone,
-// drawn from the same random words, and what the dishonest entries add. Devices that flip their reward report as they are.
+// Dishonest devices report in place of their honest reports and not beside them: the sums are those of the others
+// alone, drawn from the same random words, and what the dishonest entries add. Devices that flip their reward report as
+// they are.
 func TestDishonestEntriesReplaceReports(t *testing.T) {
 	const k = 3
 	for _, c := range plan.Channels() {
@@ -236,7 +239,8 @@ func TestDishonestEntriesReplaceReports(t *testing.T) {
 						want += (float64(lies[i][j])-mean)/e.Scale + k*e.Coordinates[j].Offset
 					}
 					if math.Abs(got[i].Sum[j]-want) > 1e-6*(1+math.Abs(want)) || got[i].Reports != len(all) {
-						t.Errorf("%s, %s: sum %v of %d reports, want %v", c, strategy, got[i].Sum[j], got[i].Reports, want)
+						t.Errorf("%s, %s: sum %v of %d reports, want %v", c, strategy, got[i].Sum[j], got[i].Reports,
+							want)
 					}
 				}
 			}

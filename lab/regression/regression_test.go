@@ -220,7 +220,8 @@ func TestEveryEstimatorRuns(t *testing.T) {
 func TestSpecsAreChecked(t *testing.T) {
 	for _, s := range []regression.Spec{
 		{}, {Kind: "case-iii"}, {Kind: regression.CaseI, Theta: []float64{1}},
-		{Kind: regression.CaseI, Theta: []float64{1, 1}}, {Kind: regression.File}, {Kind: regression.RareOne, Rarity: 1},
+		{Kind: regression.CaseI, Theta: []float64{1, 1}}, {Kind: regression.File},
+		{Kind: regression.RareOne, Rarity: 1},
 		{Kind: regression.Isotropic, Scales: []float64{1}}, {Kind: regression.Isotropic, Dimension: -1},
 		{Kind: regression.CaseII, Amplitude: -1}, {Kind: regression.RareDirection, Hypothesis: 2},
 		{Kind: regression.CaseI, Law: "normal"}, {Kind: regression.CaseI, Amplitude: 1e9},

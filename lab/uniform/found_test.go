@@ -13,10 +13,10 @@ import (
 
 func long() bool { return os.Getenv("RIFFLE_LONG") != "" }
 
-// Uniformly random orders are rejected no more often than stated, at rates at which that can be counted: the whole verdict
-// at 1 %, and each test at p below 1 %, in 2500 sets of releases of several sizes (20 000 where RIFFLE_LONG is set). The
-// limits are five standard deviations above the rates, so the test itself fails with probability below 1e-5. With a
-// chi-square in place of the proof it would tell nothing of rates of 1e-6; here it only confirms what is proved
+// Uniformly random orders are rejected no more often than stated, at rates at which that can be counted: the whole
+// verdict at 1 %, and each test at p below 1 %, in 2500 sets of releases of several sizes (20 000 where RIFFLE_LONG is
+// set). The limits are five standard deviations above the rates, so the test itself fails with probability below 1e-5.
+// With a chi-square in place of the proof it would tell nothing of rates of 1e-6; here it only confirms what is proved
 // (TestWealthIsAMartingale).
 func TestFalseAlarmsAreRare(t *testing.T) {
 	if testing.Short() {
@@ -66,8 +66,8 @@ func TestFalseAlarmsAreRare(t *testing.T) {
 	t.Logf("%d of %d sets are rejected at %v; p below it: %v", rejected, sets, rate, below)
 }
 
-// Each test finds the fault that it is for, at the full verdict's rate of false alarms: so none can be left out or broken
-// unnoticed. The numbers of releases are about twice those that the test needs; the seeds are fixed.
+// Each test finds the fault that it is for, at the full verdict's rate of false alarms: so none can be left out or
+// broken unnoticed. The numbers of releases are about twice those that the test needs; the seeds are fixed.
 func TestEachTestFindsItsFault(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")

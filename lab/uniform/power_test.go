@@ -120,7 +120,8 @@ func TestPowerIsSimulated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := all[Identity]; p.Power != 1 || p.Runs != 20 || p.AtLeast < 0.78 || p.AtLeast > 0.8 || p.Needed < 1 || p.Needed > 4 {
+	if p := all[Identity]; p.Power != 1 || p.Runs != 20 || p.AtLeast < 0.78 || p.AtLeast > 0.8 || p.Needed < 1 ||
+		p.Needed > 4 {
 		t.Errorf("identity: %+v", p)
 	}
 	if p := all[Modulo]; p.Power != 0 || p.Needed != 0 || p.AtLeast != 0 || p.Simulated != 40 {

@@ -44,9 +44,11 @@ func TestFilesAreRead(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	all, shapes, err := read("{\"report_size\":2,\"chunk_size\":3}\n[3,2,1,0]\n{\"reports\":[\"p\",\"q\",\"p\"]}\n[0,1,2]")
+	all, shapes, err := read("{\"report_size\":2,\"chunk_size\":3}\n[3,2,1,0]\n" +
+		"{\"reports\":[\"p\",\"q\",\"p\"]}\n[0,1,2]")
 	if err != nil || len(all) != 2 || !slices.Equal(all[0].Reports, []int{0, 0, 1, 1}) ||
-		!slices.Equal(all[0].Chunks, []int{3, 1}) || !slices.Equal(all[1].Reports, []int{0, 1, 0}) || all[1].Chunks != nil ||
+		!slices.Equal(all[0].Chunks, []int{3, 1}) || !slices.Equal(all[1].Reports, []int{0, 1, 0}) ||
+		all[1].Chunks != nil ||
 		shapes[0] != (uniform.Shape{Items: 4, Report: 2, Chunk: 3}) {
 		t.Errorf("%v %v %v", all, shapes, err)
 	}
@@ -54,7 +56,7 @@ func TestFilesAreRead(t *testing.T) {
 
 func TestBadFilesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"[0,1]\n[0,0]\n":                    "line 2: not a file of releases: the item at place 1 stands there twice",
+		"[0,1]\n[0,0]\n":                    "line 2: not a file of releases: the item at place 1 is there twice",
 		"[0,1":                              "line 1: not a file of releases: must be a JSON array",
 		"null":                              "must be a JSON array",
 		"null x":                            "line 1",
@@ -86,7 +88,8 @@ func TestBadFilesAreRefused(t *testing.T) {
 // Whatever is read is a release that can be judged, or an error.
 func FuzzLines(f *testing.F) {
 	for _, text := range []string{
-		"[2,0,1]\n", "[\"b\",\"a\"]", "{\"input\":[3,1],\"reports\":[1,1],\"chunk_size\":1}\n[1,3]\n", "{\"report_size\":2}\n[0,1,2]",
+		"[2,0,1]\n", "[\"b\",\"a\"]", "{\"input\":[3,1],\"reports\":[1,1],\"chunk_size\":1}\n[1,3]\n",
+		"{\"report_size\":2}\n[0,1,2]",
 		"[0,0]", "[1e3]", "{", "[\"a01\",\"a1\",\"A1\"]",
 	} {
 		f.Add(text)

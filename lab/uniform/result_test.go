@@ -70,7 +70,8 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("no %s in %s", field, &b)
 		}
 	}
-	for _, want := range []string{"NOT UNIFORM", "THESE ORDERS ARE NOT", "early-3", "Warning", "10 releases with 240 items"} {
+	for _, want := range []string{"NOT UNIFORM", "THESE ORDERS ARE NOT", "early-3", "Warning",
+		"10 releases with 240 items"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}
@@ -93,7 +94,7 @@ func TestBadReleasesAreRefused(t *testing.T) {
 	for want, r := range map[string]*uniform.Release{
 		"item 2 at place 1":              {Order: []int{0, 2}},
 		"item -1":                        {Order: []int{-1}},
-		"item 1 stands there twice":      {Order: []int{1, 1}},
+		"item 1 is there twice":          {Order: []int{1, 1}},
 		"the reports of 1 items":         {Order: []int{1, 0}, Reports: []int{0}},
 		"report 2 of item 1":             {Order: []int{1, 0}, Reports: []int{0, 2}},
 		"a chunk of 0 items":             {Order: []int{1, 0}, Chunks: []int{0, 2}},

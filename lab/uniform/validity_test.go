@@ -27,14 +27,15 @@ func eachOrder(n int, f func(order []int)) {
 	place(0)
 }
 
-// Behind no release each test has one, and behind the same releases, the wealth of each test over all orders of the next release has the mean that it had before,
-// exactly: it is a martingale, whatever the test has learnt. That is why its p-values hold. The releases before are
-// those of a bad shuffler, so that no bet is even.
+// Behind no release each test has one, and behind the same releases, the wealth of each test over all orders of the
+// next release has the mean that it had before, exactly: it is a martingale, whatever the test has learnt. That is why
+// its p-values hold. The releases before are those of a bad shuffler, so that no bet is even.
 func TestWealthIsAMartingale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
-	for _, shape := range []Shape{{Items: 2}, {Items: 5, Report: 2, Chunk: 3}, {Items: 6, Report: 3, Chunk: 2}, {Items: 7}} {
+	for _, shape := range []Shape{{Items: 2}, {Items: 5, Report: 2, Chunk: 3}, {Items: 6, Report: 3, Chunk: 2},
+		{Items: 7}} {
 		faults := []Fault{Identity, Modulo}
 		if shape.Items > largestOrders {
 			faults = faults[:1] // 5040 orders take a second
@@ -89,14 +90,16 @@ func TestWealthIsAMartingale(t *testing.T) {
 					t.Errorf("%+v: the mean wealth of %q behind the first release is %v, not one", shape, test, got)
 				}
 				if got := sums[test] / orders; math.Abs(got/want-1) > 1e-9 {
-					t.Errorf("%+v behind %q: the mean wealth of %q is %v, before it was %v", shape, fault, test, got, want)
+					t.Errorf("%+v behind %q: the mean wealth of %q is %v, before it was %v", shape, fault, test, got,
+						want)
 				}
 			}
 		}
 	}
 }
 
-// What is left of each class is counted as it is, for sets of any size: by this the probabilities of a bet add up to one.
+// What is left of each class is counted as it is, for sets of any size: by this the probabilities of a bet add up to
+// one.
 func TestClassesAreCounted(t *testing.T) {
 	rng := rand.New(rand.NewChaCha8([32]byte{2}))
 	for _, n := range []int{2, 3, 4, 5, 8, 9, 16, 33, 64, 70, 257, 5001, 9000} {
@@ -147,7 +150,8 @@ func TestBetaBinomialIsAMartingale(t *testing.T) {
 				sum := 0.0
 				for k := range n + 1 {
 					ways := -logBeta(float64(k)+1, float64(n-k)+1) - math.Log(float64(n)+1)
-					sum += math.Exp(ways + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p) + betaBinomial(k, n, p, strength))
+					sum += math.Exp(ways + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p) +
+						betaBinomial(k, n, p, strength))
 				}
 				if math.Abs(sum-1) > 1e-6 {
 					t.Errorf("%d times with probability %v, strength %v: the mean is %v", n, p, strength, sum)

@@ -13,7 +13,8 @@
 //	joint.go                                              CertifyJoint: releases of one record together
 //	gaussian.go, spell.go                                 Guarantee: composition, epsilon and delta
 //	zcdp.go                                               RhoFor, DeltaOfRho: budgets for discrete Gaussian noise
-//	vector.go, scale.go                                   what releases of a vector are certified as; the largest scale
+//	vector.go, scale.go                                   what releases of a vector are certified as; the largest
+//	                                                      scale
 //	ledger.go, ledger_explain.go                          Ledger: what one person has promised and spent
 //	panel.go                                              PanelTail: how many of a panel are dishonest
 //	binomial.go, normal.go                                the laws behind the bound

@@ -178,8 +178,8 @@ func TestDeltaOfRho(t *testing.T) {
 
 // RhoFor is the largest rho of its target.
 func TestRhoFor(t *testing.T) {
-	for _, c := range []struct{ epsilon, delta float64 }{{4, 0.02}, {4.0 / 3, 0.02 / 3}, {2, 0.02 / 3}, {8.0 / 3, 0.02 / 3},
-		{1, 1e-5}, {0.1, 1e-6}, {1e-3, 1e-9}, {20, 1e-9}, {300, 0.5}} {
+	for _, c := range []struct{ epsilon, delta float64 }{{4, 0.02}, {4.0 / 3, 0.02 / 3}, {2, 0.02 / 3},
+		{8.0 / 3, 0.02 / 3}, {1, 1e-5}, {0.1, 1e-6}, {1e-3, 1e-9}, {20, 1e-9}, {300, 0.5}} {
 		rho, err := RhoFor(c.epsilon, c.delta)
 		if err != nil || !(DeltaOfRho(rho, c.epsilon) <= c.delta) || !(DeltaOfRho(rho*(1+1e-9), c.epsilon) > c.delta) {
 			t.Errorf("epsilon %v, delta %v: rho %v, %v", c.epsilon, c.delta, rho, err)

@@ -95,8 +95,8 @@ func TestBytesThatOpenAcceptsAreWhatSignMakes(t *testing.T) {
 	}
 }
 
-// opensAsSigned reports whether a message opens, signed without a check, and fails where its bytes are not those that Sign
-// makes of what Open returns.
+// opensAsSigned reports whether a message opens, signed without a check, and fails where its bytes are not those that
+// Sign makes of what Open returns.
 func opensAsSigned(t *rapid.T, kind seal.Kind, m proto.Message, by *seal.Identity) bool {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {

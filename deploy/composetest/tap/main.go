@@ -8,8 +8,8 @@
 //	POST /link     {"link", "state", "delay"}  changes how a link is (State), and what it holds each message up by
 //	POST /arm      Stop                        waits for a message, and stops the link there
 //	GET  /wait     ?id=                        answers once the message of a stop has come
-//	POST /release  ?id= &drop= &twice=         lets a stopped link go on, or ends its connection without the message, or
-//	                                           carries the message twice
+//	POST /release  ?id= &drop= &twice=         lets a stopped link go on, or ends its connection without the message,
+//	                                           or carries the message twice
 //	GET  /kept     ?from=                      what passed of the reports and of the mixed messages, and how often
 package main
 

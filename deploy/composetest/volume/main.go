@@ -6,7 +6,7 @@
 //	volume fill FOLDER   writes a file until the disk has no room
 //	volume free FOLDER   removes that file
 //	volume tear FOLDER   lengthens every block of the broker's streams by bytes that were never written
-//	volume deny FOLDER   fails every write to a file of process 1, in whose namespace it runs; the folder does not matter
+//	volume deny FOLDER   fails every write to a file of process 1, in whose namespace it runs, whatever the folder
 //	volume allow FOLDER  takes that back
 //	volume hold          waits, so that a volume in memory outlives the container that uses it
 package main

@@ -28,8 +28,8 @@ done
 echo "$line" >>"$KUBECTL_LOG"
 `
 
-// TestKeys runs the script that hands out keys, with the real riffle command, and holds what it creates against what the manifests ask
-// for: the same names, in the same namespaces, and in each only what belongs there.
+// TestKeys runs the script that hands out keys, with the real riffle command, and holds what it creates against what
+// the manifests ask for: the same names, in the same namespaces, and in each only what belongs there.
 func TestKeys(t *testing.T) {
 	dir := t.TempDir()
 	riffle := filepath.Join(dir, "riffle")
@@ -104,8 +104,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// testRoom holds the streams' byte limits against the brokers' own, and those against the volumes: reports and mixed messages are bounded,
-// the broker has room for both, and refuses a write before its disk is full.
+// testRoom holds the streams' byte limits against the brokers' own, and those against the volumes: reports and mixed
+// messages are bounded, the broker has room for both, and refuses a write before its disk is full.
 func testRoom(t *testing.T, dir string) {
 	m := build(t)
 	reserved := int64(0)
@@ -131,7 +131,8 @@ func testRoom(t *testing.T, dir string) {
 		line, _, _ := strings.Cut(rest, "\n")
 		store, err := strconv.ParseInt(line, 10, 64)
 		if err != nil || store <= reserved || store > volume*9/10 {
-			t.Errorf("%s: %d bytes for all streams, of which %d are set aside, on a volume of %d: %v", name, store, reserved, volume, err)
+			t.Errorf("%s: %d bytes for all streams, of which %d are set aside, on a volume of %d: %v", name, store,
+				reserved, volume, err)
 		}
 	}
 }
@@ -139,7 +140,8 @@ func testRoom(t *testing.T, dir string) {
 // TestBrokerIsRestartedWhereOnlyThatHelps: nats-server keeps the error of a full disk until it is restarted.
 func TestBrokerIsRestartedWhereOnlyThatHelps(t *testing.T) {
 	c := build(t).workloads["riffle-broker/nats"].pod.Spec.Containers[0]
-	if p := c.LivenessProbe; p == nil || p.Exec == nil || !slices.Equal(p.Exec.Command, []string{"/healthcheck", "--alive"}) {
+	if p := c.LivenessProbe; p == nil || p.Exec == nil ||
+		!slices.Equal(p.Exec.Command, []string{"/healthcheck", "--alive"}) {
 		t.Errorf("liveness: %+v", p)
 	}
 	if p := c.ReadinessProbe; p == nil || p.Exec == nil || !slices.Equal(p.Exec.Command, []string{"/healthcheck"}) {

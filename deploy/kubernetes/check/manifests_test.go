@@ -35,8 +35,8 @@ type manifests struct {
 	kinds      map[string]int
 }
 
-// strict decodes a document into a type of Kubernetes', as its API server does: an unknown field, one in other letters' case, a field
-// given twice and a wrong type are errors.
+// strict decodes a document into a type of Kubernetes', as its API server does: an unknown field, one in other letters'
+// case, a field given twice and a wrong type are errors.
 func strict[T any](text []byte) (v T, err error) {
 	text, err = yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -52,7 +52,8 @@ func build(t *testing.T) manifests {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := manifests{namespaces: map[string]map[string]string{}, workloads: map[string]workload{}, services: map[string]corev1.Service{}, configs: map[string]corev1.ConfigMap{}, kinds: map[string]int{}}
+	m := manifests{namespaces: map[string]map[string]string{}, workloads: map[string]workload{},
+		services: map[string]corev1.Service{}, configs: map[string]corev1.ConfigMap{}, kinds: map[string]int{}}
 	for _, r := range resources.Resources() {
 		text, err := r.AsYAML()
 		if err != nil {
@@ -108,7 +109,8 @@ func build(t *testing.T) manifests {
 
 func TestStrict(t *testing.T) {
 	m := build(t)
-	want := map[string]int{"Namespace": 4, "Service": 5, "ConfigMap": 3, "StatefulSet": 4, "Deployment": 2, "Job": 1, "NetworkPolicy": 11, "PodDisruptionBudget": 1}
+	want := map[string]int{"Namespace": 4, "Service": 5, "ConfigMap": 3, "StatefulSet": 4, "Deployment": 2, "Job": 1,
+		"NetworkPolicy": 11, "PodDisruptionBudget": 1}
 	if fmt.Sprint(m.kinds) != fmt.Sprint(want) {
 		t.Errorf("%v, not %v", m.kinds, want)
 	}
@@ -138,11 +140,13 @@ func TestPodsAreConfined(t *testing.T) {
 			t.Errorf("%s: no such namespace", at)
 		}
 		s := spec.SecurityContext
-		if s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.RunAsUser == nil || *s.RunAsUser == 0 || s.RunAsGroup == nil || *s.RunAsGroup == 0 ||
+		if s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.RunAsUser == nil || *s.RunAsUser == 0 ||
+			s.RunAsGroup == nil || *s.RunAsGroup == 0 ||
 			s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 			t.Errorf("%s: %+v", at, s)
 		}
-		if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken || spec.HostNetwork || spec.HostPID || spec.HostIPC {
+		if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken || spec.HostNetwork ||
+			spec.HostPID || spec.HostIPC {
 			t.Errorf("%s has a service account's token, or a namespace of its machine", at)
 		}
 		volumes := map[string]corev1.Volume{}
@@ -157,14 +161,17 @@ func TestPodsAreConfined(t *testing.T) {
 		}
 		for _, c := range append(slices.Clone(spec.InitContainers), spec.Containers...) {
 			s := c.SecurityContext
-			if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation ||
-				s.Privileged != nil || s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(s.Capabilities.Add) > 0 {
+			if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
+				s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation ||
+				s.Privileged != nil || s.Capabilities == nil ||
+				!slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(s.Capabilities.Add) > 0 {
 				t.Errorf("%s, %s: %+v", at, c.Name, s)
 			}
 			if c.Resources.Limits.Memory().IsZero() {
 				t.Errorf("%s, %s: no limit of memory", at, c.Name)
 			}
-			if repository, tag, ok := strings.Cut(c.Image, ":"); !ok || tag == "" || tag == "latest" || !strings.HasPrefix(repository, "riffle/") {
+			if repository, tag, ok := strings.Cut(c.Image, ":"); !ok || tag == "" || tag == "latest" ||
+				!strings.HasPrefix(repository, "riffle/") {
 				t.Errorf("%s, %s: image %q", at, c.Name, c.Image)
 			}
 			for _, mount := range c.VolumeMounts {

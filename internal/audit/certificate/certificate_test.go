@@ -15,10 +15,10 @@ import (
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -127,7 +127,7 @@ func TestTamperedCertificatesAreRefused(t *testing.T) {
 		{"a summary with a smaller epsilon", "summary lies: epsilon ",
 			func(f *certificate.File, _ *keyring.Bundle) { f.Summary.Epsilon /= 2 }},
 		{"a summary that bounds what nothing bounds", "summary lies: epsilon_alone",
-			func(f *certificate.File, _ *keyring.Bundle) { f.Summary.EpsilonAlone = status.Epsilon(1) }},
+			func(f *certificate.File, _ *keyring.Bundle) { f.Summary.EpsilonAlone = privacy.Epsilon(1) }},
 		{"a summary with more reports", "summary lies: rounds.reports",
 			func(f *certificate.File, _ *keyring.Bundle) { f.Summary.Rounds[0].Reports++ }},
 		{"a summary with another channel", "summary lies: channel",

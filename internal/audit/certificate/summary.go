@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -37,8 +36,8 @@ type Summary struct {
 	Delta           float64 `json:"delta"` // of every epsilon here
 	// Epsilon is what the plan gives with the fewest reports that are released, EpsilonAlone what is left if no other
 	// device is honest. Both are recomputed from the plan.
-	Epsilon      status.Epsilon `json:"epsilon"`
-	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
+	Epsilon      privacy.Epsilon `json:"epsilon"`
+	EpsilonAlone privacy.Epsilon `json:"epsilon_alone"`
 	// Guarantee is the bound that Epsilon is taken from, for every delta: a Gaussian that the record shifts by mu
 	// standard deviations, after an event of probability tail_delta.
 	Guarantee Guarantee `json:"guarantee"`
@@ -62,10 +61,10 @@ type Cohort struct {
 
 // Guarantee is a privacy.Guarantee.
 type Guarantee struct {
-	Mu        status.Epsilon `json:"mu"`
-	TailDelta float64        `json:"tail_delta"`
-	Pure      status.Epsilon `json:"pure"`
-	Rho       status.Epsilon `json:"rho"` // zCDP
+	Mu        privacy.Epsilon `json:"mu"`
+	TailDelta float64         `json:"tail_delta"`
+	Pure      privacy.Epsilon `json:"pure"`
+	Rho       privacy.Epsilon `json:"rho"` // zCDP
 }
 
 // Root is a checkpoint.
@@ -89,8 +88,8 @@ type Round struct {
 	Messages uint64 `json:"messages"`
 	// Epsilon and EpsilonAlone are those of the whole plan with the reports of which something left, counted or not; 0
 	// if nothing did.
-	Epsilon      status.Epsilon `json:"epsilon"`
-	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
+	Epsilon      privacy.Epsilon `json:"epsilon"`
+	EpsilonAlone privacy.Epsilon `json:"epsilon_alone"`
 	// Digests of the statements, and the root over the messages that were forwarded.
 	Announcement Hex `json:"announcement"`
 	Manifest     Hex `json:"manifest"`
@@ -124,7 +123,7 @@ func (x *examined) summarise() error {
 		RestsOn:         first.Plan.Channel.RestsOn(),
 		Cohort:          Cohort{first.Cohort.Size, first.Cohort.Minimum, first.Cohort.MaxDishonest},
 		PromisedEpsilon: terms.Epsilon, Delta: terms.Delta,
-		Epsilon: status.Epsilon(x.epsilon(g, nil)), EpsilonAlone: status.Epsilon(x.epsilon(alone, nil)),
+		Epsilon: privacy.Epsilon(x.epsilon(g, nil)), EpsilonAlone: privacy.Epsilon(x.epsilon(alone, nil)),
 		Guarantee: guaranteeOf(g), Panel: panelOf(x.rounds[0]), Policy: policy[:],
 		Next:     x.rounds[len(x.rounds)-1].learned.Policy,
 		Analyzer: x.roots[bus.Analyzer], Shuffler: x.roots[bus.Shuffler], Versions: []string{},
@@ -135,7 +134,7 @@ func (x *examined) summarise() error {
 		said := Round{
 			Round: uint32(i), Outcome: m.Outcome.String(), Enrolled: m.Enrolled, Reports: m.Reports,
 			Messages: m.Messages,
-			Left:     r.left().Left(), Epsilon: status.Epsilon(together), EpsilonAlone: status.Epsilon(alone),
+			Left:     r.left().Left(), Epsilon: privacy.Epsilon(together), EpsilonAlone: privacy.Epsilon(alone),
 			Refused:      []Refused{},
 			Announcement: r.digests.announcement[:], Manifest: r.digests.manifest[:], MessagesRoot: m.MessagesRoot,
 			Counts: r.digests.counts[:], Learned: r.digests.learned[:],
@@ -158,7 +157,7 @@ func (x *examined) summarise() error {
 }
 
 func guaranteeOf(g privacy.Guarantee) Guarantee {
-	return Guarantee{status.Epsilon(g.Mu), g.TailDelta, status.Epsilon(g.Pure), status.Epsilon(g.Rho)}
+	return Guarantee{privacy.Epsilon(g.Mu), g.TailDelta, privacy.Epsilon(g.Pure), privacy.Epsilon(g.Rho)}
 }
 
 // compare refuses a summary that does not say what the statements say, and names the first field that lies. Numbers may

@@ -9,8 +9,8 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/audit"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -32,14 +32,14 @@ type Result struct {
 	Cumulated *audit.Lift `json:"cumulated"`
 	// Epsilon is what a person's whole part in the deployment can reveal, or in one period of Period epochs; SoFar what
 	// the epochs until now can have. Both are of a person who was in as many as can be, at Delta.
-	Epsilon status.Epsilon `json:"epsilon"`
-	SoFar   status.Epsilon `json:"epsilon_so_far"`
-	Promise float64        `json:"promise"`
-	Delta   float64        `json:"delta"`
-	Panel   *audit.Panel   `json:"panel,omitempty"`
-	Level   float64        `json:"level"` // of Changed
-	Epochs  []Epoch        `json:"epochs"`
-	Notes   []string       `json:"notes"`
+	Epsilon privacy.Epsilon `json:"epsilon"`
+	SoFar   privacy.Epsilon `json:"epsilon_so_far"`
+	Promise float64         `json:"promise"`
+	Delta   float64         `json:"delta"`
+	Panel   *audit.Panel    `json:"panel,omitempty"`
+	Level   float64         `json:"level"` // of Changed
+	Epochs  []Epoch         `json:"epochs"`
+	Notes   []string        `json:"notes"`
 	// Refused and Enough are as in audit.Report.
 	Refused int `json:"refused"`
 	Enough  int `json:"destroyed_with_enough_reports"`
@@ -47,15 +47,15 @@ type Result struct {
 
 // Epoch is one cohort. The lift and what goes with it are of this epoch alone.
 type Epoch struct {
-	Epoch      uint64         `json:"epoch"`
-	Outcome    string         `json:"outcome"`              // as in audit.Row
-	Registered uint32         `json:"registered,omitempty"` // devices that the panel was drawn from
-	Size       uint32         `json:"size"`                 // of the cohort
-	Reports    uint32         `json:"reports"`
-	Epsilon    status.Epsilon `json:"epsilon"`        // of this epoch
-	SoFar      status.Epsilon `json:"epsilon_so_far"` // of all epochs up to it
-	Lift       *Lift          `json:"effect"`         // nil: none is known
-	Cumulated  *Lift          `json:"cumulated"`
+	Epoch      uint64          `json:"epoch"`
+	Outcome    string          `json:"outcome"`              // as in audit.Row
+	Registered uint32          `json:"registered,omitempty"` // devices that the panel was drawn from
+	Size       uint32          `json:"size"`                 // of the cohort
+	Reports    uint32          `json:"reports"`
+	Epsilon    privacy.Epsilon `json:"epsilon"`        // of this epoch
+	SoFar      privacy.Epsilon `json:"epsilon_so_far"` // of all epochs up to it
+	Lift       *Lift           `json:"effect"`         // nil: none is known
+	Cumulated  *Lift           `json:"cumulated"`
 	// Unchanged is how probable such sums are if the world is what it was; null: it was not tested. Changed: below
 	// Level.
 	Unchanged *float64 `json:"unchanged"`
@@ -79,7 +79,7 @@ func Of(r *audit.Report) *Result {
 	if out.Level == 0 {
 		out.Level = Level
 	}
-	tested, last := false, status.Epsilon(0)
+	tested, last := false, privacy.Epsilon(0)
 	for _, row := range r.Rounds {
 		last = max(last, row.SoFar, row.Epsilon) // counted or not; 0 where nothing left
 		e := Epoch{

@@ -10,9 +10,9 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/effect"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -144,7 +144,7 @@ func TestVerdictIsWhatTheIntervalShows(t *testing.T) {
 // A change of the world is told at the learner's own level, or at Level; actions and unbounded epsilons are told.
 func TestRemarks(t *testing.T) {
 	r := released(0.01, 0.05, 0.09)
-	r.Rounds[0].Unchanged, r.Rounds[0].Action, r.EpsilonSoFar = 0.005, "rollback", status.Epsilon(math.Inf(1))
+	r.Rounds[0].Unchanged, r.Rounds[0].Action, r.EpsilonSoFar = 0.005, "rollback", privacy.Epsilon(math.Inf(1))
 	for _, x := range []struct {
 		alarm   float64
 		changed bool

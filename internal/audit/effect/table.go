@@ -9,7 +9,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/chart"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -102,7 +101,7 @@ func (e Epoch) Remark() string {
 }
 
 // spell is an epsilon for people.
-func spell(e status.Epsilon) string {
+func spell(e privacy.Epsilon) string {
 	if v := float64(e); finite(v) {
 		return privacy.Spell(v)
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // cost says what was spent and what is left of the promise. What left the shuffler is spent, whatever became of it.
@@ -41,8 +41,8 @@ func (f *Facts) cost() Section {
 		return s
 	}
 	s.add("With the reports that left, counted or not, all releases that the plan makes of a record spend %s. %s",
-		bound(status.Epsilon(epsilon)), left(f.Promise, epsilon))
-	s.add("If no other device is honest: %s.", bound(status.Epsilon(alone)))
+		bound(privacy.Epsilon(epsilon)), left(f.Promise, epsilon))
+	s.add("If no other device is honest: %s.", bound(privacy.Epsilon(alone)))
 	s.add("A device takes part in one cohort, unless its owner lets it more often. Its own ledger keeps that, and no " +
 		"log shows it. For whoever is in several cohorts, what these spend adds up.")
 	return s
@@ -52,7 +52,7 @@ func (f *Facts) cost() Section {
 func (f *Facts) again(s *Section, epsilon, alone float64) {
 	q := f.Plan.Panel
 	s.add("With the reports that left, counted or not, this epoch spends %s. If no other device is honest: %s.",
-		bound(status.Epsilon(epsilon)), bound(status.Epsilon(alone)))
+		bound(privacy.Epsilon(epsilon)), bound(privacy.Epsilon(alone)))
 	s.add("A device may be in %s. All of them together, with the fewest reports in each, spend %s. %s",
 		epochs(q.Records, q.Period), bound(q.Lifetime), left(f.Promise, float64(q.Lifetime)))
 	s.add("If no other device is honest: %s.", bound(q.LifetimeAlone))

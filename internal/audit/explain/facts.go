@@ -8,9 +8,9 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -38,13 +38,13 @@ type Planned struct {
 	Minimum   uint32 `json:"minimum"`   // reports below which nothing is released
 	Dishonest uint32 `json:"dishonest"` // reports whose noise is not counted
 	// Messages is how many messages each report of the first round has.
-	Messages int            `json:"messages"`
-	Releases []Vector       `json:"releases"` // of all rounds
-	Curator  bool           `json:"curator"`  // a trusted analyzer reads records and adds the noise
-	Epsilon  status.Epsilon `json:"epsilon"`  // of the whole plan at Minimum reports
-	AtSize   status.Epsilon `json:"epsilon_at_size"`
-	Alone    status.Epsilon `json:"epsilon_alone"`
-	Who      []Observer     `json:"observers"`
+	Messages int             `json:"messages"`
+	Releases []Vector        `json:"releases"` // of all rounds
+	Curator  bool            `json:"curator"`  // a trusted analyzer reads records and adds the noise
+	Epsilon  privacy.Epsilon `json:"epsilon"`  // of the whole plan at Minimum reports
+	AtSize   privacy.Epsilon `json:"epsilon_at_size"`
+	Alone    privacy.Epsilon `json:"epsilon_alone"`
+	Who      []Observer      `json:"observers"`
 	// Panel is of cohorts that are drawn from registered devices; nil of others.
 	Panel *Panel `json:"panel,omitempty"`
 }
@@ -60,8 +60,8 @@ type Panel struct {
 	Unit       string  `json:"unit_of_privacy"`
 	// Lifetime is of all epochs that one device may report in, at the announced minimum; of a period where there is
 	// one.
-	Lifetime      status.Epsilon `json:"epsilon_lifetime"`
-	LifetimeAlone status.Epsilon `json:"epsilon_lifetime_alone"`
+	Lifetime      privacy.Epsilon `json:"epsilon_lifetime"`
+	LifetimeAlone privacy.Epsilon `json:"epsilon_lifetime_alone"`
 }
 
 // Vector is one planned vector sum.
@@ -78,10 +78,10 @@ type Vector struct {
 
 // Observer is one party, whom a person must trust for the bound on what it learns, and that bound.
 type Observer struct {
-	Sees    string         `json:"sees"`
-	Honest  string         `json:"honest"`
-	Epsilon status.Epsilon `json:"epsilon"`
-	Alone   status.Epsilon `json:"epsilon_alone"`
+	Sees    string          `json:"sees"`
+	Honest  string          `json:"honest"`
+	Epsilon privacy.Epsilon `json:"epsilon"`
+	Alone   privacy.Epsilon `json:"epsilon_alone"`
 }
 
 // Round is what the statements say of a round. Fields of statements that are not there yet are zero.
@@ -110,8 +110,8 @@ type Round struct {
 	Shared   uint32  `json:"shared,omitempty"`
 	// Epsilon is what the epoch's whole plan reveals with the reports that left, counted or not, Alone if no other
 	// device is honest; 0 if nothing left.
-	Epsilon status.Epsilon `json:"epsilon"`
-	Alone   status.Epsilon `json:"epsilon_alone"`
+	Epsilon privacy.Epsilon `json:"epsilon"`
+	Alone   privacy.Epsilon `json:"epsilon_alone"`
 	// Influence and Moved are how far dishonest devices can have moved what was released: see audit.Row.
 	Influence []plan.StatedInfluence `json:"influence,omitempty"`
 	Moved     float64                `json:"one_device_deviations,omitempty"`

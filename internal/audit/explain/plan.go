@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -15,12 +14,12 @@ import (
 type guarantee = privacy.Guarantee
 
 // epsilonOf is a guarantee's epsilon; +Inf where there is none.
-func epsilonOf(delta float64, of func() (guarantee, error)) status.Epsilon {
+func epsilonOf(delta float64, of func() (guarantee, error)) privacy.Epsilon {
 	g, err := of()
 	if err != nil {
-		return status.Epsilon(math.Inf(1))
+		return privacy.Epsilon(math.Inf(1))
 	}
-	return status.Epsilon(g.Epsilon(delta))
+	return privacy.Epsilon(g.Epsilon(delta))
 }
 
 // delta is that of the terms; of the plan where no terms are logged.
@@ -105,8 +104,8 @@ func (r *reader) planned(delta float64) Planned {
 	}
 	who, _ := plan.Observers(a, 0) // nobody is listed for a plan that bounds nothing, which is a breach
 	for _, o := range who {
-		p.Who = append(p.Who, Observer{o.Sees, o.Honest, status.Epsilon(o.Together.Epsilon(delta)),
-			status.Epsilon(o.Alone.Epsilon(delta))})
+		p.Who = append(p.Who, Observer{o.Sees, o.Honest, privacy.Epsilon(o.Together.Epsilon(delta)),
+			privacy.Epsilon(o.Alone.Epsilon(delta))})
 	}
 	return p
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/audit"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -244,7 +243,7 @@ func (s Statement) says() string {
 }
 
 // bound is an epsilon in words.
-func bound(e status.Epsilon) string {
+func bound(e privacy.Epsilon) string {
 	if v := float64(e); !math.IsInf(v, 0) && !math.IsNaN(v) {
 		return "at most epsilon " + privacy.Spell(v)
 	}

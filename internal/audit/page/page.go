@@ -14,7 +14,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/effect"
 	"github.com/riffle-dp/riffle/internal/audit/explain"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -187,7 +186,7 @@ func destroyed(one audit.Row) string {
 }
 
 // spell is an epsilon for people.
-func spell(e status.Epsilon) string {
+func spell(e privacy.Epsilon) string {
 	if v := float64(e); !math.IsInf(v, 0) && !math.IsNaN(v) {
 		return privacy.Spell(v)
 	}

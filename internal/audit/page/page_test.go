@@ -16,11 +16,11 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/page"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/browser"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -89,13 +89,13 @@ func many(rounds int) *audit.Report {
 		Releases:     rounds,
 		Epsilon:      1.2,
 		Promise:      1.25,
-		EpsilonAlone: status.Epsilon(math.Inf(1)),
+		EpsilonAlone: privacy.Epsilon(math.Inf(1)),
 		Delta:        1e-6,
 	}
 	for i := range rounds {
 		x := audit.Row{Epoch: uint64(i + 1), Outcome: "released", Left: true, Size: 500, Minimum: 400, Enrolled: 500,
-			Reports: 450 + uint32(i%37), Messages: 450, Epsilon: status.Epsilon(1.1 + 0.1*math.Sin(float64(i)/50)),
-			Promised: 1.2, Alone: status.Epsilon(math.Inf(1)), Interval: "95 %.",
+			Reports: 450 + uint32(i%37), Messages: 450, Epsilon: privacy.Epsilon(1.1 + 0.1*math.Sin(float64(i)/50)),
+			Promised: 1.2, Alone: privacy.Epsilon(math.Inf(1)), Interval: "95 %.",
 			Announced: fmt.Sprintf("analyzer/%d announcement", 3*i+1)}
 		for k := range 14 {
 			x.Coefficients = append(x.Coefficients, math.Sin(float64(k))+math.Exp(-float64(i)/200))

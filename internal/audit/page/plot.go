@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/audit"
-	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // The plots' geometry, in units of the picture; a browser scales it. There is room for the axes' numbers at the left
@@ -353,4 +353,4 @@ func panel(i int, ends []audit.Row, labels []string) plot {
 	return p
 }
 
-func spellFloat(v float64) string { return spell(status.Epsilon(v)) }
+func spellFloat(v float64) string { return spell(privacy.Epsilon(v)) }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -37,15 +36,15 @@ type Guarantee struct {
 	Unit string `json:"unit_of_privacy"`
 	// Of panels: what is protected, and in how many epochs, out of so many that follow each other; 0: of the
 	// deployment.
-	Protected    string         `json:"protected,omitempty"`
-	Records      uint32         `json:"records,omitempty"`
-	Period       uint32         `json:"period,omitempty"`
-	Neighbouring string         `json:"neighbouring_relation"`
-	Model        plan.Channel   `json:"channel"`
-	Trust        string         `json:"trust"`
-	Epsilon      status.Epsilon `json:"epsilon"`
-	Delta        float64        `json:"delta"`
-	EpsilonAlone status.Epsilon `json:"epsilon_alone"` // if no other device is honest
+	Protected    string          `json:"protected,omitempty"`
+	Records      uint32          `json:"records,omitempty"`
+	Period       uint32          `json:"period,omitempty"`
+	Neighbouring string          `json:"neighbouring_relation"`
+	Model        plan.Channel    `json:"channel"`
+	Trust        string          `json:"trust"`
+	Epsilon      privacy.Epsilon `json:"epsilon"`
+	Delta        float64         `json:"delta"`
+	EpsilonAlone privacy.Epsilon `json:"epsilon_alone"` // if no other device is honest
 	// Mu is of a Gaussian mechanism (mu-GDP) that holds after an event of probability TailDelta; null where the bound
 	// is one of zCDP alone.
 	Mu        *float64 `json:"mu"`
@@ -181,9 +180,9 @@ func (f *Facts) protected() string {
 // guarantee is the largest of all, part by part, which is above each.
 func (f *Facts) guarantee() Guarantee {
 	out := Guarantee{Unit: f.unit(), Neighbouring: "replace one record", Model: f.Terms.Channel,
-		Trust: "The guarantee " + f.Terms.Channel.RestsOn() + ".", Epsilon: status.Epsilon(f.Epsilon),
+		Trust: "The guarantee " + f.Terms.Channel.RestsOn() + ".", Epsilon: privacy.Epsilon(f.Epsilon),
 		Delta:        f.Terms.Delta,
-		EpsilonAlone: status.Epsilon(f.Alone)}
+		EpsilonAlone: privacy.Epsilon(f.Alone)}
 	var worst privacy.Guarantee
 	for _, g := range f.Guarantees {
 		worst.Mu, worst.Rho = math.Max(worst.Mu, g.Mu), math.Max(worst.Rho, g.Rho)

@@ -107,7 +107,8 @@ func TestACopyIsFoundAmongMoreThanFitsIntoMemory(t *testing.T) {
 	t.Parallel()
 	const chunks = 10
 	for name, copies := range map[string][2]uint32{
-		"first and last chunk": {0, chunks - 1}, "neighbours": {4, 5}, "one chunk": {7, 7}, "an unnamed chunk": {3, chunks},
+		"first and last chunk": {0, chunks - 1}, "neighbours": {4, 5},
+		"one chunk": {7, 7}, "an unnamed chunk": {3, chunks},
 	} {
 		store, err := spill.New(t.TempDir(), 1<<18)
 		if err != nil {
@@ -147,8 +148,8 @@ func TestACopyIsFoundAmongMoreThanFitsIntoMemory(t *testing.T) {
 	}
 }
 
-// What receiving a round takes does not grow with its messages: digests of a million take 36 MB, and what is reachable is
-// at most what the store may take twice, and 16 MiB.
+// What receiving a round takes does not grow with its messages: digests of a million take 36 MB, and what is reachable
+// is at most what the store may take twice, and 16 MiB.
 func TestMemoryDoesNotGrowWithMessages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else, and the race detector takes memory of its own")

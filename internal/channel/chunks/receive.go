@@ -30,7 +30,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/worker"
 )
 
 // Why a message is not counted in every such channel.

@@ -20,13 +20,13 @@ func (r *counting) lacks() bool {
 	return r.refused == nil && (!r.answered() || r.sum == nil)
 }
 
-// answered reports whether all rows are answered.
+// answered reports whether all prepare messages are answered.
 func (r *counting) answered() bool {
 	return r.header != nil && len(r.digests) == int(r.header.chunks)+1
 }
 
-// settle signs the set that is accepted, when all rows are answered: none where the round is refused. done tells that
-// it is out. Whoever is in it was remembered before.
+// settle signs the set that is accepted, when all prepare messages are answered: none where the round is refused. done
+// tells that it is out. Whoever is in it was remembered before.
 func (r *counting) settle() (done bool, refused, err error) {
 	r.working.Lock()
 	defer r.working.Unlock()

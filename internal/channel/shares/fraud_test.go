@@ -15,11 +15,11 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Where the parts of a payload begin: nonce, public share, leader's share, box.
+// Where the parts of a payload begin: nonce, public share, leader's share, envelope.
 const (
-	publicAt = shares.NonceSize
-	leaderAt = publicAt + 64
-	boxLen   = seal.BoxOverhead + 64 + devices.ProofSize
+	publicAt    = shares.NonceSize
+	leaderAt    = publicAt + 64
+	envelopeLen = seal.EnvelopeOverhead + 64 + devices.ProofSize
 )
 
 // Whatever one dishonest device or host hands in, it is refused for its own reason, and the others' reports count.
@@ -41,11 +41,11 @@ func TestEachFalseReportIsRefusedForItsOwnReason(t *testing.T) {
 		"a second report of a device": {func(s *scene, slot uint32) {
 			s.add(slot, s.sender(0), false)
 		}, wire.RefusalDuplicate},
-		"another's shares with one's own box": {func(s *scene, slot uint32) {
+		"another's shares with one's own envelope": {func(s *scene, slot uint32) {
 			s.add(slot, s.sender(slot), false)
 			own := s.payloads[slot]
 			swapped := bytes.Clone(s.payloads[0])
-			copy(swapped[len(swapped)-boxLen:], own[len(own)-boxLen:])
+			copy(swapped[len(swapped)-envelopeLen:], own[len(own)-envelopeLen:])
 			s.hold(slot, swapped)
 		}, wire.RefusalUndecryptable},
 		"a public share that was changed": {func(s *scene, slot uint32) {
@@ -131,7 +131,8 @@ func TestAHostMayHaveAllOfADecimalShare(t *testing.T) {
 	}
 	r, err := (&Counting{HostShare: 0.29, Participants: participants}).newCounting(t.Context(),
 		&channel.Round{Announcement: &plan.Announcement{
-			Epoch: 1, Cohort: plan.Cohort{Size: 100}, Plan: plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
+			Epoch: 1, Cohort: plan.Cohort{Size: 100},
+			Plan:      plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
 			Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}}}},
 		}})
 	if err != nil {
@@ -154,7 +155,8 @@ func TestAHostsShareIsOfThePool(t *testing.T) {
 	t.Parallel()
 	round := &channel.Round{Drawn: &channel.Drawn{Seed: panel.Seed{1}, Registered: 100, Size: 50},
 		Announcement: &plan.Announcement{
-			Epoch: 1, Cohort: plan.Cohort{Size: 50}, Plan: plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
+			Epoch: 1, Cohort: plan.Cohort{Size: 50},
+			Plan:      plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
 			Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}}}},
 		}}
 	r, err := (&Counting{HostShare: 0.5}).newCounting(t.Context(), round)
@@ -176,7 +178,8 @@ func TestOnlyDevicesOfThePanelAreAccepted(t *testing.T) {
 	drawn := &channel.Drawn{Seed: panel.Seed{1}, Registered: 10_000, Size: 50}
 	r, err := (&Counting{Participants: participants}).newCounting(t.Context(), &channel.Round{Drawn: drawn,
 		Announcement: &plan.Announcement{
-			Epoch: 1, Cohort: plan.Cohort{Size: 50}, Plan: plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
+			Epoch: 1, Cohort: plan.Cohort{Size: 50},
+			Plan:      plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
 			Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}}}},
 		}})
 	if err != nil {
@@ -260,7 +263,7 @@ func TestASecondVerificationKeyOfAnEpochIsRefused(t *testing.T) {
 func TestASecretThatIsNotTheCommittedOneVerifiesNothing(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)
-	sealer, err := seal.NewBoxSealer(s.a.AnalyzerKey, seal.SecretBox, s.digest)
+	sealer, err := seal.NewEnvelopeSealer(s.a.AnalyzerKey, seal.SecretEnvelope, s.digest)
 	s.must(err)
 	other, err := sealer.AppendSeal(nil, shares.NewSecret(testIdentity(t), s.first).Bytes(), nil)
 	s.must(err)

@@ -41,7 +41,9 @@ func FuzzSharesTask(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header, items []byte) {
 		framed := append(binary.BigEndian.AppendUint32(nil, uint32(len(header))), header...)
 		for _, body := range [][]byte{header, append(framed, items...)} {
-			for _, size := range []func(*shares.Round) int{(*shares.Round).PayloadSize, (*shares.Round).RowSize} {
+			for _, size := range []func(*shares.Round) int{
+				(*shares.Round).PayloadSize, (*shares.Round).PrepareMessageSize,
+			} {
 				of, round, _, each, err := openTask(body, size)
 				if err != nil {
 					if round != nil || each != nil {

@@ -14,11 +14,12 @@
 //
 // # The exchange
 //
-// The shuffler sends a header, then chunks of rows (what one report's share says of the proof of its range); the
-// analyzer answers each chunk with a verdict and a preparation message for each row, and keeps its own preparation
-// shares. Then it signs the set that it accepted. The shuffler, which followed the verdicts and computed the same set,
-// sends its noised share of the sum, and the manifest. Rows stand in the order of the digests of the sealed reports'
-// contents: it says nothing of time, every attempt repeats it, and no report is read twice for it.
+// The shuffler sends a header, then chunks of prepare messages (what one report's share says of the proof of its
+// range); the analyzer answers each chunk with a verdict for each prepare message and the two preparation shares
+// combined, and keeps its own preparation shares. Then it signs the set that it accepted. The shuffler, which followed
+// the verdicts and computed the same set, sends its noised share of the sum, and the manifest. Prepare messages stand
+// in the order of the digests of the sealed reports' contents: it says nothing of time, every attempt repeats it, and
+// no report is read twice for it.
 package shares
 
 import (
@@ -35,7 +36,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/worker"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -43,7 +44,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// ahead is how many chunks of rows may wait for the analyzer's answers: it bounds memory, whatever the cohort's size.
+// ahead is how many chunks of prepare messages may wait for the analyzer's answers: it bounds memory, whatever the
+// cohort's size.
 const ahead = 4
 
 // Mixing is the shuffler's side.
@@ -62,7 +64,7 @@ type Mixing struct {
 	// nil.
 	Silent func(error)
 
-	perChunk int           // rows of one chunk, the same on both sides; 0: maxRows
+	perChunk int           // prepare messages of one chunk, the same on both sides; 0: maxMessages
 	patience time.Duration // 0: Patience
 }
 
@@ -150,7 +152,7 @@ type result struct {
 	Reports      uint32 `json:"reports"`      // that were accepted
 	Chunks       uint32 `json:"chunks"`       // all, with header and sum
 	Digest       []byte `json:"digest"`       // of all chunks
-	// Root is the manifest's messages_root: over the rows of the accepted reports.
+	// Root is the manifest's messages_root: over the prepare messages of the accepted reports.
 	Root     []byte             `json:"root"`
 	Rejected []channel.Rejected `json:"rejected,omitempty"`
 	Sum      []byte             `json:"sum"` // the last chunk

@@ -11,8 +11,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/internal/worker"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -24,10 +24,10 @@ func (d *deployment) team(role bus.Role, key *seal.HPKEKey, workers int, kind st
 	lead *worker.Lead, did *atomic.Int64,
 ) {
 	d.Helper()
-	box, err := worker.NewBox(role, [][]byte{key.Bytes()})
+	box, err := worker.NewSealer(role, [][]byte{key.Bytes()})
 	d.must(err)
 	process := func(conn *bus.Conn) worker.Config {
-		return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Box: box, Log: testbed.Log(),
+		return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Sealer: box, Log: testbed.Log(),
 			Metrics: prometheus.NewRegistry()}
 	}
 	run := func(f func(context.Context) error) {
@@ -46,15 +46,16 @@ func (d *deployment) team(role bus.Role, key *seal.HPKEKey, workers int, kind st
 	for i := range workers {
 		conn := d.Connect(role)
 		run(func(ctx context.Context) error {
-			return worker.Serve(ctx, process(conn), worker.Handlers{kind: func(ctx context.Context, body []byte) ([]byte, error) {
-				if i == 0 {
-					go conn.Close()
-					<-ctx.Done()
-					return nil, context.Cause(ctx)
-				}
-				did.Add(1)
-				return do(ctx, body)
-			}})
+			return worker.Serve(ctx, process(conn),
+				worker.Handlers{kind: func(ctx context.Context, body []byte) ([]byte, error) {
+					if i == 0 {
+						go conn.Close()
+						<-ctx.Done()
+						return nil, context.Cause(ctx)
+					}
+					did.Add(1)
+					return do(ctx, body)
+				}})
 		})
 	}
 	return lead, did

@@ -4,8 +4,8 @@
 // The guarantee to people rests on a mixing side that follows the protocol, and on the two servers not working
 // together.
 //
-// The mixing side also serves channels in which a report is one sealed box (local, central): it permutes and sends them
-// in the same way, so that the analyzer sees neither when a box came nor from which of the broker's clients.
+// The mixing side also serves channels in which a report is one sealed envelope (local, central): it permutes and sends
+// them in the same way, so that the analyzer sees neither when an envelope came nor from which of the broker's clients.
 package shuffle
 
 import (
@@ -35,12 +35,12 @@ const Item = "bit_message"
 // megabyte. Longer messages travel in chunks of no more bytes.
 const chunkMessages = 16384
 
-// Mixing is the mixing side of the shuffle channel, and of those with boxes. It refuses reports that repeat a message,
-// adds the noise that the plan wants of the shuffler, as messages that nobody can tell from those of devices, puts all
-// messages of a release into one uniformly random order, keeps them in that order on disk (the spool) until the
-// manifest is out, and sends them in chunks. It cannot open a message, and it never stores the permutation, or which
-// messages are its own, where anyone but this process can read it. Its memory is that of its store and a part as large
-// again, whatever the cohort; of each member it has a byte.
+// Mixing is the mixing side of the shuffle channel, and of those with envelopes. It refuses reports that repeat a
+// message, adds the noise that the plan wants of the shuffler, as messages that nobody can tell from those of devices,
+// puts all messages of a release into one uniformly random order, keeps them in that order on disk (the spool) until
+// the manifest is out, and sends them in chunks. It cannot open a message, and it never stores the permutation, or
+// which messages are its own, where anyone but this process can read it. Its memory is that of its store and a part as
+// large again, whatever the cohort; of each member it has a byte.
 type Mixing struct {
 	Channel plan.Channel    // whose reports are mixed; empty: plan.Shuffle
 	Reports channel.Reports // called from many goroutines at a time

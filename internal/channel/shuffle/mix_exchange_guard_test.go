@@ -14,7 +14,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
-	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/worker"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -141,8 +141,8 @@ func TestChunksOfAnotherDrawAreNotAdopted(t *testing.T) {
 	x.whole(m)
 }
 
-// Behind the barrier the members are fixed: a state folder that was set back to other ones makes the release impossible.
-// A lead without workers does not mix anew what workers have begun.
+// Behind the barrier the members are fixed: a state folder that was set back to other ones makes the release
+// impossible. A lead without workers does not mix anew what workers have begun.
 func TestTheBarrierHoldsMembersAndDraw(t *testing.T) {
 	t.Parallel()
 	x := newExchange(t, 10, 3, 1)
@@ -230,7 +230,8 @@ func TestRepeatedMessagesAreFoundAcrossParts(t *testing.T) {
 		digester, err := parts.secret.digester()
 		z.must(err)
 		for range len(one.members) * 3 {
-			z.must(one.prints.Append(digester.digests(nil, z.payload[one.members[0].Slot][:seal.BitSize], seal.BitSize)))
+			first := z.payload[one.members[0].Slot][:seal.BitSize]
+			z.must(one.prints.Append(digester.digests(nil, first, seal.BitSize)))
 		}
 	}
 	if slots, err = parts.repeated(t.Context(), z.Store, z.release, z.report); err != nil || len(slots) > 0 {
@@ -342,8 +343,8 @@ func TestALostOfferSaysNothingOfTheNext(t *testing.T) {
 	}
 }
 
-// Boxes of local and central, which have any length, go the same way.
-func TestBoxesAreMixedByWorkersToo(t *testing.T) {
+// Envelopes of local and central, which have any length, go the same way.
+func TestEnvelopesAreMixedByWorkersToo(t *testing.T) {
 	t.Parallel()
 	const size = 333
 	x := newExchange(t, 30, 1, 2)
@@ -363,6 +364,6 @@ func TestBoxesAreMixedByWorkersToo(t *testing.T) {
 	slices.SortFunc(want, bytes.Compare)
 	slices.SortFunc(left, bytes.Compare)
 	if !slices.EqualFunc(left, want, bytes.Equal) || m.Messages != 30 {
-		t.Errorf("%d boxes left, the manifest says %d", len(left), m.Messages)
+		t.Errorf("%d envelopes left, the manifest says %d", len(left), m.Messages)
 	}
 }

@@ -31,9 +31,9 @@ type RetainedStore interface {
 	PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte, window time.Duration) error
 }
 
-// Retainable reports whether what is forwarded of a channel may be retained. A box of central holds a person's plain
-// values for the analyzer: to keep it is to keep records. In shares nothing is forwarded from which anything could be
-// counted again, and what is says who took part.
+// Retainable reports whether what is forwarded of a channel may be retained. An envelope of central holds a person's
+// plain values for the analyzer: to keep it is to keep records. In shares nothing is forwarded from which anything
+// could be counted again, and what is says who took part.
 func Retainable(c plan.Channel) bool { return c == plan.Shuffle || c == plan.Local }
 
 // keep returns once the broker has a copy of a chunk of the release. It can be repeated: the first copy stands.

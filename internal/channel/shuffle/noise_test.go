@@ -205,7 +205,8 @@ func TestNoiseIsSpooledBeforeItLeaves(t *testing.T) {
 	}
 }
 
-// Plans whose noise no shuffler can make, and rounds of other channels, have no layout; boxes have one of one message.
+// Plans whose noise no shuffler can make, and rounds of other channels, have no layout; envelopes have one of one
+// message.
 func TestLayoutsOfOtherPlans(t *testing.T) {
 	t.Parallel()
 	f, of, _ := noisy(t)
@@ -246,8 +247,8 @@ func TestLayoutsOfOtherPlans(t *testing.T) {
 	}
 }
 
-// Boxes of another length than bit messages leave as they are, each once, whatever their number in a chunk.
-func TestBoxesAreMixed(t *testing.T) {
+// Envelopes of another length than bit messages leave as they are, each once, whatever their number in a chunk.
+func TestEnvelopesAreMixed(t *testing.T) {
 	t.Parallel()
 	const size, members = 300, 50
 	f := &fixture{t: t, reports: map[uint32][]byte{}}
@@ -275,28 +276,28 @@ func TestBoxesAreMixed(t *testing.T) {
 		f.must(err)
 		for b := chunk.Payload; len(b) > 0; b = b[size:] {
 			if !left[string(b[:size])] {
-				t.Fatal("a box left twice, or none of these")
+				t.Fatal("an envelope left twice, or none of these")
 			}
 			delete(left, string(b[:size]))
 			order = append(order, b[0])
 		}
 	}
 	if len(left) > 0 || m.Messages != members || m.NoiseMessages != 0 || int(m.Chunks) != (members+6)/7 {
-		t.Errorf("%d boxes did not leave; manifest %+v", len(left), m)
+		t.Errorf("%d envelopes did not leave; manifest %+v", len(left), m)
 	}
 	same := true
 	for slot, first := range order {
 		same = same && first == f.reports[uint32(slot)][0]
 	}
 	if same {
-		t.Error("the boxes left in the order of slots")
+		t.Error("the envelopes left in the order of slots")
 	}
 	copy(f.reports[7], f.reports[3][:seal.EncapsulatedSize])
 	f.must(f.Forget(1, 0))
 	slots, err := f.Repeated(t.Context(), f.release)
 	f.must(err)
 	if len(slots) != 2 || slots[0] != 3 || slots[1] != 7 {
-		t.Errorf("slots %v repeat a box", slots)
+		t.Errorf("slots %v repeat an envelope", slots)
 	}
 }
 

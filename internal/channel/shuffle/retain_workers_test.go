@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/role/worker"
+	"github.com/riffle-dp/riffle/internal/worker"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -42,8 +42,8 @@ func (x *exchange) retainingWorkers(s *shelf, auditor *seal.HPKEKey) {
 }
 
 // Where workers forward, too, a release is not over, so that no manifest names it, before all that left is retained:
-// what cannot be retained is an error of the release. The next attempt, of another process, retains what is missing, and
-// what the auditor then finds in every place is what left.
+// what cannot be retained is an error of the release. The next attempt, of another process, retains what is missing,
+// and what the auditor then finds in every place is what left.
 func TestAReleaseOfWorkersWaitsUntilItIsRetained(t *testing.T) {
 	t.Parallel()
 	auditor, err := seal.GenerateHPKE()

@@ -25,11 +25,11 @@ import (
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/chart"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
@@ -140,16 +140,16 @@ func (o Options) Check(unreadable error) error {
 		faults = s.Validate()
 	}
 	if o.Hosts < 1 {
-		faults = append(faults, role.Wrong("--hosts", o.Hosts, "must be at least 1"))
+		faults = append(faults, config.Wrong("--hosts", o.Hosts, "must be at least 1"))
 	}
 	for _, err := range faults {
-		var fault *role.Fault
+		var fault *config.Fault
 		if errors.As(err, &fault) {
 			fault.Called(flagOf)
 		}
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("nothing was started: %w", &role.ConfigError{Faults: faults})
+		return fmt.Errorf("nothing was started: %w", &config.Error{Faults: faults})
 	}
 	if err := s.Feasible(); err != nil {
 		return fmt.Errorf("nothing was started: no plan keeps this promise with %d people: %w",

@@ -16,9 +16,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/parallel"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // executable is riffle itself, built once.
@@ -116,8 +116,8 @@ func audited(t *testing.T, folder string, r *chart.Result) {
 	if err != nil || !report.OK || report.Running {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if report.Destroyed != r.Lost || report.Epsilon > status.Epsilon(r.Epsilon)*1.2 ||
-		report.Epsilon < status.Epsilon(r.Epsilon) ||
+	if report.Destroyed != r.Lost || report.Epsilon > privacy.Epsilon(r.Epsilon)*1.2 ||
+		report.Epsilon < privacy.Epsilon(r.Epsilon) ||
 		r.EpsilonAlone != nil && float64(report.EpsilonAlone) != *r.EpsilonAlone ||
 		report.PoliciesRecomputed != report.Releases+report.Destroyed {
 		t.Errorf("the audit says %+v, the run %+v", report, r)

@@ -11,9 +11,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/effect"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -111,7 +111,7 @@ func (o LifeOptions) Check() (LifeOptions, error) {
 		faults = append(faults, fmt.Errorf("day = %s must be between 100ms and 1h", o.Day))
 	}
 	if len(faults) > 0 {
-		return o, fmt.Errorf("nothing was started: %w", &role.ConfigError{Faults: faults})
+		return o, fmt.Errorf("nothing was started: %w", &config.Error{Faults: faults})
 	}
 	if err := s.Feasible(); err != nil {
 		return o, fmt.Errorf("nothing was started, because no plan keeps this promise with %d people: %w",

@@ -24,6 +24,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/client"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -135,7 +136,7 @@ func (h *Hosts) start(n int) (*running, error) {
 		conn.Close()
 		return nil, err
 	}
-	store, err := randomizer.OpenUnsyncedStore(filepath.Join(folder, "devices"))
+	kept, err := store.OpenUnsynced(filepath.Join(folder, "devices"))
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -143,7 +144,7 @@ func (h *Hosts) start(n int) (*running, error) {
 	host, err := randomizer.New(randomizer.Config{
 		Deployment: k.Bundle.Deployment, Analyzer: k.Bundle.Analyzer, Shuffler: k.Bundle.Shuffler,
 		Identity: k.Identity, Credential: k.Credential, Devices: int(k.Devices), Limits: h.o.Limits,
-		Store: store, Source: func() protocol.Source { return entropy.New() }, Bus: randomizer.Over(conn.Streams),
+		Store: kept, Source: func() protocol.Source { return entropy.New() }, Bus: randomizer.Over(conn.Streams),
 		Log: zerolog.Nop(),
 	})
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	duplicate outcome.Reason = "duplicate"
-	late      outcome.Reason = "late"
-	stranger  outcome.Reason = "stranger" // declared nowhere
+	duplicate  outcome.Reason = "duplicate"
+	late       outcome.Reason = "late"
+	undeclared outcome.Reason = "undeclared" // nowhere
 )
 
 // The error, the label and what Refused returns are one and the same, through any wrapping.
@@ -41,7 +41,7 @@ func TestReasonIsErrorAndLabel(t *testing.T) {
 	if got := o.Refused(errors.New("who knows"), 1); got != outcome.Unlisted {
 		t.Errorf("got %q", got)
 	}
-	if got := o.Refused(stranger, 1); got != outcome.Unlisted {
+	if got := o.Refused(undeclared, 1); got != outcome.Unlisted {
 		t.Errorf("got %q", got)
 	}
 	if got := o.Refused(nil, 1); got != outcome.Unlisted {

@@ -1,6 +1,10 @@
 package status
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
 
 // gauges shows snapshots on /metrics.
 type gauges struct {
@@ -38,7 +42,7 @@ func newGauges(role string, read func() Snapshot) *gauges {
 		}
 	}
 	number := func(n uint32) *int { v := int(n); return &v }
-	budget := func(f func(*Budget) *Epsilon) func(Snapshot) (float64, bool) {
+	budget := func(f func(*Budget) *privacy.Epsilon) func(Snapshot) (float64, bool) {
 		return func(s Snapshot) (float64, bool) {
 			if s.Budget == nil {
 				return 0, false
@@ -103,10 +107,15 @@ func newGauges(role string, read func() Snapshot) *gauges {
 		"others.",
 		cohort(func(c *Cohort) *int { return &c.Messages }))
 	add("plan_epsilon", "Largest epsilon that a plan so far promises its people, recomputed by this role; a "+
-		"randomizer shows the plan in force.", budget(func(b *Budget) *Epsilon { return &b.Epsilon }))
+		"randomizer shows the plan in force.", budget(func(b *Budget) *privacy.Epsilon { return &b.Epsilon }))
 	add("plan_epsilon_alone", "Largest epsilon that is left of a plan's promise if no other device is honest; +Inf if "+
-		"nothing is.", budget(func(b *Budget) *Epsilon { return b.EpsilonAlone }))
-	add("plan_delta", "Delta of that promise.", budget(func(b *Budget) *Epsilon { d := Epsilon(b.Delta); return &d }))
+		"nothing is.", budget(func(b *Budget) *privacy.Epsilon { return b.EpsilonAlone }))
+	add("plan_delta", "Delta of that promise.", func(s Snapshot) (float64, bool) {
+		if s.Budget == nil {
+			return 0, false
+		}
+		return s.Budget.Delta, true
+	})
 	lift := func(f func(*Lift) float64) func(Snapshot) (float64, bool) {
 		return func(s Snapshot) (float64, bool) {
 			if s.Learned == nil || s.Learned.Total == nil {
@@ -121,7 +130,7 @@ func newGauges(role string, read func() Snapshot) *gauges {
 	add("lift_high", "Upper end of its 95 % interval.", lift(func(l *Lift) float64 { return l.High }))
 	add("spent_epsilon", "Largest epsilon of an epoch of which something left the shuffler, with the reports that "+
 		"left, counted or not.",
-		budget(func(b *Budget) *Epsilon { return b.Spent }))
+		budget(func(b *Budget) *privacy.Epsilon { return b.Spent }))
 	last := func(f func(Round) float64) func(Snapshot) (float64, bool) {
 		return func(s Snapshot) (float64, bool) {
 			for i := len(s.Releases) - 1; i >= 0; i-- {

@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/browser"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // knowing is an analyzer that learned something, with intervals.
@@ -19,16 +20,17 @@ func knowing(epochs, coefficients int, intervals bool) status.Snapshot {
 		Deployment: "clinic", Epoch: uint64(epochs) + 1, Epochs: epochs + 2, Rounds: 1, Releases: busy.Releases,
 		Budget: busy.Budget, Cohort: &status.Cohort{Size: 1600, Minimum: 1520, Messages: 147, Opened: ptr(12000)},
 		Learned: &status.Learned{
-			Cohorts: epochs, Interval: "95 % for each coefficient by itself, if the <model> is right: from the variance of " +
-				"sampling, of all noise and of the prior. Not in it: a wrong model, what dishonest parties do to the sums, " +
-				"and the bias of one Newton step from afar.",
+			Cohorts: epochs,
+			Interval: "95 % for each coefficient by itself, if the <model> is right: from the variance of sampling, " +
+				"of all noise and of the prior. Not in it: a wrong model, what dishonest parties do to the sums, and " +
+				"the bias of one Newton step from afar.",
 			Predicted: status.Predicted{Least: 0.1123, Neutral: 0.5, Most: 0.8877},
 		},
 	}
 	s.Budget = ptr(*busy.Budget)
 	s.Budget.In(plan.Shuffle, math.Inf(1))
 	for e := range epochs {
-		l := status.LearnedEpoch{Epoch: uint64(e + 1), Epsilon: status.Epsilon(0.99 - 0.05*float64(e%3))}
+		l := status.LearnedEpoch{Epoch: uint64(e + 1), Epsilon: privacy.Epsilon(0.99 - 0.05*float64(e%3))}
 		for i := range coefficients {
 			l.Theta = append(l.Theta, 1.4*math.Sin(float64(3*i+1))*(1-math.Exp(-float64(e+1)/2)))
 			if intervals {
@@ -40,8 +42,8 @@ func knowing(epochs, coefficients int, intervals bool) status.Snapshot {
 	return s
 }
 
-// lasting is an analyzer of panels whose people come back, with a control group: the policy helps from the third epoch on,
-// and a rule took back the second one.
+// lasting is an analyzer of panels whose people come back, with a control group: the policy helps from the third epoch
+// on, and a rule took back the second one.
 func lasting() status.Snapshot {
 	s := knowing(6, 5, true)
 	s.Budget.Records, s.Budget.Period, s.Budget.Decisions = 4, 30, 7
@@ -60,20 +62,23 @@ func lasting() status.Snapshot {
 // termed is an analyzer whose coefficients have names by a schema, one of which would be markup.
 func termed() status.Snapshot {
 	s := knowing(4, 4, true)
-	s.Learned.Names = []string{"bias", "id = sms × age", "id = <model>&\"", "a field of a name that is far too long to draw = x"}
+	s.Learned.Names = []string{"bias", "id = sms × age", "id = <model>&\"",
+		"a field of a name that is far too long to draw = x"}
 	return s
 }
 
 // checkNamed holds the page against the names of the coefficients: in the table whole, in the pictures shortened.
 func checkNamed(t *testing.T, names []string, document string) {
 	t.Helper()
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 	for _, name := range names {
 		if !strings.Contains(document, "<td>"+html.EscapeString(name)+"</td>") &&
-			!strings.Contains(document, "<td>"+strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(name)+"</td>") {
+			!strings.Contains(document, "<td>"+escape.Replace(name)+"</td>") {
 			t.Errorf("the table does not name %q", name)
 		}
 	}
-	if len(names) > 0 && (strings.Contains(document, ">θ1<") || !strings.Contains(document, ">id = sms × age</text>")) {
+	if len(names) > 0 &&
+		(strings.Contains(document, ">θ1<") || !strings.Contains(document, ">id = sms × age</text>")) {
 		t.Error("coefficients have numbers where they have names, or are not named in the pictures")
 	}
 }
@@ -83,7 +88,8 @@ func checkCompared(t *testing.T, document string, shown map[string]browser.Field
 	t.Helper()
 	for name, want := range map[string]string{
 		"learned.total.lift": "0.08", "learned.total.lift_low": "0.0525", "learned.epochs.5.lift.lift_high": "0.22",
-		"learned.epochs.5.unchanged": "0.313", "learned.acted": "2", "learned.action": "the policy before was taken up again",
+		"learned.epochs.5.unchanged": "0.313", "learned.acted": "2",
+		"learned.action": "the policy before was taken up again",
 		"budget.records": "4", "budget.period": "30", "budget.decisions": "7",
 	} {
 		if got := shown[name].Text; got != want {
@@ -102,8 +108,8 @@ var drawnLine = regexp.MustCompile(`<polyline points="[0-9]`)
 // widest is how many coefficients the page writes down.
 const widest = 24
 
-// checkLearned holds the page against what was learned: the numbers of the newest epoch are written, there is a line for
-// each coefficient, and nothing is drawn nowhere.
+// checkLearned holds the page against what was learned: the numbers of the newest epoch are written, there is a line
+// for each coefficient, and nothing is drawn nowhere.
 func checkLearned(t *testing.T, l *status.Learned, document string, shown map[string]browser.Field) {
 	t.Helper()
 	last := l.Epochs[len(l.Epochs)-1]

@@ -17,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // Snapshot is what a role tells about its work. Zero values are not shown.
@@ -68,16 +69,16 @@ type Panel struct {
 
 // Budget is what the deployment promises each person, and what it has cost the worst-off one.
 type Budget struct {
-	Epsilon Epsilon `json:"epsilon"` // largest that a plan so far promises its people
-	Delta   float64 `json:"delta"`
+	Epsilon privacy.Epsilon `json:"epsilon"` // largest that a plan so far promises its people
+	Delta   float64         `json:"delta"`
 	// EpsilonAlone is the largest that is left if no other device is honest: +Inf, null in JSON, where a plan leaves
 	// nothing; nil: this role does not know.
-	EpsilonAlone *Epsilon `json:"epsilon_alone"`
-	Channel      string   `json:"channel,omitempty"`
-	RestsOn      string   `json:"rests_on,omitempty"` // continues "the guarantee": plan.Channel.RestsOn
+	EpsilonAlone *privacy.Epsilon `json:"epsilon_alone"`
+	Channel      string           `json:"channel,omitempty"`
+	RestsOn      string           `json:"rests_on,omitempty"` // continues "the guarantee": plan.Channel.RestsOn
 	// Spent is the largest epsilon of an epoch of which something left the shuffler, counted or not; 0: none did; nil:
 	// this role does not know.
-	Spent *Epsilon `json:"spent,omitempty"`
+	Spent *privacy.Epsilon `json:"spent,omitempty"`
 	// Records is how many epochs one person may report in, out of any Period that follow each other, 0 being all of the
 	// deployment; 0: one. Then Epsilon is of all of them together, and Spent of one.
 	Records int `json:"records,omitempty"`
@@ -89,7 +90,7 @@ type Budget struct {
 // In names the channel that the promise is made in, and what is left of it if no other device is honest, +Inf if
 // nothing.
 func (b *Budget) In(c plan.Channel, alone float64) {
-	left := Epsilon(alone)
+	left := privacy.Epsilon(alone)
 	b.Channel, b.RestsOn, b.EpsilonAlone = string(c), c.RestsOn(), &left
 }
 
@@ -98,26 +99,6 @@ func (b *Budget) Counts(p plan.Plan) {
 	if p.Panel != nil {
 		b.Records, b.Period, b.Decisions = p.PerPerson(), int(p.Period), p.PerReport()
 	}
-}
-
-// Epsilon is a guarantee; +Inf, null in JSON, is none at all.
-type Epsilon float64
-
-// MarshalJSON writes null where there is no guarantee.
-func (e Epsilon) MarshalJSON() ([]byte, error) {
-	if v := float64(e); !math.IsInf(v, 0) && !math.IsNaN(v) {
-		return json.Marshal(v)
-	}
-	return []byte("null"), nil
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (e *Epsilon) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		*e = Epsilon(math.Inf(1))
-		return nil
-	}
-	return json.Unmarshal(b, (*float64)(e))
 }
 
 // Round is one round that is over.
@@ -130,7 +111,7 @@ type Round struct {
 	Messages int    `json:"messages"` // of all reports: bit messages in the channel shuffle, reports in others
 	// Epsilon is of the epoch's whole plan, with the reports of which something left the shuffler, or may have, counted
 	// or not; 0: nothing left.
-	Epsilon Epsilon `json:"epsilon"`
+	Epsilon privacy.Epsilon `json:"epsilon"`
 	// Moved is the most by which one dishonest device can have moved a number that was released, in standard deviations
 	// of its error; 0: nothing was released, or this role does not know. Influence says it number by number, and is of
 	// the newest round alone.
@@ -162,11 +143,11 @@ type Learned struct {
 
 // LearnedEpoch is the estimate after an epoch.
 type LearnedEpoch struct {
-	Epoch     uint64    `json:"epoch"`
-	Epsilon   Epsilon   `json:"epsilon"` // of the epoch's whole plan, with the reports that came
-	Theta     []float64 `json:"theta"`
-	HalfWidth []float64 `json:"half_width,omitempty"` // of each coefficient's interval; nil: there is none
-	Lift      *Lift     `json:"lift,omitempty"`       // of the epoch; nil without a control group
+	Epoch     uint64          `json:"epoch"`
+	Epsilon   privacy.Epsilon `json:"epsilon"` // of the epoch's whole plan, with the reports that came
+	Theta     []float64       `json:"theta"`
+	HalfWidth []float64       `json:"half_width,omitempty"` // of each coefficient's interval; nil: there is none
+	Lift      *Lift           `json:"lift,omitempty"`       // of the epoch; nil without a control group
 	// Unchanged is how probable sums like the epoch's are if the world is what it was before; 0: not tested.
 	Unchanged float64 `json:"unchanged,omitempty"`
 	Action    string  `json:"action,omitempty"` // what a rule did after the epoch: rollback or stop

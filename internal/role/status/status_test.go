@@ -31,7 +31,7 @@ var busy = status.Snapshot{
 	Deployment: "clinic", Epoch: 3, Epochs: 5, Round: 1, Rounds: 4,
 	Cohort: &status.Cohort{Size: 1600, Minimum: 1520, Enrolled: ptr(1600), Reports: ptr(1234), Messages: 147,
 		Deadline: ptr(time.Now().Add(250 * time.Second).UTC().Truncate(time.Millisecond)), Waiting: ptr(1310)},
-	Budget: &status.Budget{Epsilon: 0.99890949, Delta: 1e-6, Spent: ptr(status.Epsilon(0.97339859))},
+	Budget: &status.Budget{Epsilon: 0.99890949, Delta: 1e-6, Spent: ptr(privacy.Epsilon(0.97339859))},
 	Releases: []status.Round{
 		{Epoch: 1, Outcome: status.Released, Enrolled: ptr(400), Reports: 398, Messages: 398 * 150,
 			Epsilon: 0.97339859},
@@ -128,7 +128,7 @@ func TestJSONIsTheSnapshot(t *testing.T) {
 }
 
 func TestNoGuaranteeIsNotShownAsNone(t *testing.T) {
-	b, err := json.Marshal(status.Budget{Epsilon: status.Epsilon(math.Inf(1))})
+	b, err := json.Marshal(status.Budget{Epsilon: privacy.Epsilon(math.Inf(1))})
 	if err != nil || !strings.Contains(string(b), `"epsilon":null`) {
 		t.Errorf("%s %v", b, err)
 	}
@@ -217,7 +217,7 @@ func TestPageInABrowser(t *testing.T) {
 			Delta: 1e-6}}
 	endless := busy
 	endless.Cohort = &status.Cohort{Size: 1600, Minimum: 1520, Messages: 147, Opened: ptr(12000)}
-	endless.Budget = &status.Budget{Epsilon: status.Epsilon(math.Inf(1)), Delta: 1e-6, Spent: ptr(status.Epsilon(0))}
+	endless.Budget = &status.Budget{Epsilon: privacy.Epsilon(math.Inf(1)), Delta: 1e-6, Spent: ptr(privacy.Epsilon(0))}
 	for _, test := range []struct {
 		name, role string
 		snapshot   status.Snapshot

@@ -156,14 +156,15 @@ func TestWhatNoDecisionMadeIsRefused(t *testing.T) {
 	enrolled, admitted, excluded := lines[1], lines[6], lines[8]
 	begun := lines[:9] // up to the exclusion of slot 1
 	for what, line := range map[string]string{
-		"a second slot":                  string(enrolled),
-		"a report that was taken out":    string(admitted),
-		"a report out of no report":      string(excluded),
-		"an end before the commit":       `{"finished":{"round":0}}`,
-		"an outcome that is none":        `{"committed":{"round":0,"outcome":7}}`,
-		"no outcome":                     `{"committed":{"round":0,"outcome":0}}`,
-		"an adopted outcome of no kind":  `{"adopted":{"round":0,"outcome":0,"enrolled":4,"reports":2}}`,
-		"panels that nobody may be in":   `{"opened":{"epoch":2,"digest":"` + key + `","panel":{"registered":3,"records":0}}}`,
+		"a second slot":                 string(enrolled),
+		"a report that was taken out":   string(admitted),
+		"a report out of no report":     string(excluded),
+		"an end before the commit":      `{"finished":{"round":0}}`,
+		"an outcome that is none":       `{"committed":{"round":0,"outcome":7}}`,
+		"no outcome":                    `{"committed":{"round":0,"outcome":0}}`,
+		"an adopted outcome of no kind": `{"adopted":{"round":0,"outcome":0,"enrolled":4,"reports":2}}`,
+		"panels that nobody may be in": `{"opened":{"epoch":2,"digest":"` + key +
+			`","panel":{"registered":3,"records":0}}}`,
 		"an event of two kinds":          `{"passed":{"at_ms":1},"keys":{"number":2,"digest":"AA=="}}`,
 		"an event of a kind to come":     `{"forgotten":{"round":0}}`,
 		"an event of no kind":            `{}`,

@@ -283,7 +283,8 @@ func TestOtherDrawsAreRefused(t *testing.T) {
 // A device is in at most so many panels, ever or in so many epochs that follow each other, and reporting has no part in
 // it. Whoever was is told so; the rest is still drawn from.
 func TestADeviceIsInNoMorePanelsThanPlanned(t *testing.T) {
-	for _, c := range []struct{ records, period uint32 }{{1, 0}, {2, 0}, {3, 0}, {1, 2}, {1, 3}, {2, 3}, {2, 5}, {3, 3}} {
+	for _, c := range []struct{ records, period uint32 }{{1, 0}, {2, 0}, {3, 0}, {1, 2}, {1, 3}, {2, 3}, {2, 5},
+		{3, 3}} {
 		t.Run(fmt.Sprint(c.records, " in ", c.period), func(t *testing.T) {
 			s := newScript(t, 2)
 			const devices, size, needed = 12, 4, 4
@@ -313,7 +314,8 @@ func TestADeviceIsInNoMorePanelsThanPlanned(t *testing.T) {
 				}
 				n, fixed := s.pool()
 				if fixed != (want >= needed) || fixed && n != want {
-					t.Fatalf("epoch %d: pool of %d, fixed %v; %d devices may be in another panel", epoch, n, fixed, want)
+					t.Fatalf("epoch %d: pool of %d, fixed %v; %d devices may be in another panel", epoch, n, fixed,
+						want)
 				}
 				if !fixed {
 					return

@@ -114,7 +114,7 @@ func (s *script) refused(err error, want wire.Refusal) {
 	}
 }
 
-// reopened checks that a shuffler that crashed now and replays its journal stands exactly where this one stands, and so
+// reopened checks that a shuffler that crashed now and replays its journal is exactly where this one is, and so
 // does one whose journal begins with a snapshot.
 func (s *script) reopened() {
 	s.t.Helper()
@@ -158,7 +158,8 @@ func normal(s *State) any {
 		Last       time.Time
 	}
 	v := view{
-		Devices: string(encodeSet(s.earlier())), Arrived: s.arrived, Begun: s.begun, Keys: s.keys, Wishes: s.wishes, Clock: s.clock, Registered: s.registered, Count: s.count, Terms: s.terms, History: s.history,
+		Devices: string(encodeSet(s.earlier())), Arrived: s.arrived, Begun: s.begun, Keys: s.keys, Wishes: s.wishes,
+		Clock: s.clock, Registered: s.registered, Count: s.count, Terms: s.terms, History: s.history,
 	}
 	v.Filling, _ = s.Filling()
 	if s.epoch != nil {

@@ -9,8 +9,8 @@ func TestAWishIsKnownForTwoEpochs(t *testing.T) {
 	w.grant(id, 7)
 	for _, other := range []DeviceID{{Number: 4}, {Host: [32]byte{1}, Number: 3}} {
 		if w.granted(other, 7) {
-			t.Errorf("the wish of device %d of one host is taken for that of device %d of host %x", id.Number, other.Number,
-				other.Host[:1])
+			t.Errorf("the wish of device %d of one host is taken for that of device %d of host %x", id.Number,
+				other.Number, other.Host[:1])
 		}
 	}
 	for turns, known := range []bool{true, true, false} {

@@ -90,8 +90,8 @@ func TestAccessPageSaysWhatTheBrokerDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(written) != text {
-			t.Errorf("%s is not what this test finds: run go test ./internal/testing/access -update and look at what has "+
-				"changed", path)
+			t.Errorf("%s is not what this test finds: run go test ./internal/testing/access -update and look at "+
+				"what has "+"changed", path)
 		}
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// A cohort in which every device but one is dishonest: they tell the analyzer what they sent, and it subtracts that. What
-// is left of a release is one person's encoded record and the shuffler's noise. Two worlds differ in that record.
+// A cohort in which every device but one is dishonest: they tell the analyzer what they sent, and it subtracts that.
+// What is left of a release is one person's encoded record and the shuffler's noise. Two worlds differ in that record.
 //
 // With the shuffler's noise no threshold on the score that tells the records apart best (their difference, weighted by
-// the noise) shows more than the plan's second guarantee (plan.Alone): P(A > t) <= exp(epsilon) P(B > t) + delta at each
-// of 61 thresholds fixed beforehand, and with the worlds exchanged, up to 5 standard errors and 5 events. If the
+// the noise) shows more than the plan's second guarantee (plan.Alone): P(A > t) <= exp(epsilon) P(B > t) + delta at
+// each of 61 thresholds fixed beforehand, and with the worlds exchanged, up to 5 standard errors and 5 events. If the
 // guarantee were tight at all of them, one of the 122 would fail by chance with probability below 1e-4; the seeds are
 // fixed. Power: without the shuffler's noise, as the test runs too, a person's own few noise bits are all there is, and
 // one threshold finds a probability above 0.5 where the guarantee allows less than 0.1.
@@ -49,12 +49,13 @@ func TestAServersNoiseProtectsWhoIsAlone(t *testing.T) {
 		bare.Plan.Rounds[0].Releases[i].ShufflerNoise = 0
 	}
 	if excess := distinguish(t, bare, epsilon, delta); excess < 0.1 {
-		t.Errorf("no power: without the shuffler's noise %.3f more than epsilon %.2f, delta %v allow", excess, epsilon, delta)
+		t.Errorf("no power: without the shuffler's noise %.3f more than epsilon %.2f, delta %v allow", excess, epsilon,
+			delta)
 	}
 }
 
-// distinguish plays both worlds, and returns by how much the best threshold exceeds what (epsilon, delta) allows, beyond
-// chance.
+// distinguish plays both worlds, and returns by how much the best threshold exceeds what (epsilon, delta) allows,
+// beyond chance.
 func distinguish(t *testing.T, a *plan.Announcement, epsilon, delta float64) (excess float64) {
 	t.Helper()
 	const trials = 20_000

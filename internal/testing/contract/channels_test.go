@@ -22,9 +22,12 @@ func TestEveryChannelReleasesItsSums(t *testing.T) {
 		t.Skip("twelve people in each of nine cohorts")
 	}
 	for name, change := range map[string]func(*plan.Terms){
-		"shuffle with the shuffler's noise": func(terms *plan.Terms) { terms.Channel, terms.ServerNoise = plan.Shuffle, 0.5 },
-		"local":                             func(terms *plan.Terms) { terms.Channel = plan.Local },
-		"central":                           func(terms *plan.Terms) { terms.Channel = plan.Central },
+		"shuffle with the shuffler's noise": func(terms *plan.Terms) {
+			terms.Channel, terms.ServerNoise = plan.Shuffle,
+				0.5
+		},
+		"local":   func(terms *plan.Terms) { terms.Channel = plan.Local },
+		"central": func(terms *plan.Terms) { terms.Channel = plan.Central },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,11 +15,11 @@ import (
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/journal"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
-	"github.com/riffle-dp/riffle/internal/role/journal"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
@@ -65,8 +65,9 @@ func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.
 		testbed.Account(t, "bit_message", nil, analyzer.Reasons()),
 	}
 	of := shuffler.Party{
-		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Registrar: d.Registrar.Public(), Identity: d.Shuffler,
-		Keys: []*seal.HPKEKey{d.ShufflerKey},
+		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Registrar: d.Registrar.Public(),
+		Identity: d.Shuffler,
+		Keys:     []*seal.HPKEKey{d.ShufflerKey},
 	}
 	by := shuffler.DefaultPolicy()
 	by.MinCohort = 4
@@ -80,15 +81,18 @@ func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.
 	sh, err = shuffler.New(of, by, files, channels, streams, told, role.SystemClock(), mixing.Source, testbed.Log())
 	d.must(err)
 	h, err = randomizer.New(randomizer.Config{
-		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: id, Credential: credential,
-		Devices: 1000, StateDir: t.TempDir(), Source: func() protocol.Source { return entropy.New() },
-		Bus:    randomizer.Over(d.Connect(bus.Randomizer).Streams),
-		Limits: device.Limits{Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: records},
-		Log:    testbed.Log(), Reports: accounts[2], Clock: d.clock,
+		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: id,
+		Credential: credential,
+		Devices:    1000, StateDir: t.TempDir(), Source: func() protocol.Source { return entropy.New() },
+		Bus: randomizer.Over(d.Connect(bus.Randomizer).Streams),
+		Limits: device.Limits{Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8,
+			MaxNorm: 10, MaxMessages: 1000, Records: records},
+		Log: testbed.Log(), Reports: accounts[2], Clock: d.clock,
 	})
 	d.must(err)
 	z, err := analyzer.New(analyzer.Config{
-		Deployment: testbed.Deployment, Identity: d.Analyzer, Keys: []*seal.HPKEKey{d.AnalyzerKey}, Shuffler: d.Shuffler.Public(),
+		Deployment: testbed.Deployment, Identity: d.Analyzer, Keys: []*seal.HPKEKey{d.AnalyzerKey},
+		Shuffler:  d.Shuffler.Public(),
 		Registrar: d.Registrar.Public(), Disk: channel.Folder(d.learned),
 		Learner: learner, Terms: terms, Timing: timing, Bus: analyzer.Over(d.Connect(bus.Analyzer).Streams),
 		Log: testbed.Log(), Messages: accounts[3],
@@ -143,7 +147,8 @@ func (d *deployment) announcement(epoch uint64, round uint32) (*plan.Announcemen
 		if s.Refused != "" {
 			d.t.Fatal(s.Refused)
 		}
-		return s.Epoch > epoch || s.Epoch == epoch && (s.Round > round || s.Round == round && (s.Enrolling || round > 0 || s.Final))
+		return s.Epoch > epoch || s.Epoch == epoch && (s.Round > round || s.Round == round &&
+			(s.Enrolling || round > 0 || s.Final))
 	})
 	all, err := d.auditor.Announcements.ReadAnnouncements(d.Context())
 	d.must(err)

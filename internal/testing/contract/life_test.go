@@ -92,14 +92,16 @@ func (d *deployment) lived(epoch uint64) (kept map[int]int) {
 	d.t.Helper()
 	kept = map[int]int{}
 	decide := func(device int) bool {
-		status, answer := d.post(fmt.Sprintf("/v1/devices/person-%d/decisions", device), `{"arms":[[0.5,0.5],[-0.5,0.25]]}`)
+		status, answer := d.post(fmt.Sprintf("/v1/devices/person-%d/decisions", device),
+			`{"arms":[[0.5,0.5],[-0.5,0.25]]}`)
 		if status >= 300 {
 			d.t.Fatalf("device %d: %d %v", device, status, answer)
 		}
 		if answer["sampled"] != true || answer["epoch"] != float64(epoch) {
 			return false
 		}
-		if status, answer := d.post("/v1/rewards", fmt.Sprintf(`{"token":%q,"reward":1}`, answer["token"])); status >= 300 {
+		if status, answer := d.post("/v1/rewards",
+			fmt.Sprintf(`{"token":%q,"reward":1}`, answer["token"])); status >= 300 {
 			d.t.Fatalf("device %d: %d %v", device, status, answer)
 		}
 		return true
@@ -159,7 +161,7 @@ func (d *deployment) drawnByBoth(epoch uint64) {
 		return nil
 	}))
 	if order != "apd" {
-		d.t.Errorf("epoch %d: announcement, pool and draw stand as %q", epoch, order)
+		d.t.Errorf("epoch %d: announcement, pool and draw come as %q", epoch, order)
 	}
 }
 

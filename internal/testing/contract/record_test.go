@@ -24,9 +24,9 @@ type cohortView struct {
 	Messages uint64
 }
 
-// One person's record in several shapes; everything else is the same. Over all three roles, cohorts are the same people in the same
-// slots, released with as many reports of the same size, and everybody else is told the same (conditions 9, 13, 14 and
-// 16). internal/randomizer has more shapes, and looks at times.
+// One person's record in several shapes; everything else is the same. Over all three roles, cohorts are the same people
+// in the same slots, released with as many reports of the same size, and everybody else is told the same (conditions 9,
+// 13, 14 and 16). internal/randomizer has more shapes, and looks at times.
 func TestARecordMovesNobody(t *testing.T) {
 	t.Parallel()
 	const arms = `{"arms": [[0.6, 0.2], [-0.3, 0.5]]}`
@@ -67,7 +67,8 @@ func TestARecordMovesNobody(t *testing.T) {
 	}
 	for _, name := range order {
 		if !reflect.DeepEqual(views[name], views["usual"]) {
-			t.Errorf("with a record that is %q the outside sees\n%+v\ninstead of\n%+v", name, views[name], views["usual"])
+			t.Errorf("with a record that is %q the outside sees\n%+v\ninstead of\n%+v", name, views[name],
+				views["usual"])
 		}
 	}
 }

@@ -9,16 +9,18 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// A29: two cohorts that differ in one record, replaced by its extreme opposite; 10^5 releases of each, twenty people, four levels,
-// eight noise bits. No threshold on the count tells them apart better than the certificate says: the advantage of the best one is at
-// most delta(0), the total variation that the guarantee allows, plus four standard errors of the largest of about 70 candidates (false
-// alarm below 1e-2 if the bound were tight, which it is not: exact and certified differ by several percent). Power: half the noise
-// bits have an advantage of 0.35 against 0.25; the test itself tries that.
+// A29: two cohorts that differ in one record, replaced by its extreme opposite; 10^5 releases of each, twenty people,
+// four levels, eight noise bits. No threshold on the count tells them apart better than the certificate says: the
+// advantage of the best one is at most delta(0), the total variation that the guarantee allows, plus four standard
+// errors of the largest of about 70 candidates (false alarm below 1e-2 if the bound were tight, which it is not: exact
+// and certified differ by several percent). Power: half the noise bits have an advantage of 0.35 against 0.25; the test
+// itself tries that.
 func TestNeighbouringCohortsAreHidden(t *testing.T) {
 	t.Parallel()
 	const people, levels, bits, releases = 20, 4, 8, 100_000
 	certified, err := privacy.Certify(privacy.Release{
-		Name: "A29", Blocks: []privacy.Block{{Count: 1, Levels: levels}}, Shift: levels, Noise: people * bits, Bias: 0.5, TailDelta: 1e-9,
+		Name: "A29", Blocks: []privacy.Block{{Count: 1, Levels: levels}}, Shift: levels, Noise: people * bits,
+		Bias: 0.5, TailDelta: 1e-9,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +37,8 @@ func TestNeighbouringCohortsAreHidden(t *testing.T) {
 // advantage is that of the best threshold on the count between two cohorts which differ in one record.
 func advantage(t *testing.T, levels, bits uint32, people, releases int) float64 {
 	t.Helper()
-	e := protocol.Encoding{Scale: float64(levels), Coordinates: []protocol.Coordinate{{Levels: levels}}, NoiseBits: bits, Bias: protocol.BiasHalf}
+	e := protocol.Encoding{Scale: float64(levels), Coordinates: []protocol.Coordinate{{Levels: levels}},
+		NoiseBits: bits, Bias: protocol.BiasHalf}
 	src := testbed.Source()
 	var seen [2]map[uint64]int
 	var ones []uint32

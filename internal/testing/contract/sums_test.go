@@ -44,7 +44,8 @@ func TestReleasedSums(t *testing.T) {
 		n := float64(len(z))
 		t.Logf("%s: %d errors, sum/sqrt(n) %.2f, chi-square %.1f", name, len(z), sum/math.Sqrt(n), squares)
 		if math.Abs(sum)/math.Sqrt(n) > 5 {
-			t.Errorf("%s: biased: the sum of %d standardised errors is %.1f standard deviations off", name, len(z), sum/math.Sqrt(n))
+			t.Errorf("%s: biased: the sum of %d standardised errors is %.1f standard deviations off", name, len(z),
+				sum/math.Sqrt(n))
 		}
 		if squares < n/4 || squares > n+8.5*math.Sqrt(n) {
 			t.Errorf("%s: the squares of %d standardised errors sum to %.1f", name, len(z), squares)
@@ -73,12 +74,14 @@ func errorsOf(t *testing.T, profile glm.Profile, terms plan.Terms) (through, ins
 			x := float64(person)
 			arms := [][]float64{{0.9 * math.Cos(x), 0.3 * math.Sin(x)}, {-0.2, 0.7 * math.Cos(2*x)}}
 			reward := float64(person % 3 / 2)
-			status, answer := d.post(fmt.Sprintf("/v1/devices/p%d/decisions", person), fmt.Sprintf(`{"arms": [[%v, %v], [%v, %v]]}`, arms[0][0], arms[0][1], arms[1][0], arms[1][1]))
+			status, answer := d.post(fmt.Sprintf("/v1/devices/p%d/decisions", person),
+				fmt.Sprintf(`{"arms": [[%v, %v], [%v, %v]]}`, arms[0][0], arms[0][1], arms[1][0], arms[1][1]))
 			if status != http.StatusOK || answer["sampled"] != true {
 				t.Fatalf("person %d: %v", person, answer)
 			}
 			arm := arms[int(answer["arm"].(float64))]
-			if status, answer := d.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": %v}`, answer["token"], reward)); status != http.StatusOK {
+			if status, answer := d.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": %v}`, answer["token"],
+				reward)); status != http.StatusOK {
 				t.Fatalf("person %d: %v", person, answer)
 			}
 			weight := 1.0
@@ -97,7 +100,8 @@ func errorsOf(t *testing.T, profile glm.Profile, terms plan.Terms) (through, ins
 			if c.Destroyed || c.Reports != a.Cohort.Size {
 				t.Fatalf("counts %v", c)
 			}
-			again, err := simulated.Integer{Encodings: round.Encodings, MinCohort: cohort}.Aggregate(reports(d, round, records), testbed.Source())
+			again, err := simulated.Integer{Encodings: round.Encodings, MinCohort: cohort}.Aggregate(
+				reports(d, round, records), testbed.Source())
 			d.must(err)
 			for i, e := range round.Encodings {
 				noise := a.Releases()[i].ServerNoise()
@@ -120,7 +124,8 @@ func errorsOf(t *testing.T, profile glm.Profile, terms plan.Terms) (through, ins
 
 // exactly is the true sum of a statistic over some records, and the exact variance of its release: the rounding of
 // each record and the noise bits.
-func exactly(d *deployment, s statistic.Statistic, e protocol.Encoding, records []statistic.Record) (truth, variance []float64) {
+func exactly(d *deployment, s statistic.Statistic, e protocol.Encoding, records []statistic.Record) (truth,
+	variance []float64) {
 	truth, variance = make([]float64, s.Dim()), make([]float64, s.Dim())
 	p := e.Bias.Float()
 	for _, r := range records {

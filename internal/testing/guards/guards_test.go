@@ -19,8 +19,10 @@ import (
 
 var (
 	update = flag.Bool("update", false, "write docs/conditions/guards.csv")
-	only   = flag.String("guards", "", "the guards that TestEveryGuardIsHeld removes: a regular expression of file and name")
-	tests  = flag.String("tests", "", "run the tests of this regular expression without a guard, and say which of them fail")
+	only   = flag.String("guards", "", "the guards that TestEveryGuardIsHeld removes: a regular expression of file "+
+		"and name")
+	tests = flag.String("tests", "", "run the tests of this regular expression without a guard, and say which of "+
+		"them fail")
 )
 
 const (
@@ -32,15 +34,15 @@ const (
 type guard struct {
 	what     string // in words
 	file     string // below the top of the module
-	old, new string // text that stands in the file once, and what stands there in its place without the guard
+	old, new string // text that is in the file once, and what stands there in its place without the guard
 	at       string // folder of the test
 	test     string
 }
 
 // guards are all lists, in the order of the file.
 func guards() []guard {
-	return slices.Concat(noiseGuards, deviceGuards, channelGuards, analyzerGuards, estimateGuards, banditGuards, curatorGuards,
-		labGuards)
+	return slices.Concat(noiseGuards, deviceGuards, channelGuards, analyzerGuards, estimateGuards, banditGuards,
+		curatorGuards, labGuards)
 }
 
 // name is what a flag selects a guard by.
@@ -66,7 +68,7 @@ func TestTheListFitsTheCode(t *testing.T) {
 	seen := map[string]bool{}
 	for _, g := range guards() {
 		if seen[g.name()] {
-			t.Errorf("%s: stands twice in the list", g.name())
+			t.Errorf("%s: occurs twice in the list", g.name())
 		}
 		seen[g.name()] = true
 		text, err := g.without()
@@ -152,8 +154,8 @@ func TestEveryGuardIsHeld(t *testing.T) {
 
 var failure = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
-// removed runs the guard's test without the guard, and says which tests failed. What is compiled lies beside the module:
-// no file of it is changed.
+// removed runs the guard's test without the guard, and says which tests failed. What is compiled lies beside the
+// module: no file of it is changed.
 func (g guard) removed(t *testing.T) (failed []string, out []byte, err error) {
 	t.Helper()
 	text, err := g.without()
@@ -176,8 +178,8 @@ func (g guard) removed(t *testing.T) (failed []string, out []byte, err error) {
 	}
 	run := cmp.Or(*tests, "^"+g.test+"$")
 	// Without paths, what the change does not touch is compiled once for all.
-	c := exec.Command("go", "test", "-trimpath", "-vet=off", "-count=1", "-timeout", "20m", "-overlay", overlay, "-run", run,
-		"./"+g.at)
+	c := exec.Command("go", "test", "-trimpath", "-vet=off", "-count=1", "-timeout", "20m", "-overlay", overlay,
+		"-run", run, "./"+g.at)
 	c.Dir, c.Env = root, append(os.Environ(), "RIFFLE_LONG=")
 	out, err = c.CombinedOutput()
 	for _, m := range failure.FindAllSubmatch(out, -1) {

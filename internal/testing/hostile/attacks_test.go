@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
@@ -87,8 +86,11 @@ func (m *tier) invented(r *round, n int) (all []person) {
 }
 
 // attacks are in the order of the table.
-func attacks() []attack {
-	boxes := []plan.Channel{plan.Local, plan.Central}
+func attacks() []attack { return slices.Concat(attacksOnTheCohort(), attacksOnTheRelease()) }
+
+// attacksOnTheCohort are those on whose reports are released.
+func attacksOnTheCohort() []attack {
+	envelopes := []plan.Channel{plan.Local, plan.Central}
 	return []attack{
 		{
 			name: "drops reports, down to the minimum",
@@ -120,8 +122,9 @@ func attacks() []attack {
 			},
 		},
 		{
-			name: "gathers one victim with reports that it makes up", always: []plan.Channel{plan.Shuffle, plan.Shares, plan.Local},
-			left: map[plan.Channel]string{plan.Shuffle: deviceAlone},
+			name:   "gathers one victim with reports that it makes up",
+			always: []plan.Channel{plan.Shuffle, plan.Shares, plan.Local},
+			left:   map[plan.Channel]string{plan.Shuffle: deviceAlone},
 			run: func(m *tier) string {
 				r := m.next()
 				victim, made := m.people(r, 1), m.invented(r, size-1)
@@ -139,25 +142,26 @@ func attacks() []attack {
 				if fmt.Sprint(known) != fmt.Sprint(victim[0].entries) {
 					m.t.Errorf("what is left is %v, the victim sent %v", known, victim[0].entries)
 				}
-				return fmt.Sprintf("succeeds: %d made-up reports count, and the signed counts less these are the victim's "+
+				return fmt.Sprintf("succeeds: %d made-up reports count, and the signed counts less these are the "+
+					"victim's "+
 					"own %d numbers, exactly as its device noised them", len(made), len(slices.Concat(known...)))
 			},
 		},
 		{
-			name: "signs a made-up report with a genuine credential and another report's signature", channels: boxes,
-			always: boxes[:1],
+			name:     "signs a made-up report with a genuine credential and another report's signature",
+			channels: envelopes,
+			always:   envelopes[:1],
 			run: func(m *tier) string {
 				r := m.next()
 				all := m.people(r, size-1)
 				proof, err := m.host.AppendProof(nil, r.digest, []byte("of another content"))
 				m.must(err)
-				domain := map[plan.Channel]seal.BoxDomain{plan.Local: seal.LocalBox, plan.Central: seal.CentralBox}
-				sealer, err := seal.NewBoxSealer(r.AnalyzerKey, domain[m.channel], r.digest)
+				sealer, err := seal.NewEnvelopeSealer(r.AnalyzerKey, envelopeDomains[m.channel], r.digest)
 				m.must(err)
-				content := make([]byte, registry.MessageSize(r.Announcement)-seal.BoxOverhead-len(proof))
-				box, err := sealer.AppendSeal(nil, append(content, proof...), nil)
+				content := make([]byte, registry.MessageSize(r.Announcement)-seal.EnvelopeOverhead-len(proof))
+				envelope, err := sealer.AppendSeal(nil, append(content, proof...), nil)
 				m.must(err)
-				m.release(r, append(slices.Clone(all), person{payload: box}), lies{})
+				m.release(r, append(slices.Clone(all), person{payload: envelope}), lies{})
 				return m.verdict(r, all)
 			},
 		},
@@ -169,7 +173,8 @@ func attacks() []attack {
 				before := m.release(r, old, lies{})
 				m.counts(r)
 				r = m.next()
-				if m.channel == plan.Shares { // rows of then: the shuffler itself cannot prepare an old report under the new key
+				// prepare messages of then: the shuffler itself cannot prepare an old report under the new key
+				if m.channel == plan.Shares {
 					m.release(r, m.people(r, size), lies{chunk: func(index uint32, chunk []byte) []byte {
 						if index == 1 {
 							return m.moved(before.chunks[index], r)
@@ -184,8 +189,9 @@ func attacks() []attack {
 			},
 		},
 		{
-			name: "has a device counted in two epochs, whose host helps", always: []plan.Channel{plan.Shares, plan.Local},
-			left: map[plan.Channel]string{plan.Shuffle: "honest devices refuse by their own ledger (`record_used`)"},
+			name:   "has a device counted in two epochs, whose host helps",
+			always: []plan.Channel{plan.Shares, plan.Local},
+			left:   map[plan.Channel]string{plan.Shuffle: "honest devices refuse by their own ledger (`record_used`)"},
 			run: func(m *tier) string {
 				r := m.next()
 				twice := m.host
@@ -289,7 +295,8 @@ func attacks() []attack {
 		{
 			name: "does not mix: sends each report in a chunk of its own", channels: []plan.Channel{plan.Shuffle},
 			always: []plan.Channel{plan.Shuffle},
-			left:   map[plan.Channel]string{plan.Shuffle: deviceAlone + ", from an analyzer that looks where a message stands"},
+			left: map[plan.Channel]string{plan.Shuffle: deviceAlone +
+				", from an analyzer that looks where a message is"},
 			run: func(m *tier) string {
 				r := m.next()
 				all := m.people(r, size)
@@ -301,12 +308,13 @@ func attacks() []attack {
 					m.must(err)
 					tally := shuffle.NewTally(r.Encodings)
 					tally.Open(seal.NewBitOpener(m.AnalyzerKey, r.digest), c.Payload)
-					if ones, _ := tally.Counts(1, make([]uint64, len(r.Encodings))); fmt.Sprint(ones) == fmt.Sprint(p.entries) {
+					if ones, _ := tally.Counts(1, make([]uint64, len(r.Encodings))); fmt.Sprint(ones) == fmt.Sprint(
+						p.entries) {
 						read++
 					}
 				}
-				return succeeds(v, fmt.Sprintf("; whoever has the analyzer's key reads the numbers of %d of %d single devices",
-					read, size))
+				return succeeds(v, fmt.Sprintf("; whoever has the analyzer's key reads the numbers of %d of %d "+
+					"single devices", read, size))
 			},
 		},
 		changedLabels("changes the label of one message", func(first, second []byte) { copy(first, second) }),
@@ -315,124 +323,5 @@ func attacks() []attack {
 			copy(first, second)
 			copy(second, kept)
 		}),
-		{
-			name: "sends another chunk in place of its own", always: []plan.Channel{plan.Shuffle},
-			run: func(m *tier) string {
-				r := m.next()
-				all := m.people(r, size)
-				m.release(r, all, lies{chunk: func(index uint32, chunk []byte) []byte {
-					c, err := wire.ParseChunk(chunk)
-					m.must(err)
-					if index != 1 {
-						return chunk
-					}
-					c.Payload = bytes.Clone(c.Payload)
-					c.Payload[len(c.Payload)-1] ^= 1
-					chunk, err = wire.BuildChunk(*c)
-					m.must(err)
-					return chunk
-				}})
-				return m.verdict(r, all)
-			},
-		},
-		{
-			name: "sends a chunk twice, with other content the second time",
-			run: func(m *tier) string {
-				r := m.next()
-				all := m.people(r, size)
-				var again error
-				m.release(r, all, lies{chunk: func(index uint32, chunk []byte) []byte {
-					if index == 1 {
-						m.must(m.shuffler.Mixed.PublishChunk(m.Context(), r.Epoch, r.Round, index, chunk))
-						again = m.shuffler.Mixed.PublishChunk(m.Context(), r.Epoch, r.Round, index, flipped(chunk))
-					}
-					return chunk
-				}})
-				if !errors.Is(again, bus.ErrExists) {
-					return fmt.Sprintf("the second chunk is stored: %v", again)
-				}
-				return m.verdict(r, all) + "; the second chunk finds its name taken at the broker"
-			},
-		},
-		altered("one report more", func(w *wire.Manifest) {
-			w.Messages += w.Messages / uint64(w.Reports)
-			w.Reports++
-			w.Enrolled = max(w.Enrolled, w.Reports)
-		}),
-		altered("one report fewer", func(w *wire.Manifest) { w.Messages -= w.Messages / uint64(w.Reports); w.Reports-- }),
-		altered("noise that it did not add", func(w *wire.Manifest) { w.NoiseMessages++; w.Messages++ }),
-		often(altered("another announcement", func(w *wire.Manifest) { w.Announcement = flipped(w.Announcement) }),
-			plan.Local),
-		often(altered("other messages", func(w *wire.Manifest) { w.MessagesRoot = flipped(w.MessagesRoot) }), plan.Local),
-		altered("other chunks", func(w *wire.Manifest) { w.ChunksDigest = flipped(w.ChunksDigest) }),
-		unseen("other members' digests", func(w *wire.Manifest) { w.ReportsDigest = flipped(w.ReportsDigest) }),
-		unseen("refusals that it made up", func(w *wire.Manifest) {
-			w.Refused = append(w.Refused, wire.Refused{Reason: wire.RefusalNotDrawn, Reports: 99})
-		}),
-		often(altered("more devices enrolled than the cohort has slots", func(w *wire.Manifest) { w.Enrolled += 100 }),
-			plan.Shares),
-		{
-			name: "shifts its share of the sums by one", channels: []plan.Channel{plan.Shares},
-			always: []plan.Channel{plan.Shares},
-			left:   map[plan.Channel]string{plan.Shares: "what the channel assumes; what is learnt is false"},
-			run: func(m *tier) string {
-				r := m.next()
-				all := m.people(r, size)
-				m.release(r, all, lies{shift: true})
-				return "succeeds: " + m.verdict(r, all)
-			},
-		},
-		{
-			name: "keeps the manifest out of the audit log",
-			left: map[plan.Channel]string{
-				plan.Shuffle: noRecord, plan.Shares: noRecord, plan.Local: noRecord, plan.Central: noRecord},
-			run: func(m *tier) string {
-				r := m.next()
-				all := m.people(r, size)
-				out := m.release(r, all, lies{unlogged: true})
-				unmet := m.waits("manifest")
-				m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, out.signed))
-				return "stopped: the analyzer's readiness condition " + unmet + " is unmet until it is there; then " +
-					m.verdict(r, all)
-			},
-		},
-		{
-			name: "hands copies of what it holds to a confederate",
-			left: map[plan.Channel]string{
-				plan.Shuffle: collusion, plan.Shares: collusion, plan.Local: ownNoise,
-				plan.Central: "(ε, δ), while the analyzer is honest; **nothing** if it is the confederate"},
-			run: func(m *tier) string {
-				r := m.next()
-				all := m.people(r, size)
-				m.release(r, all, lies{})
-				if v := m.verdict(r, all); !strings.HasPrefix(v, "counted") {
-					return v
-				}
-				own, analyzers := m.reads(r, all[0], m.ShufflerKey), m.reads(r, all[0], m.AnalyzerKey)
-				if own != 0 || analyzers == 0 {
-					m.t.Errorf("the shuffler's key opens %d parts of a report, the analyzer's %d", own, analyzers)
-				}
-				return fmt.Sprintf("succeeds: without the analyzer's key %d parts of a report open, with it all that "+
-					"are sealed to it", own)
-			},
-		},
-		{
-			name: "says nothing more",
-			left: map[plan.Channel]string{
-				plan.Shuffle: noRecord, plan.Shares: noRecord, plan.Local: noRecord, plan.Central: noRecord},
-			run: func(m *tier) string {
-				r := m.next()
-				m.people(r, size)
-				if _, err := m.shuffler.Mixed.ReadManifest(m.Context(), r.Epoch, 0); !errors.Is(err, bus.ErrGone) {
-					return fmt.Sprintf("there is a manifest: %v", err)
-				}
-				select {
-				case <-m.ended:
-					return fmt.Sprintf("the analyzer ended: %v", m.failed)
-				default:
-				}
-				return "stopped: nothing is counted" + m.silent(r)
-			},
-		},
 	}
 }

@@ -21,10 +21,11 @@ import (
 type trick struct {
 	name     string
 	channels []plan.Channel // nil: all
-	always   bool           // tried without RIFFLE_LONG, too, in the channel shuffle; in shares where it is of that channel
-	last     bool
-	panels   bool // where panels are drawn
-	run      func(d *world) string
+	// tried without RIFFLE_LONG, too, in the channel shuffle; in shares where it is of that channel
+	always bool
+	last   bool
+	panels bool // where panels are drawn
+	run    func(d *world) string
 }
 
 // verdict waits for the end of an epoch and says what came of it: never a sum that is not of the reports that reached
@@ -32,7 +33,8 @@ type trick struct {
 func (d *world) verdict(r *round) string {
 	d.t.Helper()
 	testbed.Eventually(d.t, fmt.Sprintf("over: epoch %d", r.Epoch), func() bool {
-		if len(d.l.reports(r.Epoch)) < size { // the shuffler waits for its deadline, in steps that it takes for ordinary
+		// the shuffler waits for its deadline, in steps that it takes for ordinary
+		if len(d.l.reports(r.Epoch)) < size {
 			d.clock.Pass(time.Second)
 		}
 		return d.over(r) || d.dead() != ""
@@ -102,7 +104,8 @@ func TestAMaliciousBroker(t *testing.T) {
 		t.Skip("one epoch after the other: what runs at the same time runs so in internal/testing/contract, too")
 	}
 	t.Parallel()
-	all, long := slices.Concat(tricks(), sharesReplays(), keyReplays(), logReplays(), forks(), panelTricks(), panelReplays()), os.Getenv("RIFFLE_LONG") != ""
+	all, long := slices.Concat(tricks(), sharesReplays(), keyReplays(), logReplays(), forks(), panelTricks(),
+		panelReplays()), os.Getenv("RIFFLE_LONG") != ""
 	found := make([]hostile.Table, len(all))
 	for _, c := range plan.Channels() {
 		t.Run(string(c), func(t *testing.T) {

@@ -1,13 +1,9 @@
 package hostile_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"runtime"
 	"slices"
@@ -19,8 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/randomizer/api"
-	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/hostile"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
@@ -51,7 +45,8 @@ func floods() []flood {
 		{"%d reports of 7 MB", 3, 40, 512, floodGiantReports},
 		{"%d connections of one host that ask for all announcements", 0, 200, 256, floodConnections},
 		{"%d readers that stop reading announcements, one of 100 kB after the other", 0, 20, 256, floodReaders},
-		{"%d statements of junk in the analyzer's and in the shuffler's part of the audit log", 40, 2000, 256, floodAudit},
+		{"%d statements of junk in the analyzer's and in the shuffler's part of the audit log", 40, 2000, 256,
+			floodAudit},
 		{"%d requests of an app at the local API with bodies of 1 MB", 20, 400, 256, floodAPI},
 		{"%d requests of an app at the local API whose bodies never end", 0, 200, 128, floodSlowAPI},
 	}
@@ -246,57 +241,6 @@ func floodAudit(d *world, _ *round, n int) []string {
 		}))
 	}
 	return []string{"stored, and without effect"}
-}
-
-// endless is a body that comes to no end.
-type endless struct{ ctx context.Context }
-
-func (e endless) Read(b []byte) (int, error) { <-e.ctx.Done(); return 0, io.EOF }
-
-// post sends a body to the local API as a reward.
-func post(ctx context.Context, server *httptest.Server, body io.Reader) (reason string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/rewards", body)
-	if err != nil {
-		return "", err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	answer, err := server.Client().Do(request)
-	if err != nil {
-		return "", err
-	}
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
-	_, reason, _ = strings.Cut(string(text), `"error":"`)
-	reason, _, _ = strings.Cut(reason, `"`)
-	return reason, answer.Body.Close()
-}
-
-func floodAPI(d *world, _ *round, n int) []string {
-	server := httptest.NewServer(api.New(d.host, role.Callers{}, false, api.DefaultBounds()).Handler())
-	defer server.Close()
-	var said outcomes
-	d.must(parallel(n, func(int) error {
-		reason, err := post(d.Context(), server, bytes.NewReader(make([]byte, 1<<20)))
-		said.add(reason)
-		return err
-	}))
-	return said.kinds()
-}
-
-// floodSlowAPI holds all requests open, and asks for a device's ledger meanwhile.
-func floodSlowAPI(d *world, _ *round, n int) []string {
-	server := httptest.NewServer(api.New(d.host, role.Callers{}, false, api.DefaultBounds()).Handler())
-	defer server.Close()
-	ctx, cancel := context.WithCancel(d.ctx)
-	var all sync.WaitGroup
-	for range n {
-		all.Go(func() { _, _ = post(ctx, server, endless{ctx}) })
-	}
-	defer all.Wait()
-	defer cancel()
-	answer, err := server.Client().Get(server.URL + "/v1/devices/p0/ledger")
-	d.must(err)
-	defer answer.Body.Close()
-	return []string{fmt.Sprintf("others are answered meanwhile (%d)", answer.StatusCode)}
 }
 
 // heap watches how large the heap becomes.

@@ -111,7 +111,7 @@ func (s analyzerSide) SaidSince(
 	return nil
 }
 
-// beginning hands on what stands before the fork.
+// beginning hands on what is before the fork.
 func (f *fork) beginning(handler func(bus.Statement) error) func(bus.Statement) error {
 	return func(one bus.Statement) error {
 		if one.Sequence > f.at {
@@ -139,7 +139,10 @@ func (s analyzerSide) ReadAnnouncements(ctx context.Context) ([]bus.Announcement
 func (s analyzerSide) ReadAnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error) {
 	all, err := s.Broker.ReadAnnouncementsAt(ctx, epoch, round)
 	if f := s.l.now().forked; f != nil {
-		all = slices.DeleteFunc(f.of(all), func(a bus.Announcement) bool { return a.Epoch != epoch || a.Round != round })
+		all = slices.DeleteFunc(f.of(all), func(a bus.Announcement) bool {
+			return a.Epoch != epoch ||
+				a.Round != round
+		})
 	}
 	return all, err
 }
@@ -200,8 +203,8 @@ func (d *world) contradicted(
 	if testbed.Refused(d.accounts["announcement"], api.Rewound) == 0 {
 		return "**a host that saw the other announcement follows**"
 	}
-	return "a host that saw the first announcement refuses the second as `rewound`, and a witness the log; a host that saw " +
-		"neither follows"
+	return "a host that saw the first announcement refuses the second as `rewound`, and a witness the log; a host " +
+		"that saw " + "neither follows"
 }
 
 // forks are what a malicious broker does with an analyzer that starts again, in the order of the table: it shows the
@@ -242,16 +245,16 @@ func forks() []trick {
 		case d.dead() != "":
 			return "stopped: the " + numbers.ReplaceAllString(d.dead(), "…")
 		case other > 0:
-			return fmt.Sprintf("**succeeds in taking back a release**: the analyzer signs %s anew, other than before; %s",
-				strings.Join(kinds, ", "), d.contradicted(f, seen))
+			return fmt.Sprintf("**succeeds in taking back a release**: the analyzer signs %s anew, other than "+
+				"before; %s", strings.Join(kinds, ", "), d.contradicted(f, seen))
 		case again == 0:
 			return "stopped: readiness condition of the " + strings.Join(d.unready(), ", ") + " is unmet"
 		}
 		return "without effect: the analyzer writes again, byte for byte, what it wrote before, and goes on behind it"
 	}
 	return []trick{
-		{name: "audit log: shows the analyzer, which starts again, an older state of its own part, and takes what it writes " +
-			"behind that", always: true, last: true, run: run},
+		{name: "audit log: shows the analyzer, which starts again, an older state of its own part, and takes what " +
+			"it writes " + "behind that", always: true, last: true, run: run},
 		{name: "audit log: the same with an analyzer whose state folder is lost, and is empty", last: true,
 			channels: []plan.Channel{plan.Shuffle, plan.Local}, run: func(d *world) string {
 				d.counts.LogPath = filepath.Join(d.t.TempDir(), "log")

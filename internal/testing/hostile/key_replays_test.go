@@ -169,12 +169,13 @@ func keyReplays() []trick {
 			always: true, last: true, run: func(d *world) string {
 				ahead := d.another(d.ConnectHost(), faults{})
 				var shut atomic.Bool
-				behind := d.another(d.Connect(bus.Randomizer), faults{keys: func(b []byte, show func([]byte) error) error {
-					if shut.Load() {
-						return nil
-					}
-					return show(b)
-				}})
+				behind := d.another(d.Connect(bus.Randomizer),
+					faults{keys: func(b []byte, show func([]byte) error) error {
+						if shut.Load() {
+							return nil
+						}
+						return show(b)
+					}})
 				d.verdict(d.cohort()) // by when all have the first set
 				shut.Store(true)
 				before, earlier := d.ShufflerKey, d.keySet()
@@ -210,8 +211,8 @@ func keyReplays() []trick {
 				if testbed.Refused(ahead.accounts["keys"], api.Rewound) == 0 {
 					refused = "**the first takes the earlier one**"
 				}
-				return fmt.Sprintf("%s; %d of %d reports are sealed to the earlier key, those of the host that sees no other, "+
-					"and the shuffler opens them while it keeps that key; %s", refused, n, size, v)
+				return fmt.Sprintf("%s; %d of %d reports are sealed to the earlier key, those of the host that sees "+
+					"no other, "+"and the shuffler opens them while it keeps that key; %s", refused, n, size, v)
 			}},
 	}
 }

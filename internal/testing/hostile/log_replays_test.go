@@ -88,11 +88,11 @@ func (d *world) aWitness(name string) func(audit.Source, bus.Role) (*witness.See
 	}
 }
 
-// twoStates are an older state of the log, the newest one, and an entry of a role that stands in both.
+// twoStates are an older state of the log, the newest one, and an entry of a role that is in both.
 func (d *world) twoStates() (older, newer *audit.Live, between uint64) {
 	d.t.Helper()
 	d.verdict(d.cohort())
-	r := d.next() // by when all of the epoch before stands in the logs
+	r := d.next() // by when all of the epoch before is in the logs
 	at := d.newest()
 	d.decide(size)
 	d.report(r)
@@ -145,10 +145,10 @@ func logReplays() []trick {
 		}
 	}
 	return []trick{
-		{name: "audit log: shows the shuffler, which starts again, an older state of its own part", always: true, last: true,
-			run: rewound(bus.Shuffler)},
-		{name: "audit log: shows the analyzer, which starts again, an older state of its own part", always: true, last: true,
-			run: rewound(bus.Analyzer)},
+		{name: "audit log: shows the shuffler, which starts again, an older state of its own part", always: true,
+			last: true, run: rewound(bus.Shuffler)},
+		{name: "audit log: shows the analyzer, which starts again, an older state of its own part", always: true,
+			last: true, run: rewound(bus.Analyzer)},
 		{name: "announcement: shows the newest to one host, and to another none behind the one before", always: true,
 			last: true, run: func(d *world) string {
 				open := make(held)
@@ -173,69 +173,72 @@ func logReplays() []trick {
 				v := d.verdict(r)
 				close(open)
 				testbed.Eventually(d.t, "follows", func() bool { return behind.host.Status().Epoch > latest })
-				return fmt.Sprintf("the other host decides with the policy before, and of its 1 person %d are sampled: `%s`; of the "+
-					"first host's, %s; then the other follows", sampled, why, v)
+				return fmt.Sprintf("the other host decides with the policy before, and of its 1 person %d are "+
+					"sampled: `%s`; of the "+"first host's, %s; then the other follows", sampled, why, v)
 			}},
-		{name: "announcement: shows the newest to hosts, and to the shuffler none behind the one before", run: func(d *world) string {
-			open := make(held)
-			r := d.next()
-			d.l.set(faults{opened: func(a bus.Announcement, show func(bus.Announcement) error) error {
-				if a.Epoch > r.Epoch {
-					open.wait(d)
-				}
-				return show(a)
-			}})
-			d.decide(size)
-			d.report(r)
-			d.verdict(r)
-			r = d.next()
-			n, why := d.decide(1)
-			close(open)
-			d.l.set(faults{})
-			d.decide(size - n)
-			d.report(r)
-			return fmt.Sprintf("delayed: of 1 person %d are sampled (`%s`) until it shows it; then %s", n, why, d.verdict(r))
-		}},
-		{name: "manifest: shows the analyzer that of an earlier epoch, in the audit log, too, and the auditor this one's",
-			always: true, run: func(d *world) string {
-				var old []byte
-				d.l.set(faults{manifest: func(payload []byte, err error) ([]byte, error) {
-					if err == nil {
-						old = payload
-					}
-					return payload, err
-				}})
-				d.verdict(d.cohort())
+		{name: "announcement: shows the newest to hosts, and to the shuffler none behind the one before",
+			run: func(d *world) string {
+				open := make(held)
 				r := d.next()
-				at := d.newest()
-				var open atomic.Bool
-				d.l.set(faults{
-					manifest: func(payload []byte, err error) ([]byte, error) {
-						if err == nil && !open.Load() {
-							return old, nil
-						}
-						return payload, err
-					},
-					altered: func(to bus.Role, s bus.Statement) bus.Statement {
-						if to == bus.Analyzer && s.Kind == wire.KindManifest && s.Sequence > at && !open.Load() {
-							s.Payload = old
-						}
-						return s
-					},
-				})
+				d.l.set(faults{opened: func(a bus.Announcement, show func(bus.Announcement) error) error {
+					if a.Epoch > r.Epoch {
+						open.wait(d)
+					}
+					return show(a)
+				}})
 				d.decide(size)
 				d.report(r)
-				testbed.Eventually(d.t, "not ready, or over", func() bool { return len(d.unready()) > 0 || d.over(r) })
-				if d.over(r) {
-					return "**the earlier one is taken**: " + d.verdict(r)
-				}
-				unready := strings.Join(d.unready(), ", ")
-				open.Store(true)
+				d.verdict(r)
+				r = d.next()
+				n, why := d.decide(1)
+				close(open)
 				d.l.set(faults{})
-				return "stopped: readiness condition of the " + unready + " is unmet until it shows it; then " + d.verdict(r)
+				d.decide(size - n)
+				d.report(r)
+				return fmt.Sprintf("delayed: of 1 person %d are sampled (`%s`) until it shows it; then %s", n, why,
+					d.verdict(r))
 			}},
-		{name: "checkpoint: shows one witness the newest, and another an older one; then each what the other saw", always: true,
-			run: func(d *world) string {
+		{name: "manifest: shows the analyzer that of an earlier epoch, in the audit log, too, and the auditor this " +
+			"one's", always: true, run: func(d *world) string {
+			var old []byte
+			d.l.set(faults{manifest: func(payload []byte, err error) ([]byte, error) {
+				if err == nil {
+					old = payload
+				}
+				return payload, err
+			}})
+			d.verdict(d.cohort())
+			r := d.next()
+			at := d.newest()
+			var open atomic.Bool
+			d.l.set(faults{
+				manifest: func(payload []byte, err error) ([]byte, error) {
+					if err == nil && !open.Load() {
+						return old, nil
+					}
+					return payload, err
+				},
+				altered: func(to bus.Role, s bus.Statement) bus.Statement {
+					if to == bus.Analyzer && s.Kind == wire.KindManifest && s.Sequence > at && !open.Load() {
+						s.Payload = old
+					}
+					return s
+				},
+			})
+			d.decide(size)
+			d.report(r)
+			testbed.Eventually(d.t, "not ready, or over", func() bool { return len(d.unready()) > 0 || d.over(r) })
+			if d.over(r) {
+				return "**the earlier one is taken**: " + d.verdict(r)
+			}
+			unready := strings.Join(d.unready(), ", ")
+			open.Store(true)
+			d.l.set(faults{})
+			return "stopped: readiness condition of the " + unready + " is unmet until it shows it; then " +
+				d.verdict(r)
+		}},
+		{name: "checkpoint: shows one witness the newest, and another an older one; then each what the other saw",
+			always: true, run: func(d *world) string {
 				older, newer, _ := d.twoStates()
 				first, second := d.aWitness("first"), d.aWitness("second")
 				refused := 0
@@ -253,32 +256,33 @@ func logReplays() []trick {
 					}
 				}
 				if refused != len(servers) {
-					return fmt.Sprintf("**of %d logs the first witness co-signs an older checkpoint of %d**", len(servers),
-						len(servers)-refused)
+					return fmt.Sprintf("**of %d logs the first witness co-signs an older checkpoint of %d**",
+						len(servers), len(servers)-refused)
 				}
-				return "both co-sign what they see, as the one log is the beginning of the other; then the first refuses the " +
-					"older one, of both servers, and the second co-signs the newer one"
+				return "both co-sign what they see, as the one log is the beginning of the other; then the first " +
+					"refuses the " + "older one, of both servers, and the second co-signs the newer one"
 			}},
-		{name: "checkpoint: shows an auditor an older one, and another the newest", always: true, run: func(d *world) string {
-			older, newer, _ := d.twoStates()
-			whole, clean := d.check(newer)
-			part, none := d.check(older)
-			if clean != "" || none != "" || part >= whole {
-				d.t.Errorf("%d releases with %q, and %d with %q", whole, clean, part, none)
-			}
-			seen := audit.View{Name: "the other", Checkpoints: map[bus.Role][]byte{}}
-			for _, role := range servers {
-				b, err := newer.Checkpoint(d.Context(), role)
-				d.must(err)
-				seen.Checkpoints[role] = b
-			}
-			_, found := d.check(older, seen)
-			if found == "" {
-				return "**who compares the two finds nothing**"
-			}
-			return "succeeds in hiding the latest release from an auditor who compares with nobody, and in nothing else; held " +
-				"against the other's checkpoint it is found as " + found
-		}},
+		{name: "checkpoint: shows an auditor an older one, and another the newest", always: true,
+			run: func(d *world) string {
+				older, newer, _ := d.twoStates()
+				whole, clean := d.check(newer)
+				part, none := d.check(older)
+				if clean != "" || none != "" || part >= whole {
+					d.t.Errorf("%d releases with %q, and %d with %q", whole, clean, part, none)
+				}
+				seen := audit.View{Name: "the other", Checkpoints: map[bus.Role][]byte{}}
+				for _, role := range servers {
+					b, err := newer.Checkpoint(d.Context(), role)
+					d.must(err)
+					seen.Checkpoints[role] = b
+				}
+				_, found := d.check(older, seen)
+				if found == "" {
+					return "**who compares the two finds nothing**"
+				}
+				return "succeeds in hiding the latest release from an auditor who compares with nobody, and in " +
+					"nothing else; held against the other's checkpoint it is found as " + found
+			}},
 		{name: "audit log: shows an auditor and a witness all but one entry", always: true, run: func(d *world) string {
 			_, _, entry := d.twoStates()
 			less := d.shows(setBack{Streams: audit.Over(d.auditor.Streams), without: entry})
@@ -294,5 +298,6 @@ func logReplays() []trick {
 
 // over reports whether an epoch was counted.
 func (d *world) over(r *round) bool {
-	return slices.ContainsFunc(d.analyzer.Progress().Releases, func(s analyzer.ReleaseStats) bool { return s.Epoch == r.Epoch })
+	return slices.ContainsFunc(d.analyzer.Progress().Releases,
+		func(s analyzer.ReleaseStats) bool { return s.Epoch == r.Epoch })
 }

@@ -148,8 +148,8 @@ func alone(m *tier) string {
 	if fmt.Sprint(known) != fmt.Sprint(victim[0].entries) {
 		return succeeds(v, "; the victim's numbers stay behind the analyzer's noise")
 	}
-	return succeeds(v, fmt.Sprintf("; less those of %d devices of its own they are the victim's %d numbers, as its device "+
-		"noised them", len(own), len(slices.Concat(known...))))
+	return succeeds(v, fmt.Sprintf("; less those of %d devices of its own they are the victim's %d numbers, as its "+
+		"device "+"noised them", len(own), len(slices.Concat(known...))))
 }
 
 // ownDevices are attacks with devices that the registrar admitted. In shuffle the shuffler needs none.
@@ -158,8 +158,8 @@ func ownDevices(name string) []attack {
 	return []attack{{
 		name: "own devices: gathers one victim with admitted devices of one host" + name, channels: in, always: in[:1],
 		left: map[plan.Channel]string{
-			plan.Shares: "(ε, δ) if `limits.max_dishonest` counts these devices; else server noise (`limits.epsilon_alone`); " +
-				"else **that device's own noise bits alone**",
+			plan.Shares: "(ε, δ) if `limits.max_dishonest` counts these devices; else server noise " +
+				"(`limits.epsilon_alone`); " + "else **that device's own noise bits alone**",
 			plan.Local: ownNoise, plan.Central: serverNoise,
 		},
 		run: alone,

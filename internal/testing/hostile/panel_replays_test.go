@@ -59,14 +59,15 @@ func panelReplays() []trick {
 			d.report(r)
 			v := d.verdict(r)
 			d.l.set(faults{})
-			return fmt.Sprintf("not taken for this epoch's, of which %d people are sampled until it shows it; then %s", before, v)
+			return fmt.Sprintf("not taken for this epoch's, of which %d people are sampled until it shows it; then %s",
+				before, v)
 		}
 	}
 	return []trick{
-		{name: "panel: shows the analyzer the pool of an earlier epoch in the place of this one's", panels: true, always: true,
-			run: earlier(bus.Analyzer, bus.Shuffler, wire.KindPool)},
-		{name: "panel: shows the shuffler the draw of an earlier epoch in the place of this one's", panels: true, always: true,
-			run: earlier(bus.Shuffler, bus.Analyzer, wire.KindDraw)},
+		{name: "panel: shows the analyzer the pool of an earlier epoch in the place of this one's", panels: true,
+			always: true, run: earlier(bus.Analyzer, bus.Shuffler, wire.KindPool)},
+		{name: "panel: shows the shuffler the draw of an earlier epoch in the place of this one's", panels: true,
+			always: true, run: earlier(bus.Shuffler, bus.Analyzer, wire.KindDraw)},
 	}
 }
 

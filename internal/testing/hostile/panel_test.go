@@ -90,12 +90,14 @@ func (m *tier) ranked(r *round, seed panel.Seed, of, n int, inside bool) (all []
 func panelAttacks() []attack {
 	in := func(c ...plan.Channel) []plan.Channel { return c }
 	everywhere := func(left string) map[plan.Channel]string {
-		return map[plan.Channel]string{plan.Shuffle: left, plan.Shares: left, plan.Local: ownNoise, plan.Central: serverNoise}
+		return map[plan.Channel]string{plan.Shuffle: left, plan.Shares: left, plan.Local: ownNoise,
+			plan.Central: serverNoise}
 	}
 	return []attack{
 		{
 			name: "panel: leaves honest devices out of the pool", always: in(plan.Shares),
-			left: everywhere("(ε, δ) if `limits.dishonest` bounds the share of a pool that the shuffler composes; else server " +
+			left: everywhere("(ε, δ) if `limits.dishonest` bounds the share of a pool that the shuffler composes; " +
+				"else server " +
 				"noise alone (in `shuffle` the shuffler needs no pool for its fillers)"),
 			run: func(m *tier) string {
 				r := m.next()
@@ -125,9 +127,10 @@ func panelAttacks() []attack {
 					m.t.Errorf("%d of the shuffler's devices are drawn, at least %d must be", in, least)
 				}
 				m.release(r, all, lies{})
-				return succeeds(m.verdict(r, all), fmt.Sprintf(", of which at least %d are the shuffler's own, with %d of %d "+
-					"registered devices; without its lie %.1f were to be expected", least, own, own+others,
-					float64(size*own)/(own+others)))
+				return succeeds(m.verdict(r, all),
+					fmt.Sprintf(", of which at least %d are the shuffler's own, with %d of %d "+
+						"registered devices; without its lie %.1f were to be expected", least, own, own+others,
+						float64(size*own)/(own+others)))
 			},
 		},
 		{
@@ -138,7 +141,8 @@ func panelAttacks() []attack {
 				unmet := m.waits("pool")
 				m.destroy(r)
 				v := m.verdict(r, nil)
-				return "refused by the analyzer, which draws nothing: its readiness condition " + unmet + " is unmet; then " + v
+				return "refused by the analyzer, which draws nothing: its readiness condition " + unmet +
+					" is unmet; then " + v
 			},
 		},
 		{
@@ -188,8 +192,9 @@ func panelAttacks() []attack {
 			},
 		},
 		{
-			name: "panel: destroys an epoch whose panel it does not like, and has another drawn", always: in(plan.Shares),
-			left: everywhere("as for a panel, at every draw: the tail is charged for each epoch that is drawn"),
+			name:   "panel: destroys an epoch whose panel it does not like, and has another drawn",
+			always: in(plan.Shares),
+			left:   everywhere("as for a panel, at every draw: the tail is charged for each epoch that is drawn"),
 			run: func(m *tier) string {
 				r := m.next()
 				m.pool(r, registered, 1)
@@ -237,7 +242,8 @@ func panelAttacks() []attack {
 				r := m.next()
 				if m.channel == plan.Shares { // no exchange begins
 					signed := &wire.Manifest{
-						Deployment: testbed.Deployment, Epoch: r.Epoch, Announcement: r.digest[:], Outcome: wire.Released,
+						Deployment: testbed.Deployment, Epoch: r.Epoch, Announcement: r.digest[:],
+						Outcome:  wire.Released,
 						Enrolled: size, Reports: size, Messages: size, Chunks: 1, ChunksDigest: make([]byte, 32),
 						ReportsDigest: make([]byte, 32), MessagesRoot: make([]byte, 32),
 					}
@@ -279,16 +285,18 @@ func roundAttacks() []attack {
 	return []attack{
 		{
 			name: "rounds: takes a subset of the first round's devices into the next", channels: in, always: in[:1],
-			left: map[plan.Channel]string{plan.Shuffle: cohort, plan.Shares: cohort, plan.Local: ownNoise, plan.Central: serverNoise},
+			left: map[plan.Channel]string{plan.Shuffle: cohort, plan.Shares: cohort, plan.Local: ownNoise,
+				plan.Central: serverNoise},
 			run: func(m *tier) string {
 				r, v := later(m, func(r *round, all []person) []person { return all[:r.Cohort.Minimum] })
-				return succeeds(v, fmt.Sprintf("; %d of the first round are left out of the second, which sums up another "+
-					"statistic", r.Cohort.Size-r.Cohort.Minimum))
+				return succeeds(v, fmt.Sprintf("; %d of the first round are left out of the second, which sums up "+
+					"another "+"statistic", r.Cohort.Size-r.Cohort.Minimum))
 			},
 		},
 		{
-			name: "rounds: puts a device into the second round that was not in the first", channels: in, always: in[2:3],
-			left: map[plan.Channel]string{plan.Shuffle: deviceAlone + ", with fillers"},
+			name: "rounds: puts a device into the second round that was not in the first", channels: in,
+			always: in[2:3],
+			left:   map[plan.Channel]string{plan.Shuffle: deviceAlone + ", with fillers"},
 			run: func(m *tier) string {
 				var known []person
 				r, v := later(m, func(r *round, all []person) []person {

@@ -32,8 +32,9 @@ type lies struct {
 	shift    bool                                      // of the share of the sums, in shares
 	unlogged bool                                      // the manifest is sent, and not put into the audit log
 	unsent   bool                                      // the manifest is put into the audit log, and not sent
-	unmixed  bool                                      // each report's messages go into a chunk of their own, as they came
-	noise    func(noise []byte) []byte                 // what is sent in place of the shuffler's noise, in shuffle
+	// each report's messages go into a chunk of their own, as they came
+	unmixed bool
+	noise   func(noise []byte) []byte // what is sent in place of the shuffler's noise, in shuffle
 }
 
 // sent is what a shuffler let out.
@@ -47,7 +48,8 @@ type sent struct {
 func (m *tier) release(r *round, reports []person, l lies) *sent {
 	m.t.Helper()
 	out := &sent{chunks: map[uint32][]byte{}, manifest: &wire.Manifest{
-		Deployment: testbed.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.digest[:], Outcome: wire.Released,
+		Deployment: testbed.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.digest[:],
+		Outcome:  wire.Released,
 		Enrolled: r.Cohort.Size, Reports: uint32(len(reports)), ReportsDigest: make([]byte, 32),
 	}}
 	if m.channel == plan.Shares {
@@ -195,7 +197,8 @@ var errShifted = errors.New("begin again")
 func (m *tier) exchange(r *round, reports []person, out *sent, l lies) (released bool) {
 	m.t.Helper()
 	mix := &mixing.Mixing{
-		Deployment: testbed.Deployment, Broker: exchanging{m.shuffler.Mixed, m.shuffler.Prepared, m.shuffler.Audit, m, out, l}, Disk: m.disk, Source: entropy.New(),
+		Deployment: testbed.Deployment, Broker: exchanging{m.shuffler.Mixed, m.shuffler.Prepared, m.shuffler.Audit, m,
+			out, l}, Disk: m.disk, Source: entropy.New(),
 		Identity: m.Shuffler, Analyzer: m.Analyzer.Public(), Log: testbed.Log(),
 		Reports: func(_ context.Context, _ *channel.Release, of channel.Member) (*wire.Report, error) {
 			return &wire.Report{Slot: of.Slot, Payload: bytes.Clone(reports[of.Slot].payload)}, nil

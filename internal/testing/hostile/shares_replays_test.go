@@ -26,7 +26,7 @@ func sharesReplays() []trick {
 	// A key of the broker's own: whoever knows the announcement can seal one to the analyzer.
 	ownKey := func(d *world, c *wire.Chunk) {
 		r := d.announced(c.Epoch)
-		sealer, err := seal.NewBoxSealer(r.AnalyzerKey, seal.SecretBox, r.digest)
+		sealer, err := seal.NewEnvelopeSealer(r.AnalyzerKey, seal.SecretEnvelope, r.digest)
 		d.must(err)
 		secret, err := shares.ParseSecret(bytes.Repeat([]byte{7}, shares.SecretSize))
 		d.must(err)
@@ -80,8 +80,8 @@ func sharesReplays() []trick {
 		behind("verification key: behind the shuffler's one of the broker's own", keyChunk, ownKey),
 		inPlace("sum: in the place of the shuffler's share another", sumChunk, ownSum),
 		behind("sum: behind the shuffler's share another", sumChunk, ownSum),
-		{name: "accepted set: shows the shuffler that of an earlier epoch in the place of this one's", channels: in, always: true,
-			run: func(d *world) string {
+		{name: "accepted set: shows the shuffler that of an earlier epoch in the place of this one's", channels: in,
+			always: true, run: func(d *world) string {
 				var mu sync.Mutex
 				var old []byte
 				d.l.set(faults{prepared: func(index uint32, answer []byte) []byte {

@@ -126,7 +126,8 @@ func newTier(t *testing.T, c plan.Channel, change ...func(*analyzer.Config)) *ti
 	m.analyzer, err = analyzer.New(config)
 	m.must(err)
 	m.log, err = translog.Open(m.Context(), translog.Config{
-		Deployment: testbed.Deployment, Role: bus.Shuffler, Identity: m.Shuffler, Broker: m.shuffler.Audit, Log: testbed.Log(),
+		Deployment: testbed.Deployment, Role: bus.Shuffler, Identity: m.Shuffler, Broker: m.shuffler.Audit,
+		Log: testbed.Log(),
 	})
 	m.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -354,8 +355,8 @@ func (m *tier) verdict(r *round, honest []person) string {
 	case c.Destroyed:
 		return lost
 	case !holds(r, c, sum(honest...)):
-		return fmt.Sprintf("counted: %d reports, **and the sums are not those of the %d honest reports: %s**", c.Reports,
-			len(honest), apart(c, sum(honest...)))
+		return fmt.Sprintf("counted: %d reports, **and the sums are not those of the %d honest reports: %s**",
+			c.Reports, len(honest), apart(c, sum(honest...)))
 	case why != "":
 		return fmt.Sprintf("refused by the analyzer, and the %d others count: %s", c.Reports, why)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -162,12 +162,14 @@ func (d *world) start(p *party, conn *bus.Conn) {
 		records = 2
 	}
 	h, err := randomizer.New(randomizer.Config{
-		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: p.identity,
+		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(),
+		Identity:   p.identity,
 		Credential: p.signed, Devices: 10_000, Order: p.order, StateDir: p.hostDir,
 		Source: func() protocol.Source { return entropy.New() }, Bus: hostSide{randomizer.Over(conn.Streams), p.l},
 		Limits: device.Limits{
-			Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000,
-			Records: records,
+			Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10,
+			MaxMessages: 1000,
+			Records:     records,
 		},
 		Log: testbed.Log(), Clock: d.clock, Reports: p.accounts["report"], KeySets: p.accounts["keys"],
 		Announcements: p.accounts["announcement"],
@@ -332,7 +334,7 @@ func (d *world) entries(r *round, envelopes [][]byte) [][]uint64 {
 	case plan.Shares:
 		return d.joined(r, envelopes, verifier)
 	default:
-		opener, err := box.NewOpener(r.Announcement, r.digest, d.AnalyzerKey, verifier)
+		opener, err := envelope.NewOpener(r.Announcement, r.digest, d.AnalyzerKey, verifier)
 		d.must(err)
 		for _, e := range envelopes {
 			one, _, err := opener.Open(nil, d.payload(r, e))
@@ -376,9 +378,9 @@ func (d *world) joined(r *round, envelopes [][]byte, verifier *devices.Verifier)
 	second, err := of.NewHelperSum()
 	d.must(err)
 	for _, e := range envelopes {
-		row, pending, err := leader.Prepare(nil, d.payload(r, e))
+		message, pending, err := leader.Prepare(nil, d.payload(r, e))
 		d.must(err)
-		verified, err := helper.Verify(row)
+		verified, err := helper.Verify(message)
 		d.must(err)
 		d.must(helper.Add(second, verified))
 		d.must(leader.Finish(first, pending, verified.Answer[:]))

@@ -138,14 +138,16 @@ func TestFuzzFindsWhatIsPlanted(t *testing.T) {
 		write(t, filepath.Join(folder, "x", "x_test.go"), strings.ReplaceAll(strings.ReplaceAll(text,
 			"func FuzzNot(t *testing.T)    {}\n", ""), "func FuzzTwo(a, b *testing.F) {}\n", ""))
 		table, err := run(t, folder, "", "fuzz", "--time", "10s")
-		for _, want := range []string{`x +FuzzBad .* FAILED\n`, `x +FuzzGood +[1-9]\d* .* ok\n`, `x +FuzzSkips +0 .* NOT RUN\n`} {
+		for _, want := range []string{`x +FuzzBad .* FAILED\n`, `x +FuzzGood +[1-9]\d* .* ok\n`,
+			`x +FuzzSkips +0 .* NOT RUN\n`} {
 			if !regexp.MustCompile(want).MatchString(table) || err == nil {
 				t.Errorf("%v, want %s\n%s", err, want, table)
 			}
 		}
 	}
 	write(t, filepath.Join(folder, "y", "x_test.go"), strings.ReplaceAll(text, "FuzzGood", "FuzzGoodToo"))
-	if said, err := run(t, folder, "", "fuzz", "--list"); err == nil || !strings.Contains(said, "FuzzGoodToo begins with") {
+	if said, err := run(t, folder, "", "fuzz", "--list"); err == nil ||
+		!strings.Contains(said, "FuzzGoodToo begins with") {
 		t.Errorf("%v\n%s", err, said)
 	}
 }

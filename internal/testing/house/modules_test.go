@@ -34,7 +34,7 @@ func TestEveryModuleHasItsReason(t *testing.T) {
 	slices.Sort(required)
 	slices.Sort(explained)
 	if !slices.Equal(required, explained) || len(required) > maxModules {
-		t.Errorf("go.mod requires %d modules, at most %d:\n%s\ndocs/development.md explains:\n%s", len(required), maxModules,
-			strings.Join(required, "\n"), strings.Join(explained, "\n"))
+		t.Errorf("go.mod requires %d modules, at most %d:\n%s\ndocs/development.md explains:\n%s", len(required),
+			maxModules, strings.Join(required, "\n"), strings.Join(explained, "\n"))
 	}
 }

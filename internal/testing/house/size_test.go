@@ -3,6 +3,7 @@ package house
 import (
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"maps"
 	"os"
@@ -15,31 +16,20 @@ import (
 // What a file, a package and a type may have at most.
 const (
 	maxFileLines   = 400
-	maxColumns     = 120 // a tab is four
+	maxColumns     = 120 // a tab is four; a raw string is a text of its own, whose lines Go cannot break
 	maxFiles       = 25  // of a package, without tests
 	maxTypeMethods = 40
 )
 
 // excess is what is larger, and how large. A number here may become smaller, or go; none may come.
 var excess = map[string]int{
-	"wide lines of production": 740,
-	"wide lines of tests":      753,
+	"wide lines of production": 36,
+	"wide lines of tests":      420,
 
 	"methods of internal/randomizer.Host": 100,
 
-	"lines of internal/analyzer/analyzer.go":                 413,
-	"lines of internal/bus/pulse_test.go":                    410,
-	"lines of internal/channel/box/count_test.go":            480,
-	"lines of internal/channel/shuffle/count_test.go":        419,
-	"lines of internal/channel/shuffle/mix_exchange_test.go": 470,
-	"lines of internal/channel/shuffle/mix_order_test.go":    436,
-	"lines of internal/planner/planner_test.go":              475,
-	"lines of internal/randomizer/arms_test.go":              441,
-	"lines of internal/randomizer/host.go":                   426,
-	"lines of internal/role/config_test.go":                  517,
-	"lines of internal/testing/hostile/attacks_test.go":      438,
-	"lines of internal/testing/hostile/tricks_test.go":       428,
-	"lines of lab/marked/marked.go":                          436,
+	"lines of internal/randomizer/arms_test.go": 441,
+	"lines of internal/randomizer/host.go":      426,
 }
 
 // A reader sees a file on a few screens, and a package and a type at a glance.
@@ -69,8 +59,9 @@ func TestNothingIsTooLarge(t *testing.T) {
 					found["methods of "+p.path()+"."+of] += n
 				}
 			}
-			for _, line := range lines {
-				if len([]rune(strings.ReplaceAll(line, "\t", "    "))) > maxColumns {
+			raw := rawStrings(t, text)
+			for i, line := range lines {
+				if !raw[i+1] && len([]rune(strings.ReplaceAll(line, "\t", "    "))) > maxColumns {
 					found[wide]++
 				}
 			}
@@ -81,6 +72,27 @@ func TestNothingIsTooLarge(t *testing.T) {
 		limit := map[string]int{"lines": maxFileLines, "files": maxFiles, "methods": maxTypeMethods}[kind]
 		if n := found[what]; n > max(limit, excess[what]) {
 			t.Errorf("%s: %d, at most %d", what, n, max(limit, excess[what]))
+		}
+	}
+}
+
+// rawStrings are the lines, from 1, that a raw string is on.
+func rawStrings(t *testing.T, text []byte) map[int]bool {
+	t.Helper()
+	files, lines := token.NewFileSet(), map[int]bool{}
+	file := files.AddFile("", files.Base(), len(text))
+	var s scanner.Scanner
+	s.Init(file, text, func(at token.Position, msg string) { t.Fatalf("%v: %s", at, msg) }, 0)
+	for {
+		at, kind, literal := s.Scan()
+		if kind == token.EOF {
+			return lines
+		}
+		if kind == token.STRING && literal[0] == '`' {
+			first := file.Line(at)
+			for i := range strings.Count(literal, "\n") + 1 {
+				lines[first+i] = true
+			}
 		}
 	}
 }

@@ -179,7 +179,7 @@ func words(src *rand.ChaCha8) (b [32]byte) {
 	return b
 }
 
-// Seal signs a checkpoint over each log as it stands.
+// Seal signs a checkpoint over each log as it is.
 func (l *Ledger) Seal() error {
 	for _, role := range []bus.Role{bus.Analyzer, bus.Shuffler} {
 		c, err := l.Checkpointed(role, len(l.Logs[role]))

@@ -221,7 +221,7 @@ func (m *maker) exchange(a *plan.Announcement, digest [32]byte, reports uint32) 
 	return err
 }
 
-// chunkMessages is how many messages stand in a chunk: few, so that there are several.
+// chunkMessages is how many messages are in a chunk: few, so that there are several.
 const chunkMessages = 100
 
 // chunked are the chunks of a release.

@@ -12,12 +12,12 @@ import (
 	"syscall"
 
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/role/journal"
+	"github.com/riffle-dp/riffle/internal/journal"
 	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/translog"
 )
 
-// disk is what a machine keeps when its process is killed. Only what is durable stands in it.
+// disk is what a machine keeps when its process is killed. Only what is durable is in it.
 type disk struct {
 	mu       sync.Mutex
 	journals map[string][][]byte

@@ -1,5 +1,5 @@
 // Package simulation runs a whole deployment in one goroutine's hands: the real code of shuffler, analyzer and several
-// hosts, over the broker of package standin, with journals, stores and disks in memory, under the virtual time of
+// hosts, over the broker of package fakebroker, with journals, stores and disks in memory, under the virtual time of
 // testing/synctest. A list of operations (List) says what people do and what goes wrong; a seed says in which order
 // requests, deliveries and writes go on. The same list with the same seed gives the same run.
 //

@@ -9,8 +9,8 @@ import (
 
 // What a shuffler has the broker forget, and what it leaves out of its own journal, nobody needs any more.
 
-// forgotten sees that the broker is to forget all reports up to a sequence: of those that are admitted, each one's round
-// has its manifest out.
+// forgotten sees that the broker is to forget all reports up to a sequence: of those that are admitted, each one's
+// round has its manifest out.
 func (o *oracle) forgotten(i *incarnation, upTo uint64) {
 	type place struct{ round, slot uint32 }
 	epoch, needed := uint64(0), map[place]uint64{}
@@ -41,13 +41,13 @@ func (o *oracle) forgotten(i *incarnation, upTo uint64) {
 		}
 	}
 	if lost > 0 {
-		o.w.violated("forgotten", "the broker is to forget %d admitted reports of epoch %d whose release is not out", lost,
-			epoch)
+		o.w.violated("forgotten", "the broker is to forget %d admitted reports of epoch %d whose release is not out",
+			lost, epoch)
 	}
 }
 
-// replaced sees that a snapshot takes the place of a journal's events: who asks for a slot, or registers, hears from the
-// one what they would hear from the other.
+// replaced sees that a snapshot takes the place of a journal's events: who asks for a slot, or registers, hears from
+// the one what they would hear from the other.
 func (o *oracle) replaced(i *incarnation, name string, lines []*line) {
 	if name != journalFile {
 		return
@@ -99,8 +99,8 @@ func (o *oracle) same(events, snapshot *cohort.State, opened *cohort.Opened) {
 				return all
 			}
 			if a, b := hears(events), hears(snapshot); a != b {
-				o.w.violated("snapshot", "device %d hears %q of the events, and %q of the snapshot that replaces them", number,
-					a, b)
+				o.w.violated("snapshot", "device %d hears %q of the events, and %q of the snapshot that replaces them",
+					number, a, b)
 				return
 			}
 		}

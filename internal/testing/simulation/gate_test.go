@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/testing/standin"
+	"github.com/riffle-dp/riffle/internal/testing/fakebroker"
 )
 
-// gate holds every request, delivery and write until the schedule lets it go on. It is the broker's standin.Gate.
+// gate holds every request, delivery and write until the schedule lets it go on. It is the broker's fakebroker.Gate.
 type gate struct {
 	w       *World
 	arrived chan struct{} // holds a token after something came
@@ -22,9 +22,9 @@ type gate struct {
 
 // waiting is something that the gate holds.
 type waiting struct {
-	op      standin.Op
+	op      fakebroker.Op
 	after   bool // it was done, and its answer waits
-	verdict chan standin.Verdict
+	verdict chan fakebroker.Verdict
 	until   time.Time // when it has arrived; zero: not known yet
 }
 
@@ -32,13 +32,13 @@ func newGate(w *World) *gate {
 	return &gate{w: w, arrived: make(chan struct{}, 1), nth: map[[2]string]uint64{}}
 }
 
-// Before implements standin.Gate.
-func (g *gate) Before(ctx context.Context, op standin.Op) standin.Verdict {
+// Before implements fakebroker.Gate.
+func (g *gate) Before(ctx context.Context, op fakebroker.Op) fakebroker.Verdict {
 	return g.hold(ctx, op, false)
 }
 
-// After implements standin.Gate.
-func (g *gate) After(ctx context.Context, op standin.Op) standin.Verdict {
+// After implements fakebroker.Gate.
+func (g *gate) After(ctx context.Context, op fakebroker.Op) fakebroker.Verdict {
 	return g.hold(ctx, op, true)
 }
 
@@ -50,13 +50,13 @@ func (g *gate) turn(i *incarnation, subject string) {
 	g.mu.Lock()
 	key := [2]string{i.p.name, subject}
 	g.nth[key]++
-	op := standin.Op{Client: i.p.name, Role: i.p.role, Name: writes, Subject: subject, Nth: g.nth[key]}
+	op := fakebroker.Op{Client: i.p.name, Role: i.p.role, Name: writes, Subject: subject, Nth: g.nth[key]}
 	g.mu.Unlock()
 	g.hold(i.ctx, op, false)
 }
 
-func (g *gate) hold(ctx context.Context, op standin.Op, after bool) standin.Verdict {
-	h := &waiting{op: op, after: after, verdict: make(chan standin.Verdict, 1)}
+func (g *gate) hold(ctx context.Context, op fakebroker.Op, after bool) fakebroker.Verdict {
+	h := &waiting{op: op, after: after, verdict: make(chan fakebroker.Verdict, 1)}
 	g.mu.Lock()
 	at, _ := slices.BinarySearchFunc(g.pending, h, (*waiting).compare)
 	g.pending = slices.Insert(g.pending, at, h)
@@ -70,7 +70,7 @@ func (g *gate) hold(ctx context.Context, op standin.Op, after bool) standin.Verd
 		return v
 	case <-ctx.Done():
 		g.forget(h)
-		return standin.Lose
+		return fakebroker.Lose
 	}
 }
 
@@ -90,7 +90,7 @@ func (g *gate) held(f func(*waiting)) {
 }
 
 // let lets something go on.
-func (g *gate) let(h *waiting, v standin.Verdict) {
+func (g *gate) let(h *waiting, v fakebroker.Verdict) {
 	g.forget(h)
 	h.verdict <- v
 }

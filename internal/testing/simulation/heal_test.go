@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/testing/standin"
+	"github.com/riffle-dp/riffle/internal/testing/fakebroker"
 )
 
 // heal ends all faults, and starts what does not run.
@@ -62,7 +62,7 @@ func (w *World) recover() {
 const patientCalls = 10
 
 // refusing is what the shuffler's readiness says where its state was set back. What it knows of registered devices,
-// and of what it signed, stands nowhere else: it decides nothing then, as documented, and says so.
+// and of what it signed, is nowhere else: it decides nothing then, as documented, and says so.
 func (w *World) refusing() string {
 	p := w.parties["shuffler"]
 	if !p.back || p.run == nil {
@@ -131,6 +131,6 @@ func (w *World) end() {
 	var left []*waiting
 	w.gate.held(func(h *waiting) { left = append(left, h) })
 	for _, h := range left {
-		w.gate.let(h, standin.Lose)
+		w.gate.let(h, fakebroker.Lose)
 	}
 }

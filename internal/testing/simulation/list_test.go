@@ -17,8 +17,8 @@ const (
 	Reward Kind = "reward" // everybody on the host Who who decided and has no reward gets one
 	Wait   Kind = "wait"   // Ms pass
 	Stall  Kind = "stall"  // Who stands still for Ms
-	// Who is killed What ("before" or "after") its N-th write from now; "before log": to what has "log" in its name, which
-	// may be "journal", "log", "store" (a file), "put" or "seal"
+	// Who is killed What ("before" or "after") its N-th write from now; "before log": to what has "log" in its name,
+	// which may be "journal", "log", "store" (a file), "put" or "seal"
 	Crash      Kind = "crash"
 	Restart    Kind = "restart"    // Who is killed and started with What: the "same" state, an "older" one, or "lost"
 	Copy       Kind = "copy"       // a copy of Who's disk is made, for Restart
@@ -153,8 +153,9 @@ func Generate(seed uint64) List {
 	// late holds reports back until after the deadline, and what leaves of the release too, so that they meet.
 	late := func() {
 		add(Operation{Do: Delay, Who: hostName(r.IntN(hosts)), What: "PublishReport", N: 3, Ms: 7500 + r.IntN(3500)})
-		add(Operation{Do: Delay, Who: "shuffler", What: pick([]string{"PublishChunk", "AppendAuditAfter", "PublishManifest"}),
-			N: 1 + r.IntN(3), Ms: 800 << r.IntN(3)})
+		add(Operation{Do: Delay, Who: "shuffler",
+			What: pick([]string{"PublishChunk", "AppendAuditAfter", "PublishManifest"}),
+			N:    1 + r.IntN(3), Ms: 800 << r.IntN(3)})
 		if r.IntN(2) == 0 {
 			add(Operation{Do: Crash, Who: "shuffler", What: pick([]string{"before log", "after log", "after store"}),
 				N: 1 + r.IntN(2)})

@@ -39,8 +39,8 @@ func TestWithoutFaults(t *testing.T) {
 			{Do: Wait, Ms: 50}, {Do: Reward, Who: "host-0"}, {Do: Reward, Who: "host-1"}, {Do: Wait, Ms: 1500},
 		}}
 		r := Run(t, l)
-		t.Logf("%s panel %v: %d releases, %d destroyed, %d steps, trace %s", c, l.Panel, r.Releases, r.Destroyed, r.Steps,
-			r.Trace)
+		t.Logf("%s panel %v: %d releases, %d destroyed, %d steps, trace %s", c, l.Panel, r.Releases, r.Destroyed,
+			r.Steps, r.Trace)
 		if len(r.Violations) > 0 || r.Releases == 0 {
 			t.Errorf("%s: %q", l, r.Violations)
 		}

@@ -96,16 +96,19 @@ func (o *oracle) mixed(r round, l *released) {
 		}
 	}
 	if strangers != l.m.NoiseMessages {
-		w.violated("membership", "%d messages of nobody are in round %v, and %d are noise", strangers, r, l.m.NoiseMessages)
+		w.violated("membership", "%d messages of nobody are in round %v, and %d are noise", strangers, r,
+			l.m.NoiseMessages)
 	}
 	for _, one := range l.members {
 		if want := len(o.messages(one.Payload)); per[one.digest] != want {
-			w.violated("membership", "%d of %d messages of device %d are in round %v", per[one.digest], want, one.device, r)
+			w.violated("membership", "%d of %d messages of device %d are in round %v", per[one.digest], want,
+				one.device, r)
 		}
 		delete(per, one.digest)
 	}
 	for digest := range per {
-		w.violated("membership", "messages of device %d are in round %v, and it is no member", o.reports[digest].device, r)
+		w.violated("membership", "messages of device %d are in round %v, and it is no member",
+			o.reports[digest].device, r)
 	}
 }
 

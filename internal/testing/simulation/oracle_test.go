@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	hoststore "github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -27,7 +27,7 @@ type oracle struct {
 	credentials *wire.Credentials
 
 	decoding sync.Mutex
-	events   map[*byte]*cohort.Event // of journals, by where their entry stands
+	events   map[*byte]*cohort.Event // of journals, by where their entry is
 
 	mu        sync.Mutex
 	reports   map[[32]byte]*report // by digest
@@ -169,7 +169,7 @@ func (o *oracle) report(i *incarnation, epoch uint64, number uint32, envelope []
 	}
 }
 
-// messages are what of a payload stands in a release as it is.
+// messages are what of a payload is in a release as it is.
 func (o *oracle) messages(payload []byte) [][]byte {
 	switch o.w.list.Channel {
 	case plan.Shuffle:
@@ -180,18 +180,18 @@ func (o *oracle) messages(payload []byte) [][]byte {
 	return nil
 }
 
-// leak sees that nothing of a record stands where others can read it.
+// leak sees that nothing of a record is where others can read it.
 func (o *oracle) leak(where string, b []byte) {
 	for _, found := range testbed.Find(b, o.marks) {
 		o.w.violated("leak", "%s: %s", where, found)
 	}
 }
 
-// spent holds a report that leaves against the ledger on its host's disk: what it costs stands there before.
+// spent holds a report that leaves against the ledger on its host's disk: what it costs is there before.
 func (o *oracle) spent(i *incarnation, r *report) {
 	spent, due := false, time.Time{}
 	i.disk.contents(func(where string, b []byte) {
-		var d randomizer.Device
+		var d hoststore.Device
 		if where != storeFile || json.Unmarshal(b, &d) != nil || d.Number != r.Device {
 			return
 		}
@@ -203,7 +203,8 @@ func (o *oracle) spent(i *incarnation, r *report) {
 		}
 	})
 	if now := i.p.clock.Now(); now.Before(due) {
-		o.w.violated("early", "the report of device %d of %s leaves %v before its time", r.Device, i.p.name, due.Sub(now))
+		o.w.violated("early", "the report of device %d of %s leaves %v before its time", r.Device, i.p.name,
+			due.Sub(now))
 	}
 	if spent {
 		return
@@ -223,14 +224,15 @@ func (o *oracle) chunk(i *incarnation, epoch uint64, number, index uint32, paylo
 	defer o.mu.Unlock()
 	l := o.at(round{epoch, number})
 	if before, sent := l.chunks[index]; sent && !bytes.Equal(before, payload) && !i.p.back {
-		o.w.violated("retry", "chunk %d of round %d of epoch %d leaves a second time with other bytes", index, number, epoch)
+		o.w.violated("retry", "chunk %d of round %d of epoch %d leaves a second time with other bytes", index, number,
+			epoch)
 	}
 	l.chunks[index] = bytes.Clone(payload)
 }
 
 // taken sees that the broker refuses a chunk, because it holds another one. A shuffler that knows nothing of what left
-// before its state was set back tries that once more with other members: the broker's answer is how it hears of them, and
-// the round must not be released then.
+// before its state was set back tries that once more with other members: the broker's answer is how it hears of them,
+// and the round must not be released then.
 func (o *oracle) taken(epoch uint64, number, index uint32, stored []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -253,8 +255,8 @@ func (o *oracle) manifest(i *incarnation, signed []byte, out bool) {
 	l := o.at(r)
 	if l.manifest != nil && !bytes.Equal(l.manifest, signed) {
 		if !i.p.back || w.broker.Holds(bus.StreamAudit, l.manifest) || w.broker.Holds(bus.StreamMixed, l.manifest) {
-			w.violated("retry", "two manifests of round %v: %v of %d reports, and %v of %d", r, l.m.Outcome, l.m.Reports,
-				m.Outcome, m.Reports)
+			w.violated("retry", "two manifests of round %v: %v of %d reports, and %v of %d", r, l.m.Outcome,
+				l.m.Reports, m.Outcome, m.Reports)
 			return
 		}
 		o.unsaid(r, l) // the first was lost with the process that tried to state it, and with the process's state
@@ -273,7 +275,7 @@ func (o *oracle) manifest(i *incarnation, signed []byte, out bool) {
 		logged := false
 		i.disk.contents(func(_ string, b []byte) { logged = logged || bytes.Contains(b, signed) })
 		if !logged {
-			w.violated("log", "the manifest of round %v leaves before it stands in the shuffler's log", r)
+			w.violated("log", "the manifest of round %v leaves before it is in the shuffler's log", r)
 		}
 	}
 }
@@ -290,7 +292,8 @@ func (o *oracle) unsaid(r round, l *released) {
 // counts sees what the analyzer counted.
 func (o *oracle) counts(_ *incarnation, signed []byte) {
 	w := o.w
-	c, _, err := wire.Open[wire.Counts](signed, wire.Party{Deployment: testbed.Deployment, Key: w.keys.analyzer.Public()})
+	c, _, err := wire.Open[wire.Counts](signed, wire.Party{Deployment: testbed.Deployment,
+		Key: w.keys.analyzer.Public()})
 	if err != nil {
 		w.violated("counts", "%v", err)
 		return
@@ -375,7 +378,8 @@ func (o *oracle) look() {
 	}
 	for _, p := range w.order {
 		if p.run != nil && p.run.host != nil && len(p.excuse) == 0 && p.run.host.Status().Refused != "" {
-			w.violated("refused", "%s takes no part, and nothing was done to it: %s", p.name, p.run.host.Status().Refused)
+			w.violated("refused", "%s takes no part, and nothing was done to it: %s", p.name,
+				p.run.host.Status().Refused)
 		}
 	}
 	for _, name := range who() {

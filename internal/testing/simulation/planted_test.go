@@ -29,7 +29,8 @@ const (
 	mostRuns = 60
 )
 
-// planted are the patches of testdata/planted. Each is one bug that the system must not have; its first line says which.
+// planted are the patches of testdata/planted. Each is one bug that the system must not have; its first line says
+// which.
 func planted(t *testing.T) []string {
 	t.Helper()
 	patches, err := filepath.Glob("testdata/planted/*.patch")
@@ -84,7 +85,8 @@ func TestPlantedBugsApply(t *testing.T) {
 		row := "| `" + bugOf(patch) + "` | " + described(t, patch) + " |"
 		if !slices.Contains(records, patch) && !strings.Contains(string(text), row) {
 			t.Errorf("lab/docs/tables/planted-bugs.txt does not say what found %s: run "+
-				"RIFFLE_LONG=1 go test ./internal/testing/simulation -run Planted -timeout 3h -args -update", bugOf(patch))
+				"RIFFLE_LONG=1 go test ./internal/testing/simulation -run Planted -timeout 3h -args -update",
+				bugOf(patch))
 		}
 	}
 }
@@ -100,8 +102,8 @@ func described(t *testing.T, patch string) string {
 	return line
 }
 
-// sights are what a patch says that oracles say of its bug: an oracle's name, and words of what it says. A find by another
-// one is looked at before the patch names it: it may be of something else.
+// sights are what a patch says that oracles say of its bug: an oracle's name, and words of what it says. A find by
+// another one is looked at before the patch names it: it may be of something else.
 func sights(t *testing.T, patch string) []string {
 	t.Helper()
 	b, err := os.ReadFile(patch)
@@ -112,8 +114,8 @@ func sights(t *testing.T, patch string) []string {
 	line, _, _ := strings.Cut(after, "\n")
 	all, ok := strings.CutPrefix(line, "Seen as: ")
 	if !ok {
-		t.Fatalf("%s: its second line does not say what is seen of the bug, as \"Seen as: retry: two manifests; account: "+
-			"unaccounted\"", patch)
+		t.Fatalf("%s: its second line does not say what is seen of the bug, as \"Seen as: retry: two manifests; "+
+			"account: "+"unaccounted\"", patch)
 	}
 	return strings.Split(all, "; ")
 }
@@ -249,7 +251,8 @@ func plant(t *testing.T, patch string, result any, test, flag string, args ...st
 	file := filepath.Join(dir, "result.json")
 	// Without paths, what the bug does not touch is compiled once for all copies.
 	c := exec.Command("go", slices.Concat([]string{
-		"test", "-trimpath", "-vet=off", "-timeout", "2h", "./internal/testing/simulation", "-run", test, "-args", flag, file,
+		"test", "-trimpath", "-vet=off", "-timeout", "2h", "./internal/testing/simulation", "-run", test, "-args",
+		flag, file,
 	}, args)...)
 	c.Dir = dir
 	out, _ := c.CombinedOutput() // a list that fails is what is wanted; without a result it is not

@@ -17,7 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/shuffler"
-	"github.com/riffle-dp/riffle/internal/testing/standin"
+	"github.com/riffle-dp/riffle/internal/testing/fakebroker"
 )
 
 // process is one role's place in the deployment: what it keeps, and the process that runs there, if one does. Its
@@ -59,7 +59,7 @@ type incarnation struct {
 	p        *process
 	w        *World
 	disk     *disk
-	conn     *standin.Conn
+	conn     *fakebroker.Conn
 	ctx      context.Context
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when its code has returned

@@ -56,8 +56,9 @@ func (w *World) buildShuffler(i *incarnation, log zerolog.Logger) (func(context.
 	}
 	broker, source := shufflerBroker{shuffler.Over(i.conn.Streams), i}, w.source(i)
 	logged, err := translog.New(translog.Config{
-		Deployment: of.Deployment, Role: bus.Shuffler, Identity: of.Identity, Broker: broker, Journal: newLedger(i, "log"),
-		Log: log,
+		Deployment: of.Deployment, Role: bus.Shuffler, Identity: of.Identity, Broker: broker,
+		Journal: newLedger(i, "log"),
+		Log:     log,
 	})
 	if err != nil {
 		return nil, err
@@ -83,7 +84,8 @@ func (w *World) buildShuffler(i *incarnation, log zerolog.Logger) (func(context.
 func (w *World) buildAnalyzer(i *incarnation, log zerolog.Logger) (func(context.Context) error, error) {
 	z, err := analyzer.New(analyzer.Config{
 		Deployment: testbed.Deployment, Identity: w.keys.analyzer, Keys: w.keys.messages,
-		Shuffler: w.keys.shuffler.Public(), Registrar: w.keys.registrar.Public(), Learner: w.learner(), Terms: w.terms(),
+		Shuffler: w.keys.shuffler.Public(), Registrar: w.keys.registrar.Public(), Learner: w.learner(),
+		Terms:  w.terms(),
 		Timing: w.timing(), Bus: analyzerBroker{analyzer.Over(i.conn.Streams), i}, LogJournal: newLedger(i, "log"),
 		Disk:   folder{i},
 		Memory: 4 << 20, Scratch: w.scratch, Source: w.source(i), Clock: i.p.clock, Log: log, Notice: i.notice,

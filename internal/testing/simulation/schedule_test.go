@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/testing/standin"
+	"github.com/riffle-dp/riffle/internal/testing/fakebroker"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -166,14 +166,14 @@ func (r *rule) fits(h *waiting) bool {
 
 // decide says what becomes of something that goes on.
 func (w *World) decide(h *waiting) {
-	v := standin.Pass
+	v := fakebroker.Pass
 	p := w.parties[h.op.Client]
 	if p != nil && time.Now().Before(p.cut) && h.op.Name != writes {
-		v = standin.Lose
+		v = fakebroker.Lose
 		w.faults["cut off"]++
 	}
 	for _, r := range w.rules {
-		if v == standin.Pass && r.left > 0 && r.delay == 0 && r.fits(h) {
+		if v == fakebroker.Pass && r.left > 0 && r.delay == 0 && r.fits(h) {
 			r.left--
 			v = r.verdict
 			w.faults[verdictName(v, r.after)]++
@@ -190,9 +190,9 @@ func (w *World) decide(h *waiting) {
 	w.gate.let(h, v)
 }
 
-func verdictName(v standin.Verdict, after bool) string {
+func verdictName(v fakebroker.Verdict, after bool) string {
 	switch {
-	case v == standin.Twice:
+	case v == fakebroker.Twice:
 		return "duplicated"
 	case after:
 		return "answer lost"
@@ -241,11 +241,11 @@ func (w *World) apply(o Operation) {
 	case Restart:
 		w.restart(p, o)
 	case Drop:
-		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, verdict: standin.Lose, left: o.N})
+		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, verdict: fakebroker.Lose, left: o.N})
 	case LoseAnswer:
-		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, verdict: standin.Lose, after: true, left: o.N})
+		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, verdict: fakebroker.Lose, after: true, left: o.N})
 	case Double:
-		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, verdict: standin.Twice, left: o.N})
+		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, verdict: fakebroker.Twice, left: o.N})
 	case Delay:
 		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, delay: span, left: o.N})
 	case Reorder:
@@ -260,7 +260,8 @@ func (w *World) apply(o Operation) {
 		if o.Who == "broker" {
 			w.broker.Fill(true)
 			w.filled = until
-			for _, server := range []string{"shuffler", "analyzer"} { // which stop, and say so, where they cannot publish
+			// which stop, and say so, where they cannot publish
+			for _, server := range []string{"shuffler", "analyzer"} {
 				w.excuse(w.parties[server], "the broker was full")
 			}
 		} else if p != nil {

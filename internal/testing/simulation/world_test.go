@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/testing/standin"
+	"github.com/riffle-dp/riffle/internal/testing/fakebroker"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -54,7 +54,7 @@ type Result struct {
 type World struct {
 	list    List
 	rng     *rand.Rand
-	broker  *standin.Broker
+	broker  *fakebroker.Broker
 	gate    *gate
 	oracle  *oracle
 	keys    keys
@@ -88,7 +88,7 @@ type World struct {
 type rule struct {
 	who, what string
 	after     bool
-	verdict   standin.Verdict
+	verdict   fakebroker.Verdict
 	delay     time.Duration
 	left      int
 }
@@ -138,7 +138,7 @@ func newWorld(t *testing.T, l List, scratch string) *World {
 	}
 	w.gate, w.keys = newGate(w), newKeys(t)
 	w.oracle = newOracle(w)
-	w.broker = standin.New(standin.Options{
+	w.broker = fakebroker.New(fakebroker.Options{
 		Gate: w.gate, Streams: bus.ProvisionOptions{AckWait: 5 * time.Second},
 	})
 	for _, name := range who() {
@@ -184,8 +184,8 @@ func (w *World) learner() learner.Config {
 		profile = glm.Paper
 	}
 	c := testbed.Learner(profile, slots)
-	// The joint certificate of what a device reports is computed by every process for every announcement. It is cheapest
-	// where weights are constant and scores small.
+	// The joint certificate of what a device reports is computed by every process for every announcement. It is
+	// cheapest where weights are constant and scores small.
 	c.Family, c.Radius = family.NameLinear, 1e-3
 	c.Dimension, c.Horizon, c.Epsilon, c.Delta, c.MinCohort = 1, epochs*slots, epsilon, delta, least
 	if w.list.Paper {
@@ -264,7 +264,8 @@ func (w *World) result() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Result{
-		Violations: w.violations, Trace: w.digest(), First: cmp.Or(w.first, w.digest()), Steps: w.steps, Faults: w.faults,
+		Violations: w.violations, Trace: w.digest(), First: cmp.Or(w.first, w.digest()), Steps: w.steps,
+		Faults:   w.faults,
 		Releases: w.oracle.released, Destroyed: w.oracle.destroyed, Notes: w.notes,
 	}
 }

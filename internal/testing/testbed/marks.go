@@ -61,7 +61,7 @@ func significant(s string, digits int) string {
 	return s
 }
 
-// Find names the marks that stand in b.
+// Find names the marks in b.
 func Find(b []byte, marks []Mark) (found []string) {
 	for _, m := range marks {
 		if bytes.Contains(b, m.Bytes) {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Sent is one message of the protocol of NATS that a role sent, as whoever stands between it and the broker sees it.
+// Sent is one message of the protocol of NATS that a role sent, as whoever is between it and the broker sees it.
 // Whatever is drawn at random for each run, and has the same length in each (inboxes, names of consumers), is a star.
 type Sent struct {
 	At      time.Time // by the clock of the tap
@@ -22,7 +22,7 @@ type Sent struct {
 	Payload int       // bytes of what is published, without headers
 }
 
-// Tap stands between one role and the broker, and writes down what the role sends, but for the PING and PONG with which
+// Tap is between one role and the broker, and writes down what the role sends, but for the PING and PONG with which
 // both ask whether the other is there.
 type Tap struct {
 	URL string // where the role finds the broker
@@ -31,7 +31,7 @@ type Tap struct {
 	sent []Sent
 }
 
-// Tap listens for a role's connection until the test ends. now is the time that stands with what is sent.
+// Tap listens for a role's connection until the test ends. now is the time of what is sent.
 func (b *Bed) Tap(now func() time.Time) *Tap {
 	b.tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

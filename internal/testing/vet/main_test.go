@@ -29,7 +29,8 @@ func TestFindsWhatOnlyWindowsHas(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, found string }{
 		"type":      {"a_windows.go", "package a\n\nvar A int = \"a\"\n", "cannot use \"a\""},
 		"test type": {"a_windows_test.go", "package a\n\nvar A int = \"a\"\n", "cannot use \"a\""},
-		"format":    {"a_windows.go", "package a\n\nimport \"fmt\"\n\nfunc A() { fmt.Printf(\"%d\", \"a\") }\n", "wrong type"},
+		"format": {"a_windows.go", "package a\n\nimport \"fmt\"\n\nfunc A() { fmt.Printf(\"%d\", \"a\") }\n",
+			"wrong type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()

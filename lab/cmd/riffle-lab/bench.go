@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/command"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/lab/bench"
@@ -129,7 +130,7 @@ func (f *benchFlags) options(cmd *cobra.Command) (o bench.Options, err error) {
 		}
 	}
 	if faults := o.Faults(); len(faults) > 0 {
-		return o, &role.ConfigError{Faults: faults}
+		return o, &config.Error{Faults: faults}
 	}
 	return o, nil
 }

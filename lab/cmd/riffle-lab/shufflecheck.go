@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/command"
+	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/lab/inmemory"
@@ -147,7 +148,7 @@ func (f *shuffleFlags) faults() error {
 		all = append(all, fmt.Errorf("--power-runs %d: must not be negative", f.power))
 	}
 	if len(all) > 0 {
-		return &role.ConfigError{Faults: all}
+		return &config.Error{Faults: all}
 	}
 	return nil
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A number of nothing is refused by its flag. It does not stand for a default, which would play another life than asked.
+// A number of nothing is refused by its flag. It does not stand for a default, which would play another life than
+// asked.
 func TestALifeOfNothingIsRefused(t *testing.T) {
 	for _, flag := range []string{"--people", "--days", "--dimension", "--arms", "--seeds", "--rate"} {
 		cmd := root()

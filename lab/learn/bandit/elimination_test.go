@@ -26,7 +26,8 @@ type played struct {
 }
 
 // run plays a learner for people with arms from a fixed table and linear rewards.
-func run(t *testing.T, start func(learn.Setting) (*learn.Learner, error), s learn.Setting, local bool, seed uint64) played {
+func run(t *testing.T, start func(learn.Setting) (*learn.Learner, error), s learn.Setting, local bool,
+	seed uint64) played {
 	t.Helper()
 	l, err := start(s)
 	if err != nil {
@@ -180,7 +181,8 @@ func TestEliminationWithThePapersConstants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
-	for _, start := range []func(learn.Setting) (*learn.Learner, error){bandit.NewElimination, bandit.NewLinearElimination} {
+	for _, start := range []func(learn.Setting) (*learn.Learner, error){bandit.NewElimination,
+		bandit.NewLinearElimination} {
 		s := eliminationSetting(6000, 1)
 		s.Variant = estimate.Literal
 		if p := run(t, start, s, true, 2); p.lost > 0 || p.asked != s.Horizon || p.epochs < 1 {

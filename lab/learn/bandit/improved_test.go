@@ -236,7 +236,8 @@ func TestDiametersAgainstBruteForce(t *testing.T) {
 	} {
 		s := c.statistic
 		if math.Abs(s.Diameter-c.want) > 1e-12 || math.Abs(distance(s, c.a, c.b)-c.want) > 1e-9 {
-			t.Errorf("%s: diameter %v, want %v; the pair is %v apart", s.Name, s.Diameter, c.want, distance(s, c.a, c.b))
+			t.Errorf("%s: diameter %v, want %v; the pair is %v apart", s.Name, s.Diameter, c.want,
+				distance(s, c.a, c.b))
 		}
 		r := rand.New(rand.NewPCG(9, 10))
 		random := func() learn.Record {
@@ -300,8 +301,8 @@ func TestVectorSumNoise(t *testing.T) {
 func TestPublishedRadius(t *testing.T) {
 	for _, c := range []struct{ epsilon, gradient, root float64 }{{0.2, 1.05e5, 1.2e9}, {1, 4.38e3, 1.0e7},
 		{10, 68.4, 1.8e4}} {
-		b := bandit.OnlineBound{People: 20000, Failure: 1. / 20000, Epsilon: c.epsilon, Delta: 0.1, Domain: 1, Noise: 0.5,
-			Sigma: 2 * math.Sqrt(2*math.Log(12.5)) / c.epsilon, Convexity: 0.1}
+		b := bandit.OnlineBound{People: 20000, Failure: 1. / 20000, Epsilon: c.epsilon, Delta: 0.1, Domain: 1,
+			Noise: 0.5, Sigma: 2 * math.Sqrt(2*math.Log(12.5)) / c.epsilon, Convexity: 0.1}
 		if g := b.Gradient(); math.Abs(g/c.gradient-1) > 0.01 {
 			t.Errorf("epsilon %v: G is %v, want %v", c.epsilon, g, c.gradient)
 		}

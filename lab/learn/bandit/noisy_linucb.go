@@ -18,7 +18,8 @@ import (
 // bound Y of the norm of H, makes V positive definite:
 //
 //	theory:    Y = s (4 sqrt d + 2 ln(2T/alpha)),
-//	           beta = R sqrt(2 ln(2/alpha) + ln det V - d ln Y) + S sqrt(3Y) + s (sqrt d + sqrt(2 ln(2T/alpha)))/sqrt Y
+//	           beta = R sqrt(2 ln(2/alpha) + ln det V - d ln Y) + S sqrt(3Y)
+//	                  + s (sqrt d + sqrt(2 ln(2T/alpha)))/sqrt Y
 //	practical: Y = 2 s sqrt d, which is the norm's expectation; beta = sqrt(2Y) + R sqrt(d ln T), and the
 //	           same with 1 for 2Y where Y is smaller.
 //

@@ -86,7 +86,8 @@ func TestSquareCBLearns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
-	s := learn.Setting{Dimension: 5, Arms: 10, Horizon: 1 << 13, Radius: 1, Epsilon: math.Inf(1), Delta: 1e-5, Failure: .02}
+	s := learn.Setting{Dimension: 5, Arms: 10, Horizon: 1 << 13, Radius: 1, Epsilon: math.Inf(1), Delta: 1e-5,
+		Failure: .02}
 	out := playSquare(t, s, 1)
 	t.Logf("regret %.0f, uniform %.0f, gammas %.3g", out.regret, out.uniform, out.gammas)
 	if out.regret > .3*out.uniform {
@@ -122,13 +123,14 @@ func TestSquareCBRepeatsTheFigures(t *testing.T) {
 	for _, c := range []struct{ multiplier, want float64 }{{10, 9.5e3}, {1, 4e4}} {
 		regret, uniform := 0.0, 0.0
 		for seed := range uint64(runs) {
-			out := playSquare(t, learn.Setting{Dimension: 5, Arms: 10, Horizon: 1 << 17, Radius: 1, Epsilon: 1, Delta: 1e-5,
-				Failure: .02, Options: map[string]float64{"c_sq": c.multiplier}}, seed)
+			out := playSquare(t, learn.Setting{Dimension: 5, Arms: 10, Horizon: 1 << 17, Radius: 1, Epsilon: 1,
+				Delta: 1e-5, Failure: .02, Options: map[string]float64{"c_sq": c.multiplier}}, seed)
 			regret, uniform = regret+out.regret/runs, uniform+out.uniform/runs
 		}
 		t.Logf("c_sq %g: regret %.4g, uniform play %.4g", c.multiplier, regret, uniform)
 		if math.Abs(regret/c.want-1) > .25 || math.Abs(uniform/8.6e4-1) > .05 {
-			t.Errorf("c_sq %g: regret %.4g, uniform play %.4g; want %.4g and 8.6e4", c.multiplier, regret, uniform, c.want)
+			t.Errorf("c_sq %g: regret %.4g, uniform play %.4g; want %.4g and 8.6e4", c.multiplier, regret, uniform,
+				c.want)
 		}
 	}
 }

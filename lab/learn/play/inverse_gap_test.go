@@ -8,8 +8,9 @@ import (
 	"github.com/riffle-dp/riffle/lab/learn/play"
 )
 
-// Probabilities add to 1, fall with the gap as the formula says, and leave the best arm at least its share; arms come as
-// often as they say. Each frequency of 20,000 draws is within 5 standard errors (at most .018) but for one run in 10^5.
+// Probabilities add to 1, fall with the gap as the formula says, and leave the best arm at least its share; arms come
+// as often as they say. Each frequency of 20,000 draws is within 5 standard errors (at most .018) but for one run in
+// 10^5.
 func TestInverseGap(t *testing.T) {
 	arms := [][]float64{{.2}, {.9}, {.5}, {.9}, {-1}}
 	for _, gamma := range []float64{0, 1, 30, 1e9} {

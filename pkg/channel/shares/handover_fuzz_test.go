@@ -12,9 +12,9 @@ import (
 func FuzzHandover(f *testing.F) {
 	encodings, releases := two()
 	fix := newFixture(f, encodings, releases)
-	row, pending := fix.row(fix.payload(1, 1, 2, 3, 4))
+	message, pending := fix.message(fix.payload(1, 1, 2, 3, 4))
 	f.Add(must(fix.round.AppendPending(nil, pending)))
-	f.Add(must(fix.round.AppendVerified(nil, must(fix.helper.Verify(row)))))
+	f.Add(must(fix.round.AppendVerified(nil, must(fix.helper.Verify(message)))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		check := func(b, again []byte, err, written error) {
 			if err != nil {
