@@ -88,7 +88,7 @@ func (l *chain) open(e Entry, name string) *statement {
 		case err == nil:
 			s := &statement{value, digest, name}
 			if want := k.kind(value); want != e.Kind {
-				l.breach(Malformed, name, s.release(), "it stands under the kind %s and is of the kind %s", e.Kind,
+				l.breach(Malformed, name, s.release(), "its kind is said to be %s, and it is of the kind %s", e.Kind,
 					want)
 				return nil
 			}

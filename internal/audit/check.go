@@ -175,7 +175,7 @@ func (c *checker) judge(ctx context.Context, s *statement) error {
 // configure begins what everything is compared with.
 func (c *checker) configure(s *statement, v *wire.Configuration) {
 	if c.configured || c.current != nil {
-		c.wrong(ConfigurationChanged, s, "the configuration stands once, before the first announcement: learner and "+
+		c.wrong(ConfigurationChanged, s, "there is one configuration, before the first announcement: learner and "+
 			"terms of a deployment do not change")
 		return
 	}

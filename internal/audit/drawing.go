@@ -17,8 +17,8 @@ type drawing struct {
 	first  string                                  // the manifest of the first of these
 }
 
-// new reports whether a commitment or contribution stands in no earlier statement, and keeps it.
-func (d *drawing) new(b []byte, s *statement) (before string, ok bool) {
+// keep reports whether a commitment or contribution is in no earlier statement, and keeps it.
+func (d *drawing) keep(b []byte, s *statement) (before string, ok bool) {
 	key := [panel.ContributionSize]byte(b) // pkg/wire checks the length
 	if before, known := d.seen[key]; known {
 		return before, false
@@ -33,8 +33,8 @@ func (d *drawing) commit(s *statement, a *plan.Announcement) {
 	if a.Plan.Panel == nil {
 		return
 	}
-	if before, ok := d.new(a.Commitment, s); !ok {
-		d.wrong(ContributionRepeated, s, "the commitment %x stands in %s already, so that what it hides was known "+
+	if before, ok := d.keep(a.Commitment, s); !ok {
+		d.wrong(ContributionRepeated, s, "the commitment %x is in %s already, so that what it hides was known "+
 			"before the pool was fixed", short(a.Commitment), before)
 	}
 }
@@ -95,8 +95,8 @@ func (d *drawing) take(s *statement, v *wire.Pool, r *round, past bool) {
 		d.wrong(PoolTooSmall, s, "the panel is drawn from %d devices, and at least %d are announced: among fewer, "+
 			"more of the panel can be dishonest than is counted", v.Registered, least)
 	}
-	if before, ok := d.new(v.Contribution, s); !ok {
-		d.wrong(ContributionRepeated, s, "the contribution %x stands in %s already, so that it could be known before "+
+	if before, ok := d.keep(v.Contribution, s); !ok {
+		d.wrong(ContributionRepeated, s, "the contribution %x is in %s already, so that it could be known before "+
 			"the analyzer chose its own", short(v.Contribution), before)
 	}
 }
@@ -145,7 +145,7 @@ func (d *drawing) conclude() {
 		return
 	}
 	r.Panel.Drawn, r.Panel.Undone = d.drawn, d.undone
-	r.note("Which devices are registered stands in no log, only the root of each pool: that nobody was left out of a " +
+	r.note("Which devices are registered is in no log, only the root of each pool: that nobody was left out of a " +
 		"pool, and that nobody was in more panels than planned, is for devices, hosts and the shuffler's operator to " +
 		"check.")
 	if d.undone > 0 {

@@ -59,7 +59,7 @@ var logFrauds = []fraud{
 		entry: "shuffler/1 manifest",
 	},
 	{
-		name: "an entry stands under another kind", of: joint,
+		name: "an entry is appended under another kind", of: joint,
 		after: one(func(l *ledger.Ledger) {
 			l.Logs[bus.Analyzer][10].Kind = wire.KindCounts
 		}),

@@ -272,7 +272,7 @@ func TestHonestPanelsPass(t *testing.T) {
 			t.Errorf("%s: %+v", channel, q)
 		}
 		if notes := strings.Join(r.Notes, " "); !strings.Contains(notes, "Of 1 of 4 panels") ||
-			!strings.Contains(notes, "stands in no log") {
+			!strings.Contains(notes, "is in no log") {
 			t.Errorf("%s: %q", channel, r.Notes)
 		}
 		// After one release one epoch is spent, from the second on two: a device is in two at most.

@@ -181,12 +181,12 @@ func (k *kept) whole() {
 			"same: their root is %x, committed is %x", short(root[:]), short(k.m.MessagesRoot))
 		return
 	case !bytes.Equal(all[:], k.m.ChunksDigest):
-		k.wrong(ChunksDiffer, k.s, "the messages are those of the manifest, and stand in other chunks or in another "+
+		k.wrong(ChunksDiffer, k.s, "the messages are those of the manifest, and are in other chunks or in another "+
 			"order")
 		return
 	}
 	if len(slices.Compact(k.messages)) < int(k.m.Messages) {
-		k.wrong(MessageCopied, k.s, "a message stands twice among those that left: a person's bits were multiplied")
+		k.wrong(MessageCopied, k.s, "two messages that left are the same: a person's bits were multiplied")
 		return
 	}
 	if k.report.Opened++; k.recount == nil || k.r.counts == nil || k.r.counts.Destroyed {

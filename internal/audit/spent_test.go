@@ -171,7 +171,7 @@ func TestAShareThatWasSignedForIsSpent(t *testing.T) {
 		if err := exchanged(l, 11, 11, 1); err != nil {
 			t.Fatal(err)
 		}
-		if !manifest { // nor anything behind it
+		if !manifest { // nor anything after it
 			drop(l, bus.Shuffler, 1, end(l, bus.Shuffler)-1)
 			drop(l, bus.Analyzer, 3, end(l, bus.Analyzer)-3)
 		}

@@ -16,7 +16,7 @@ type statement struct {
 // kind opens statements of one kind.
 type kind struct {
 	open func(signed []byte, from wire.Party) (any, [32]byte, error)
-	kind func(any) string // under which one stands
+	kind func(any) string // under which one is appended
 }
 
 func kindOf[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Configuration |
@@ -29,7 +29,7 @@ func kindOf[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | 
 
 func always[T any](name string) func(*T) string { return func(*T) string { return name } }
 
-// kinds are what stands in the roles' logs.
+// kinds are those of the roles' logs.
 var kinds = map[bus.Role][]kind{
 	bus.Analyzer: {
 		kindOf(always[plan.Announcement](wire.KindAnnouncement)), kindOf(always[wire.Counts](wire.KindCounts)),

@@ -9,7 +9,7 @@ import (
 )
 
 // FuzzBundle loads any bytes as a bundle and as the users of the broker. A bundle that loads is written so that it
-// loads as the same, names three different keys, and is said in one way: its keys stand there as Encode writes them.
+// loads as the same, names three different keys, and is said in one way: its keys are there as Encode writes them.
 func FuzzBundle(f *testing.F) {
 	b := Bundle{Deployment: "demo", Analyzer: make(Key, 32), Shuffler: make(Key, 32), Registrar: make(Key, 32),
 		Auditor: make(Key, 32)}

@@ -34,7 +34,7 @@ func forge(t *testing.T, id *seal.Identity, epochs ...uint64) []byte {
 }
 
 // Two logs under one key are never continued: neither where the stream shows another statement than the disk holds, nor
-// where a checkpoint is not of what stands before it.
+// where a checkpoint is not of what is before it.
 func TestAForkIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, w writer, s *stream){
@@ -210,7 +210,7 @@ func TestTwoProcessesMakeNoFork(t *testing.T) {
 	})
 }
 
-// Where something else stands under an entry's name, and cannot be removed, the log stops and says so.
+// Where something else is under an entry's name, and cannot be removed, the log stops and says so.
 func TestAnOccupiedNameStopsTheLog(t *testing.T) {
 	each(t, func(t *testing.T, w writer) {
 		s := &stream{t: t, hidden: map[[32]byte]bool{sha256.Sum256(manifest(t, 2, w.id)): true}}

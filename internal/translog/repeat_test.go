@@ -59,7 +59,7 @@ func TestABrokerThatWasSetBackGetsTheRestAgain(t *testing.T) {
 }
 
 // A state folder that was restored from an older copy, or lost, takes in what the stream shows under the role's
-// checkpoints, keeps it, and goes on behind it.
+// checkpoints, keeps it, and goes on after it.
 func TestAnOlderStateFolderTakesInTheStream(t *testing.T) {
 	t.Parallel()
 	for known := range uint64(4) {

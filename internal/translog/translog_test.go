@@ -49,8 +49,8 @@ func (w writer) copied() writer {
 	return writer{w.t, path, w.id}
 }
 
-// Whenever AppendAudit returns, the statement stands in the stream once, under a checkpoint over all that there is.
-func TestEveryStatementStandsUnderACheckpoint(t *testing.T) {
+// Whenever AppendAudit returns, the statement is in the stream once, under a checkpoint over all that there is.
+func TestACheckpointCoversEveryStatement(t *testing.T) {
 	each(t, func(t *testing.T, w writer) {
 		s := &stream{t: t}
 		l := w.open(s)
@@ -141,8 +141,8 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 		t.Errorf("appended to a closed file: %v", err)
 	}
 	w.check(s, 1)
-	stranger := writer{t, w.path, identity(t, 2)}
-	if _, err := translog.New(stranger.config(s)); !errors.Is(err, translog.ErrStatement) {
+	other := writer{t, w.path, identity(t, 2)}
+	if _, err := translog.New(other.config(s)); !errors.Is(err, translog.ErrStatement) {
 		t.Errorf("another role's file: %v", err)
 	}
 	w.open(s) // and it was let go of

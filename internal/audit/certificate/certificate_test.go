@@ -111,7 +111,7 @@ func TestTamperedCertificatesAreRefused(t *testing.T) {
 		}
 		return f
 	}
-	stranger, err := ledger.Identity(8, "stranger")
+	unknown, err := ledger.Identity(8, "unknown")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,10 +171,10 @@ func TestTamperedCertificatesAreRefused(t *testing.T) {
 				f.Shuffler.Checkpoint = strings.Replace(f.Shuffler.Checkpoint, "\n4\n", "\n5\n", 1)
 			}},
 		{"keys that are not trusted", "other keys than those that are trusted",
-			func(_ *certificate.File, keys *keyring.Bundle) { keys.Analyzer = stranger.Public() }},
+			func(_ *certificate.File, keys *keyring.Bundle) { keys.Analyzer = unknown.Public() }},
 		{"keys that signed nothing", "the checkpoint of the analyzer",
 			func(f *certificate.File, keys *keyring.Bundle) {
-				keys.Analyzer = stranger.Public()
+				keys.Analyzer = unknown.Public()
 				f.Keys = *keys
 			}},
 		{"another deployment", `the keys of "other"`,

@@ -142,7 +142,7 @@ func TestNumbersComeFromTheStatements(t *testing.T) {
 	}
 }
 
-// Every statement of an epoch is listed at the place in its log at which it stands, in several rounds, too.
+// Every statement of an epoch is listed at its place in the log, in several rounds, too.
 func TestStatementsStandWhereTheyAreSaidToStand(t *testing.T) {
 	for _, x := range []struct {
 		profile glm.Profile
@@ -155,7 +155,7 @@ func TestStatementsStandWhereTheyAreSaidToStand(t *testing.T) {
 			for _, s := range r.Statements {
 				n++
 				if got := l.Logs[s.Role][s.Index].Kind; got != s.Kind {
-					t.Errorf("%s is said to be %s, and there stands %s", s.Name(), s.Kind, got)
+					t.Errorf("%s is said to be %s, and there is %s", s.Name(), s.Kind, got)
 				}
 			}
 		}

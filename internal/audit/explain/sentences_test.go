@@ -43,7 +43,7 @@ var claims = []claim{
 	{words: "It states that no share of the sums left it", in: []string{"too few shares", "accepts too few"},
 		notIn: []string{"a share left", "shares", "too few"}},
 	{
-		words: "Why it accepts no more stands in no statement",
+		words: "No statement says why it accepts no more",
 		in:    []string{"accepts too few"},
 		notIn: []string{"a share left", "shares"},
 	},
