@@ -17,7 +17,7 @@ func auditExplainCommand() *cobra.Command {
 		Short: "say in plain words what one release, epoch, plan or breach is",
 		Long: `
 Says in plain words what happened: who saw what, what was released and what it cost, what was refused and why, whose
-noise protects each person, and where each signed statement stands in the logs. WHAT is one of
+noise protects each person, and where each signed statement is in the logs. WHAT is one of
 
   release 3.0     round 0 of epoch 3; also "release 3" or just "3" where the epoch has one round
   epoch 3         all rounds of epoch 3

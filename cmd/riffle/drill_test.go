@@ -185,7 +185,7 @@ func (d *drill) ask(h *keyring.HostKeys, device uint32) *wire.EnrolReply {
 	return reply
 }
 
-// The compromise drill of docs/deploy.md, with the commands that stand there, on processes: what was stolen works
+// The compromise drill of docs/deploy.md, with the commands that are there, on processes: what was stolen works
 // before the commands and is refused after them, and the deployment goes on learning where it can.
 func TestTheCompromiseDrillEndsCompromises(t *testing.T) {
 	if os.Getenv("RIFFLE_LONG") == "" {

@@ -177,7 +177,7 @@ func TestFitExplainsWhatItRefuses(t *testing.T) {
 		{append(good, "--bounds-file", boundsFile(`{"age": [20, 80, 90]}`)), "want [LOW, HIGH]"},
 		{append(good, "--bounds-file", boundsFile(`{"age": [0, 1e-320]}`)), "can be told apart"},
 		{append(good, "--bounds-file", boundsFile(`{"age": [null, 80]}`)), `"age[0]" is null`},
-		{append(good, "--bounds-file", boundsFile(`{"age": [0, 1], "age": [20, 80]}`)), `"age" stands twice`},
+		{append(good, "--bounds-file", boundsFile(`{"age": [0, 1], "age": [20, 80]}`)), `"age" occurs twice`},
 		{append(good, "--trust", "shuffle"), "central or local"},
 		{append(good, "--delta", "0.5"), "take at most 0.001"},
 		{append(good, "--delta", "0.002"), "take at most 0.001"},

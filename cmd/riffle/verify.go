@@ -27,7 +27,7 @@ func verifyCommand() *cobra.Command {
 		Long: `
 Checks a certificate, which riffle audit export and riffle demo --export write for each epoch: what was promised to the
 people of one cohort, how many reported, what left the servers, and what was concluded. Every statement in it is signed
-by the shuffler or the analyzer and stands in its transparency log. The guarantees and the sums are computed again.
+by the shuffler or the analyzer and is in its transparency log. The guarantees and the sums are computed again.
 
 Says in plain words what the certificate shows, whom one must still trust, and what it cannot show.
 

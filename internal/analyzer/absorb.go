@@ -7,7 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/channel/box"
+	"github.com/riffle-dp/riffle/internal/channel/envelope"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -80,7 +80,7 @@ func (z *Analyzer) absorb(
 
 // tellCurator tells a channel whose curator needs the records of earlier rounds that a round is in the audit log.
 func (z *Analyzer) tellCurator(a *plan.Announcement, digest [32]byte, counts *wire.Counts) error {
-	c, ok := z.counting.(*box.Curating)
+	c, ok := z.counting.(*envelope.Curating)
 	if !ok || counts.Destroyed {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (z *Analyzer) tellCurator(a *plan.Announcement, digest [32]byte, counts *wi
 
 // destroyRecords destroys what is kept of records, since the last policy is out.
 func (z *Analyzer) destroyRecords() error {
-	c, ok := z.counting.(*box.Curating)
+	c, ok := z.counting.(*envelope.Curating)
 	if !ok {
 		return nil
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/channel/box"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
+	"github.com/riffle-dp/riffle/internal/channel/envelope"
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/channel/spill"
@@ -118,15 +118,15 @@ func (c Config) counting(
 			Messages: c.Messages, Pool: c.Pool,
 		}, nil
 	case plan.Local, plan.Central:
-		counting := &box.Counting{
-			Receiver: chunks.Receiver[*box.Found]{
+		counting := &envelope.Counting{
+			Receiver: chunks.Receiver[*envelope.Found]{
 				Store: c.Bus, Spill: scratch, Pool: c.Pool, Held: c.workersMemory(), Clock: c.Clock, Log: c.Log,
 			},
 			Verifier: verifier, Participants: participants, HostShare: c.HostShare,
 			Disk: c.Disk, Source: c.Source, Messages: c.Messages,
 		}
 		if curated != nil {
-			return &box.Curating{Counting: counting, New: func() box.Curator { return newReader(curated, c.Source) }},
+			return &envelope.Curating{Counting: counting, New: func() envelope.Curator { return newReader(curated, c.Source) }},
 				nil
 		}
 		return counting, nil

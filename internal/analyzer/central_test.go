@@ -18,7 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -37,7 +37,7 @@ func newCentral(t *testing.T) (s *scene, state string) {
 func (s *scene) boxes(a *plan.Announcement, digest [32]byte, from uint32) *release {
 	s.t.Helper()
 	id, credential := s.Host(1000)
-	d, err := box.NewDevice(a, digest)
+	d, err := envelope.NewDevice(a, digest)
 	s.must(err)
 	var vectors [][]float64
 	for _, e := range a.Encodings {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/channel/box"
+	"github.com/riffle-dp/riffle/internal/channel/envelope"
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -23,7 +23,7 @@ const Destroyed outcome.Reason = "destroyed"
 // Reasons lists why a message may not be counted.
 func Reasons() []outcome.Reason {
 	var all []outcome.Reason
-	for _, one := range slices.Concat(shuffle.CountReasons(), shares.CountReasons(), box.CountReasons(),
+	for _, one := range slices.Concat(shuffle.CountReasons(), shares.CountReasons(), envelope.CountReasons(),
 		[]outcome.Reason{Destroyed, Undrawn}) {
 		if !slices.Contains(all, one) {
 			all = append(all, one)

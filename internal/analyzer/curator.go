@@ -1,7 +1,7 @@
 package analyzer
 
 import (
-	"github.com/riffle-dp/riffle/internal/channel/box"
+	"github.com/riffle-dp/riffle/internal/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
@@ -9,7 +9,7 @@ import (
 )
 
 // newReader is a new curator. Its noise comes from src.
-func newReader(public *deployment.Curated, src protocol.Source) box.Curator {
+func newReader(public *deployment.Curated, src protocol.Source) envelope.Curator {
 	return reader{public, joint.NewCurator(public.Config(), src)}
 }
 
@@ -19,7 +19,7 @@ type reader struct {
 	curator *joint.Curator
 }
 
-// Absorb implements box.Curator.
+// Absorb implements envelope.Curator.
 func (r reader) Absorb(records []learn.Record) ([]int64, error) {
 	release, err := r.curator.Absorb(records)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r reader) Absorb(records []learn.Record) ([]int64, error) {
 	return given, nil
 }
 
-// Replay implements box.Curator.
+// Replay implements envelope.Curator.
 func (r reader) Replay(records []learn.Record, given []int64) error {
 	release, err := r.public.ParseRelease(given)
 	if err != nil {

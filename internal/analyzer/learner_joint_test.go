@@ -12,7 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -38,7 +38,7 @@ func newJoint(t *testing.T) (s *scene, state string) {
 func (s *scene) readableRelease(a *plan.Announcement, digest [32]byte) *release {
 	s.t.Helper()
 	id, credential := s.Host(1000)
-	d, err := box.NewDevice(a, digest)
+	d, err := envelope.NewDevice(a, digest)
 	s.must(err)
 	rng := rand.New(rand.NewPCG(a.Epoch, 1))
 	var payload []byte

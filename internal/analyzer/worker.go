@@ -1,8 +1,8 @@
 package analyzer
 
 import (
-	"github.com/riffle-dp/riffle/internal/channel/box"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
+	"github.com/riffle-dp/riffle/internal/channel/envelope"
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/worker"
@@ -27,8 +27,8 @@ type WorkerConfig struct {
 func WorkerHandlers(c WorkerConfig) worker.Handlers {
 	verifier := devices.NewVerifier(wire.Party{Deployment: c.Deployment, Key: c.Registrar, Hosts: c.Hosts})
 	return worker.Handlers{
-		shuffle.TaskCount: shuffle.CountHandler(c.Bus, c.Keys),
-		box.TaskCount:     box.CountHandler(c.Bus, c.Keys, verifier),
-		shares.TaskVerify: shares.VerifyHandler(c.Keys, verifier),
+		shuffle.TaskCount:  shuffle.CountHandler(c.Bus, c.Keys),
+		envelope.TaskCount: envelope.CountHandler(c.Bus, c.Keys, verifier),
+		shares.TaskVerify:  shares.VerifyHandler(c.Keys, verifier),
 	}
 }

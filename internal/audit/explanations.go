@@ -155,7 +155,7 @@ func Explanations() []Explanation {
 			"Ask the shuffler's operator. The set of messages is right, so the counts are not affected."},
 		{RecountDiffers, "The analyzer signed other counts than the messages give.", byAnalyzer,
 			"The analyzer signed false counts, or your keys are not those of the round. In local it may have " +
-				"refused boxes for its own limits: ask for its account."},
+				"refused envelopes for its own limits: ask for its account."},
 		{DoubledCounts, "The analyzer counted a round twice, or learned from it twice.", byAnalyzer,
 			"Find out whether the analyzer's state was set back. Use neither until it is known."},
 		{ManifestReplaced, "The manifest in the log is not the one that was counted under.", byEither,

@@ -12,15 +12,15 @@
 //     are durable in its journal, and are at least the minimum.
 //   - Every retry sends the same bytes. Whatever Release draws or computes that a later attempt could not repeat, such
 //     as an order, a sealed message or server noise, is durable before the first byte that depends on it leaves. Noise
-//     that no one has seen may be drawn again. Where several processes mix (package shuffle, Exchange), the order becomes
-//     durable at the broker, chunk by chunk, as it leaves: a retry takes over what stands there and draws the rest anew,
-//     which changes nothing of what the order is a function of, see Mixer.mix.
+//     that no one has seen may be drawn again. Where several processes mix (package shuffle, Exchange), the order
+//     becomes durable at the broker, chunk by chunk, as it leaves: a retry takes over what is there and draws the
+//     rest anew, which changes nothing of what the order is a function of, see Mixer.mix.
 //   - What would undo the protection is never stored where it outlives the process or where anyone else can read it: no
 //     permutation, no noise beside the sum that it hides, no report beside its sender. What is stored is what leaves.
-//     What does not fit into memory on its way there (reports as they were admitted, messages in their buckets) stands
-//     in a file that is sealed with a key which only the process has, in memory, and which goes with it (package spill).
-//     What several processes exchange is sealed at the broker under a secret of the release. The lead's disk has it until
-//     all has left, sealed with a key that opens the reports as well.
+//     What does not fit into memory on its way there (reports as they were admitted, messages in their buckets) is
+//     in a file that is sealed with a key which only the process has, in memory, and which goes with it (package
+//     spill). What several processes exchange is sealed at the broker under a secret of the release. The lead's disk
+//     has it until all has left, sealed with a key that opens the reports as well.
 //   - What leaves is bound to the release by the manifest, which Release completes and the shuffler signs, logs and
 //     sends last.
 //   - What was stored for the release is forgotten when its manifest is out.
@@ -32,7 +32,7 @@
 // part, as far as the mixing side can see it. A channel does not guarantee that the sum is right if its own process is
 // malicious.
 //
-// What every counting side guarantees stands at Counting.
+// What every counting side guarantees is said at Counting.
 //
 // # What passes between the sides
 //
@@ -42,16 +42,16 @@
 //     verification keys) puts it there. It must be a function of the shuffler's identity and the epoch's first
 //     announcement, so that no restart and no restored folder changes it.
 //   - Release.Announced and Release.First are the announcement of the round, and the digest of the epoch's first one.
-//   - Release returns the members that are not part of what left. The shuffler takes them out of the manifest and of the
-//     count, after the commit and with a reason each, and destroys a release that falls below the minimum.
+//   - Release returns the members that are not part of what left. The shuffler takes them out of the manifest and of
+//     the count, after the commit and with a reason each, and destroys a release that falls below the minimum.
 //   - Chunks have any payload. Where the analyzer answers, as in shares, the answers are a stream of their own, which
 //     only the analyzer writes and only the shuffler reads. Nothing in a chunk or an answer is signed by itself: the
 //     chunks are named by the manifest, and the answers by the statement of the accepted set, both of which are signed
-//     and stand in the audit log before anyone acts on them. Until then, whoever controls the broker can make a release
+//     and are in the audit log before anyone acts on them. Until then, whoever controls the broker can make a release
 //     fail, and no more.
 //   - Participants is the analyzer's memory of the devices that it counted, for every channel in which devices prove
-//     their participation to it (pkg/channel.Sender). It is on a Disk of the analyzer's own. It is durable before anything
-//     leaves that depends on those devices' reports, and it refuses to be older than what the analyzer signed.
+//     their participation to it (pkg/channel.Sender). It is on a Disk of the analyzer's own. It is durable before
+//     anything leaves that depends on those devices' reports, and it refuses to be older than what the analyzer signed.
 //
 // # Channels that exchange several messages
 //
@@ -64,13 +64,13 @@
 //
 //   - pkg/channel/<name>: the device's side, vectors to payload, and the pure part of counting.
 //   - pkg/channel/registry: its line, and the size of its payload.
-//   - internal/channel/<name>: the two sides of the servers. A channel whose payload is one sealed box can use the mixing
-//     side of shuffle, which permutes messages of any one size.
+//   - internal/channel/<name>: the two sides of the servers. A channel whose payload is one sealed envelope can use the
+//     mixing side of shuffle, which permutes messages of any one size.
 //   - pkg/plan: its name in Channels, which noise its guarantee counts (counted in check.go), on whom it rests
 //     (trust.go). pkg/wire converts the name; the schema has its number.
 //   - The lines where a channel is picked: shuffler.New, Config.counting in internal/analyzer/broker.go, and Reasons in
-//     internal/analyzer/count.go. What of the broker it needs stands in the Broker interfaces of the roles, with subjects
-//     in internal/bus and rights in internal/broker.
-//   - docs/architecture.md: a line for each new package. docs/privacy.md: which noise an observer does not know, and why
-//     what the observer sees follows from the noised counts. docs/threat-model.md: its column.
+//     internal/analyzer/count.go. What of the broker it needs is in the Broker interfaces of the roles, with
+//     subjects in internal/bus and rights in internal/broker.
+//   - docs/architecture.md: a line for each new package. docs/privacy.md: which noise an observer does not know, and
+//     why what the observer sees follows from the noised counts. docs/threat-model.md: its column.
 package channel

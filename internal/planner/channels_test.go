@@ -16,7 +16,8 @@ import (
 
 // fixed is a machine whose times are the same everywhere.
 func fixed() *Machine {
-	return &Machine{SealBit: 50e-6, OpenBit: 60e-6, SealBox: 150e-6, OpenBox: 160e-6, Send: 90e-6, Receive: 110e-6,
+	return &Machine{SealBit: 50e-6, OpenBit: 60e-6, SealEnvelope: 150e-6, OpenEnvelope: 160e-6,
+		Send: 90e-6, Receive: 110e-6,
 		NoiseWord: 2e-9,
 		Shares: func(entries, width int) (device, shuffler, analyzer float64, err error) {
 			bits := float64(entries * width)
@@ -199,8 +200,9 @@ func TestTheMachineIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, seconds := range map[string]float64{"seal bit": m.SealBit, "open bit": m.OpenBit, "seal box": m.SealBox,
-		"open box": m.OpenBox, "send": m.Send, "receive": m.Receive, "noise": m.NoiseWord} {
+	for name, seconds := range map[string]float64{
+		"seal bit": m.SealBit, "open bit": m.OpenBit, "seal envelope": m.SealEnvelope,
+		"open envelope": m.OpenEnvelope, "send": m.Send, "receive": m.Receive, "noise": m.NoiseWord} {
 		if !(seconds > 1e-11 && seconds < 0.1) {
 			t.Errorf("%s takes %v s", name, seconds)
 		}

@@ -21,7 +21,7 @@ func kept(mean float64, k int) float64 {
 	return math.Min(sum, mean)
 }
 
-// shown are the numbers of decisions that stand beside each other: around the mean, the advised one and the one asked
+// shown are the numbers of decisions that the table compares: around the mean, the advised one and the one asked
 // for.
 func shown(mean float64, advised, asked, most int) (all []int) {
 	for _, factor := range []float64{0.25, 0.5, 1, 1.5, 2, 4} {

@@ -18,8 +18,8 @@ import (
 // Machine is how many seconds this machine takes for the steps of a report's way. Each is the best of a few
 // measurements, for other work on the machine only ever adds.
 type Machine struct {
-	SealBit, OpenBit float64 // one bit message, on the device and at the analyzer
-	SealBox, OpenBox float64 // a box with its proof of participation, on the device and at the analyzer
+	SealBit, OpenBit           float64 // one bit message, on the device and at the analyzer
+	SealEnvelope, OpenEnvelope float64 // an envelope with its proof of participation, on the device and at the analyzer
 	// A report as such: its host's signature and outer envelope, on the device and at the shuffler.
 	Send, Receive float64
 	NoiseWord     float64 // 64 noise bits
@@ -54,8 +54,8 @@ func (m *Machine) CPU(w play.Work) (c CPU, err error) {
 		c.Shuffler += rounds * shuffler
 		c.Analyzer += rounds * analyzer
 	case plan.Local, plan.Central:
-		c.Device += rounds * m.SealBox
-		c.Analyzer += rounds * m.OpenBox
+		c.Device += rounds * m.SealEnvelope
+		c.Analyzer += rounds * m.OpenEnvelope
 	default:
 		return CPU{}, fmt.Errorf("planner: no channel is called %q", w.Channel)
 	}
@@ -153,32 +153,32 @@ func (s *scene) steps(m *Machine) ([]step, error) {
 		return nil, err
 	}
 	bitOpener := seal.NewBitOpener(s.key, [32]byte{})
-	boxes, err := seal.NewBoxSealer(s.key.Public(), seal.LocalBox, [32]byte{})
+	envelopes, err := seal.NewEnvelopeSealer(s.key.Public(), seal.LocalEnvelope, [32]byte{})
 	if err != nil {
 		return nil, err
 	}
-	// The content stands for the entries of a box; their number hardly matters.
+	// The content stands for the entries of an envelope; their number hardly matters.
 	content := make([]byte, 64)
-	makeBox := func() ([]byte, error) {
+	makeEnvelope := func() ([]byte, error) {
 		plain, err := s.by.AppendProof(append([]byte(nil), content...), [32]byte{}, content)
 		if err != nil {
 			return nil, err
 		}
-		return boxes.AppendSeal(nil, plain, nil)
+		return envelopes.AppendSeal(nil, plain, nil)
 	}
-	box, err := makeBox()
+	payload, err := makeEnvelope()
 	if err != nil {
 		return nil, err
 	}
-	boxOpener := seal.NewBoxOpener(s.key, seal.LocalBox, [32]byte{})
+	envelopeOpener := seal.NewEnvelopeOpener(s.key, seal.LocalEnvelope, [32]byte{})
 	opener, err := seal.NewReportOpener(s.key)
 	if err != nil {
 		return nil, err
 	}
 	context := seal.ReportContext{Deployment: sceneName}
 	send := func() ([]byte, error) {
-		signature := seal.Sign(seal.Report, box, s.by.Identity)
-		return wire.SealReport(append(append([]byte(nil), box...), signature...), s.key.Public(), context)
+		signature := seal.Sign(seal.Report, payload, s.by.Identity)
+		return wire.SealReport(append(append([]byte(nil), payload...), signature...), s.key.Public(), context)
 	}
 	envelope, err := send()
 	if err != nil {
@@ -187,9 +187,9 @@ func (s *scene) steps(m *Machine) ([]step, error) {
 	src := rand.NewChaCha8([32]byte{}) // of noise that is thrown away
 	return []step{
 		{&m.OpenBit, sealBatch, func() error { _, _, _, err := bitOpener.Open(bit); return err }},
-		{&m.SealBox, sealBatch, func() error { _, err := makeBox(); return err }},
-		{&m.OpenBox, sealBatch, func() error {
-			plain, err := boxOpener.Open(box, nil)
+		{&m.SealEnvelope, sealBatch, func() error { _, err := makeEnvelope(); return err }},
+		{&m.OpenEnvelope, sealBatch, func() error {
+			plain, err := envelopeOpener.Open(payload, nil)
 			if err != nil {
 				return err
 			}
@@ -202,7 +202,7 @@ func (s *scene) steps(m *Machine) ([]step, error) {
 			if err != nil {
 				return err
 			}
-			return seal.Verify(seal.Report, report[:len(box)], s.by.Identity.Public(), report[len(box):])
+			return seal.Verify(seal.Report, report[:len(payload)], s.by.Identity.Public(), report[len(payload):])
 		}},
 		{&m.NoiseWord, 1, func() error { protocol.Binomial(64*noiseWords, protocol.BiasHalf, src); return nil }},
 	}, nil
@@ -257,7 +257,7 @@ func (s *scene) shares(entries, width int) (t [3]float64, err error) {
 		return t, err
 	}
 	src, vectors := rand.NewChaCha8([32]byte{}), [][]float64{make([]float64, entries)}
-	var payload, row []byte
+	var payload, message []byte
 	var pending shares.Pending
 	var answer [shares.AnswerSize]byte
 	const most = 8000 // entry bits that one batch measures
@@ -270,14 +270,14 @@ func (s *scene) shares(entries, width int) (t [3]float64, err error) {
 	}
 	// The analyzer is measured before the shuffler finishes: it makes the answer that the shuffler finishes with.
 	prepare := func() (err error) {
-		row, pending, err = leader.Prepare(row[:0], payload)
+		message, pending, err = leader.Prepare(message[:0], payload)
 		return err
 	}
 	if err := prepare(); err != nil {
 		return t, err
 	}
 	if t[2], err = best(sealBatches, batch, func() error {
-		v, err := helper.Verify(row)
+		v, err := helper.Verify(message)
 		answer = v.Answer
 		return err
 	}); err != nil {

@@ -146,7 +146,7 @@ func TestFileNamesTheBadLine(t *testing.T) {
 		{"missing rewards", `{"arms": [[4711, 0]]}`, "\"rewards\" is missing"},
 		{"above R", `{"arms": [[1, 0]], "rewards": [4711]}`, "\"rewards[0]\" is outside [0, 1]"},
 		{"below 0", `{"arms": [[1, 0]], "rewards": [-1]}`, "outside [0, 1], the range of the logistic family"},
-		{"twice", `{"arms": [[4711, 0]], "arms": [[1, 0]], "rewards": [1]}`, "\"arms\" stands twice"},
+		{"twice", `{"arms": [[4711, 0]], "arms": [[1, 0]], "rewards": [1]}`, "\"arms\" occurs twice"},
 		{"unknown key", `{"arms": [[1, 0]], "rewards": [1], "name": "4711"}`, "\"name\" is not a field here"},
 		{"other case", `{"Arms": [[1, 0]], "rewards": [1]}`, "it is written \"arms\""},
 		{"two people", strings.TrimSpace(good) + strings.TrimSpace(good), "it has something behind it"},

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
@@ -78,7 +79,7 @@ type counted struct {
 	kept atomic.Int64
 }
 
-func (c *counted) Put(d Device) error {
+func (c *counted) Put(d store.Device) error {
 	c.kept.Add(1)
 	return c.memory.Put(d)
 }
@@ -170,7 +171,7 @@ func awayFrom(t *testing.T, devices int, registered bool) (*away, *Host, *counte
 	u.signed, _ = bed.Sign(a, bed.Analyzer)
 	identity, credential := bed.Host(uint32(devices))
 	store := &counted{memory: memory{
-		devices: map[string]Device{}, outbox: map[string]Outgoing{}, notes: map[string][]byte{},
+		devices: map[string]store.Device{}, outbox: map[outboxKey]store.Outgoing{}, notes: map[store.Note][]byte{},
 	}}
 	clock := &looked{Clock: role.SystemClock()}
 	h, err := New(Config{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -162,9 +163,9 @@ func TestARestartFillsThePlace(t *testing.T) {
 }
 
 // kept is what the store has of a device.
-func kept(t *testing.T, h *Host, name string) (found Device) {
+func kept(t *testing.T, h *Host, name string) (found store.Device) {
 	t.Helper()
-	if err := h.store.Load(func(d Device) error {
+	if err := h.store.Load(func(d store.Device) error {
 		if d.Name == name {
 			found = d
 		}

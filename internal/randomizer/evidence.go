@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/panel"
@@ -31,12 +32,9 @@ func (h *Host) heard(a *device.Announced, number uint32, seed panel.Seed, reques
 	return nil
 }
 
-// noteEvidence is in a store whose host was told by the shuffler what cannot be true: the first time, as JSON.
-var noteEvidence = []byte("evidence")
-
 // keptEvidence is the evidence that an earlier process kept; nil where there is none.
-func keptEvidence(st Store) (*device.Evidence, error) {
-	text, err := st.Note(noteEvidence)
+func keptEvidence(st store.Store) (*device.Evidence, error) {
+	text, err := st.Note(store.Evidence)
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}
@@ -64,7 +62,7 @@ func (h *Host) accuse(proof *device.Evidence) error {
 		Msg("the shuffler's signed reply cannot be true")
 	text, err := json.Marshal(proof)
 	if err == nil {
-		err = h.store.PutNote(noteEvidence, text)
+		err = h.store.PutNote(store.Evidence, text)
 	}
 	if err != nil {
 		return fmt.Errorf("randomizer: the evidence against the shuffler cannot be kept: %w", err)

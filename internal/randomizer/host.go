@@ -25,6 +25,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -47,7 +48,7 @@ type Config struct {
 	Limits     device.Limits
 	DryRun     bool                   // it decides, enrols nobody and sends nothing
 	StateDir   string                 // belongs to one process; not used where there is a Store
-	Store      Store                  // the host closes it; nil: a file in StateDir
+	Store      store.Store            // the host closes it; nil: a file in StateDir
 	Source     func() protocol.Source // makes a CSPRNG for one goroutine
 	State      *role.Condition        // met while the state is as new as what the host has done. May be nil
 	Following  *role.Condition        // met while the host follows what the analyzer announces. May be nil
@@ -68,7 +69,7 @@ const senders = 64
 type Host struct {
 	c     Config
 	core  *device.Core
-	store Store
+	store store.Store
 
 	// life ends when the process stops; questions to the shuffler live as long.
 	life                context.Context
@@ -80,10 +81,10 @@ type Host struct {
 	waiting   *semaphore.Weighted // requests that wait for enrolment
 	played    played              // how often, where arms have limits
 	timetable *timetable
-	outbox    chan Outgoing // sealed reports
+	outbox    chan store.Outgoing // sealed reports
 
-	seen   RoundID    // the latest announcement that an earlier process saw
-	unsent []Outgoing // what it sealed and may not have sent
+	seen   store.Round      // the latest announcement that an earlier process saw
+	unsent []store.Outgoing // what it sealed and may not have sent
 
 	mu         sync.Mutex
 	caughtUp   bool  // what was announced before the start is read
@@ -141,7 +142,7 @@ func (s *seat) now() device.State {
 
 // keep makes a device's state durable, and only then its own. The seat's lock is held.
 func (h *Host) keep(s *seat, next device.State) error {
-	if err := h.store.Put(Device{s.name, next}); err != nil {
+	if err := h.store.Put(store.Device{Name: s.name, State: next}); err != nil {
 		return err
 	}
 	s.state, s.stored = next, true
@@ -160,7 +161,7 @@ func New(c Config) (*Host, error) {
 	}
 	st := c.Store
 	if st == nil {
-		if st, err = OpenStore(filepath.Join(c.StateDir, "devices")); err != nil {
+		if st, err = store.Open(filepath.Join(c.StateDir, "devices")); err != nil {
 			return nil, err
 		}
 	}
@@ -173,7 +174,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		c: c, core: core, store: st, waiting: semaphore.NewWeighted(api.MaxEnrolling),
-		timetable: newTimetable(c.Clock), played: newPlayed(), outbox: make(chan Outgoing), changed: make(chan struct{}),
+		timetable: newTimetable(c.Clock), played: newPlayed(), outbox: make(chan store.Outgoing), changed: make(chan struct{}),
 		devices: map[string]*seat{}, sessions: map[string]told{}, open: map[uint32]*session{},
 		numbers: newNumbers(c.Identity, covered...),
 	}
@@ -183,7 +184,7 @@ func New(c Config) (*Host, error) {
 	h.life, h.stop = context.WithCancel(context.Background())
 	h.attendance = newAttendance(h)
 	h.promptly, h.patiently = &asks{h: h, limit: tryTime}, &asks{h: h}
-	err = st.Load(func(d Device) error {
+	err = st.Load(func(d store.Device) error {
 		h.devices[d.Name] = &seat{name: d.Name, state: core.Restored(d.State), stored: true}
 		h.numbers.take(d.Number)
 		if d.Registered() {
@@ -198,7 +199,7 @@ func New(c Config) (*Host, error) {
 	}
 	if err == nil {
 		var proof []byte
-		if proof, err = st.Note(noteRolledBack); len(proof) > 0 {
+		if proof, err = st.Note(store.RolledBack); len(proof) > 0 {
 			h.rolledBack = fmt.Errorf("%w: %s", device.ErrRolledBack, proof)
 		}
 	}
@@ -207,10 +208,10 @@ func New(c Config) (*Host, error) {
 	}
 	var signedKeys []byte
 	if err == nil {
-		signedKeys, err = st.Note(noteKeys)
+		signedKeys, err = st.Note(store.Keys)
 	}
 	if err == nil {
-		err = st.Unsent(func(o Outgoing) { h.unsent = append(h.unsent, o) })
+		err = st.Unsent(func(o store.Outgoing) { h.unsent = append(h.unsent, o) })
 	}
 	if err == nil && c.DryRun && len(h.devices)+len(h.unsent) > 0 {
 		err = errDryRunState

@@ -18,7 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/journal/wal"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -112,37 +114,33 @@ func settled(b *testing.B, bed *testbed.Bed, u *undrawn, devices int, panels boo
 	}
 	config := h.c
 	config.Store, config.StateDir = nil, b.TempDir()
-	store, err := OpenStore(filepath.Join(config.StateDir, "devices"))
+	kept, err := store.Open(filepath.Join(config.StateDir, "devices"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	reply := make([]byte, 180) // as long as the shuffler's word
-	for i := 0; i < devices; {
-		var some []wal.Change
-		for ; i < devices && len(some) < 10_000; i++ {
-			s := core.NewState(uint32(i))
-			if panels {
-				s.Registration = &device.Registration{Reply: bytes.Repeat([]byte{byte(i)}, len(reply))}
-			} else if s, err = s.Ask(a, time.Now()); err == nil {
-				if s, err = s.Promise(a, &wire.EnrolReply{Enrolled: true, Slot: uint32(i)}, time.Now()); err == nil {
-					s.Enrolment.Reported = 1
-					s.Ledger, err = s.Ledger.Spend(1)
-				}
+	reply := make([]byte, 180)  // as long as the shuffler's word
+	puts := new(errgroup.Group) // together, so that they share writes to the disk
+	puts.SetLimit(1_000)
+	for i := range devices {
+		s := core.NewState(uint32(i))
+		if panels {
+			s.Registration = &device.Registration{Reply: bytes.Repeat([]byte{byte(i)}, len(reply))}
+		} else if s, err = s.Ask(a, time.Now()); err == nil {
+			if s, err = s.Promise(a, &wire.EnrolReply{Enrolled: true, Slot: uint32(i)}, time.Now()); err == nil {
+				s.Enrolment.Reported = 1
+				s.Ledger, err = s.Ledger.Spend(1)
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
-			c, err := written(Device{fmt.Sprintf("person-%06d@example.org", i), s})
-			if err != nil {
-				b.Fatal(err)
-			}
-			some = append(some, c)
 		}
-		if err := store.(*fileStore).db.Commit(some); err != nil {
+		if err != nil {
 			b.Fatal(err)
 		}
+		name := fmt.Sprintf("person-%06d@example.org", i)
+		puts.Go(func() error { return kept.Put(store.Device{Name: name, State: s}) })
 	}
-	if err := errors.Join(store.Close(), h.Close()); err != nil {
+	if err := puts.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	if err := errors.Join(kept.Close(), h.Close()); err != nil {
 		b.Fatal(err)
 	}
 	return config

@@ -6,6 +6,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -30,7 +31,7 @@ func (h *Host) rekeyed(ctx context.Context, role bus.Role, payload []byte) error
 	h.mu.Unlock()
 	newer, err := device.Newer(set, kept)
 	if newer {
-		if err := h.store.PutNote(noteKeys, payload); err != nil {
+		if err := h.store.PutNote(store.Keys, payload); err != nil {
 			return fmt.Errorf("randomizer: the shuffler's keys cannot be kept: %w", err)
 		}
 		h.takeKeys(set)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/pkg/device"
 )
 
@@ -78,7 +79,7 @@ func (h *Host) sit(name string) (s, leaving *seat, fresh bool) {
 // replace makes durable that a new seat has another's place, whose name is forgotten, and unlocks the seat.
 func (h *Host) replace(s, leaving *seat) error {
 	defer s.mu.Unlock()
-	err := h.store.Replace(leaving.name, Device{s.name, s.state})
+	err := h.store.Replace(leaving.name, store.Device{Name: s.name, State: s.state})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.devices, leaving.name)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -62,7 +63,7 @@ func (s *scene) expectAll(from, to int, reason string) {
 func (s *scene) stored() (names []string) {
 	s.t.Helper()
 	numbers := map[uint32]string{}
-	s.must(s.host.store.Load(func(d Device) error {
+	s.must(s.host.store.Load(func(d store.Device) error {
 		if other, twice := numbers[d.Number]; twice {
 			s.t.Errorf("%s and %s have the same number", d.Name, other)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -224,7 +225,7 @@ func (h *Host) sealDue(ctx context.Context, due <-chan job, at bench) error {
 
 // sealOne makes the report of a job and makes it durable together with what it costs. The work is the same for every
 // record.
-func (h *Host) sealOne(j job, at bench) (o Outgoing, ok bool, err error) {
+func (h *Host) sealOne(j job, at bench) (o store.Outgoing, ok bool, err error) {
 	s := j.session
 	s.seat.mu.Lock()
 	defer s.seat.mu.Unlock()
@@ -245,8 +246,8 @@ func (h *Host) sealOne(j job, at bench) (o Outgoing, ok bool, err error) {
 	if err != nil {
 		return o, false, fmt.Errorf("randomizer: %w", err)
 	}
-	o = Outgoing{Epoch: s.epoch, Round: j.under.Round, Number: s.number, Envelope: envelope}
-	if err := h.store.Seal(Device{s.seat.name, next}, o); err != nil {
+	o = store.Outgoing{Epoch: s.epoch, Round: j.under.Round, Number: s.number, Envelope: envelope}
+	if err := h.store.Seal(store.Device{Name: s.seat.name, State: next}, o); err != nil {
 		return o, false, fmt.Errorf("randomizer: the report cannot be kept: %w", err)
 	}
 	s.seat.state, s.owed = next, false
@@ -275,7 +276,7 @@ func (h *Host) resend(ctx context.Context) error {
 // send hands sealed reports to the broker until it has them.
 func (h *Host) send(ctx context.Context) error {
 	for {
-		var o Outgoing
+		var o store.Outgoing
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -319,7 +320,7 @@ const (
 )
 
 // handIn has the broker store a report. Where it has no room it is asked again, until the report's round is over.
-func (h *Host) handIn(ctx context.Context, o Outgoing) error {
+func (h *Host) handIn(ctx context.Context, o store.Outgoing) error {
 	digest := sha256.Sum256(o.Envelope)
 	for pause := firstRoomPause; ; pause = min(2*pause, lastRoomPause) {
 		over := h.past(o)
@@ -340,7 +341,7 @@ func (h *Host) handIn(ctx context.Context, o Outgoing) error {
 }
 
 // past reports whether a report's round is over: the shuffler would not admit it any more.
-func (h *Host) past(o Outgoing) bool {
+func (h *Host) past(o store.Outgoing) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := h.current
@@ -348,7 +349,7 @@ func (h *Host) past(o Outgoing) bool {
 }
 
 // forget takes a sealed report out of the outbox: the broker has it, or it will not be sent.
-func (h *Host) forget(o Outgoing) error {
+func (h *Host) forget(o store.Outgoing) error {
 	if err := h.store.Sent(o); err != nil {
 		return fmt.Errorf("randomizer: outbox: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -302,23 +301,5 @@ func TestRewoundBroker(t *testing.T) {
 	})
 	if len(other.enrolments()) != 0 {
 		t.Error("somebody was enrolled")
-	}
-}
-
-// A state folder has one owner, and a second one is told so.
-func TestOneProcessPerStateFolder(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	held, err := OpenStore(filepath.Join(dir, "devices"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	if testing.Short() {
-		t.Skip("waits for a time limit")
-	}
-	if _, err := OpenStore(filepath.Join(dir, "devices")); err == nil ||
-		!strings.Contains(err.Error(), "another process has it open") {
-		t.Errorf("%v", err)
 	}
 }

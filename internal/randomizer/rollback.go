@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
 )
@@ -56,7 +57,7 @@ func (h *Host) provedOld(detail string) (why, err error) {
 		}
 		s.seat.mu.Unlock()
 	}
-	if err := h.store.PutNote(noteRolledBack, []byte(detail)); err != nil {
+	if err := h.store.PutNote(store.RolledBack, []byte(detail)); err != nil {
 		return nil, fmt.Errorf("randomizer: the proof that the state is old cannot be kept: %w", err)
 	}
 	return because(StateRolledBack, "%s", detail), nil

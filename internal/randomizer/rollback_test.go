@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -165,7 +166,7 @@ func TestARolledBackStoreIsProvedByALaterEpoch(t *testing.T) {
 	s.host.mu.Lock()
 	s.host.pending++
 	s.host.mu.Unlock()
-	s.host.outbox <- Outgoing{Epoch: 1, Number: 7, Envelope: []byte("sealed")}
+	s.host.outbox <- store.Outgoing{Epoch: 1, Number: 7, Envelope: []byte("sealed")}
 	testbed.Eventually(t, "withheld", func() bool { return s.refused(StateRolledBack) == 2 })
 	s.reports(0)
 }

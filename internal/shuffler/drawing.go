@@ -46,7 +46,7 @@ type drawer struct {
 	since        time.Time
 	next         time.Time // of the next look
 	looked       bool      // for a pool of this shuffler's in the audit log
-	said         bool      // the pool stands in the audit log, and is the first one there
+	said         bool      // the pool is in the audit log, and is the first one there
 	from         uint64    // the first entry of the analyzer's that was not read
 	looks        int       // in vain since the log was read from its beginning
 	reread       int       // after how many of them it is read so again; 0: rereadAfter
@@ -54,7 +54,7 @@ type drawer struct {
 	refused      outcome.Reason
 }
 
-// said is a statement as it stands in the audit log.
+// said is a statement as it is in the audit log.
 type said struct {
 	signed []byte
 	digest cohort.Digest

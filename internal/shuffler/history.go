@@ -166,7 +166,7 @@ func (s *history) recall(ctx context.Context) (trouble, err error) {
 	return trouble, err
 }
 
-// unpublished is this shuffler's manifest of an announced round that stands in the audit log and not at its place: a
+// unpublished is this shuffler's manifest of an announced round that is in the audit log and not at its place: a
 // process ended between the two, and its state folder was restored from an older copy. It is published now, for a round
 // has one manifest: what this journal would come to is another. nil where there is none, and where the journal comes to
 // the same one, because then the release is repeated as a whole.

@@ -30,7 +30,7 @@ func (s *scene) rearranged(device uint32) []byte {
 	})
 }
 
-// A device that puts all bits of its report on one coordinate is refused, as is one whose messages stand in another
+// A device that puts all bits of its report on one coordinate is refused, as is one whose messages are in another
 // order than the plan's, in the lead and in a worker. The others are released, and what left has each coordinate's
 // share.
 func TestADeviceThatPutsAllOnOneCoordinateIsRefused(t *testing.T) {

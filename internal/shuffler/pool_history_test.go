@@ -107,7 +107,7 @@ func (b slowBroker) SaidSince(
 	return b.Broker.SaidSince(ctx, role, from, handler)
 }
 
-// hidingBroker shows what stands behind the analyzer's draws, and the draws themselves only when it is told to.
+// hidingBroker shows what comes after the analyzer's draws, and the draws themselves only when it is told to.
 type hidingBroker struct {
 	Broker
 	shows, passed *atomic.Bool // passed: what is behind a draw was read without it
@@ -142,7 +142,7 @@ func TestADrawThatWasHiddenIsFoundLater(t *testing.T) {
 	s.register(0, 20)
 	s.open(panelled(s.announcement()))
 	s.reveal(s.Analyzer)
-	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.KindCounts, []byte("what stands behind the draw")))
+	s.must(s.analyzer.Audit.AppendAudit(s.Context(), wire.KindCounts, []byte("what comes after the draw")))
 	s.eventually("read on behind the draw", passed.Load)
 	shows.Store(true)
 	s.drawn()
@@ -288,7 +288,7 @@ func TestAnOlderBrokerGetsTheSamePool(t *testing.T) {
 	}
 }
 
-// Another pool of this shuffler's stands in the audit log before its own, as of a second process with a copy of the
+// Another pool of this shuffler's is in the audit log before its own, as of a second process with a copy of the
 // state folder: nothing is drawn from either.
 func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
 	t.Parallel()

@@ -201,7 +201,7 @@ func (s *releases) carryOut(ctx context.Context, r *cohort.Release) error {
 }
 
 // leave has the channel send a release, and sends the manifest behind it. left is false where the release turned out to
-// be impossible and is committed to destruction instead. The manifest stands in the transparency log, under a
+// be impossible and is committed to destruction instead. The manifest is in the transparency log, under a
 // checkpoint, before the analyzer can see it: nothing acts on what is not logged. It depends on the release and on what
 // the channel keeps of it alone and is signed deterministically, so a retry appends and sends the same bytes, and
 // either is stored once.

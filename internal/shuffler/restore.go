@@ -71,7 +71,7 @@ func (s *restoring) stale(adopted []string) {
 }
 
 // takeAgain takes in the reports of the open round that were admitted and acknowledged after the state folder was
-// copied: they stand in the stream until the round is over, and would not be delivered again. Admission is idempotent,
+// copied: they are in the stream until the round is over, and would not be delivered again. Admission is idempotent,
 // and refuses the report of a device that it does not know, as ever. Above the floor the broker does not tell what was
 // acknowledged from what was only handed out, as to a process that was killed: both are taken in, and only what is
 // below shows that the folder is old.

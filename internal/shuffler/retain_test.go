@@ -82,8 +82,8 @@ func (s *scene) localRound(people int) *plan.Announcement {
 	return a
 }
 
-// box makes the sealed report of a device with zero vectors, in a channel whose payload is a box.
-func (s *scene) box(device uint32) []byte {
+// envelope makes the sealed report of a device with zero vectors, in a channel whose payload is an envelope.
+func (s *scene) envelope(device uint32) []byte {
 	s.t.Helper()
 	d, err := registry.NewDevice(s.opened, s.digest)
 	s.must(err)
@@ -118,7 +118,7 @@ func TestWhatIsForwardedIsRetained(t *testing.T) {
 			s.enrol(12)
 			for device := range uint32(12) {
 				if c == plan.Local {
-					s.send(s.box(device))
+					s.send(s.envelope(device))
 				} else {
 					s.send(s.report(device))
 				}
@@ -225,7 +225,7 @@ func (s *scene) retainedAfter(auditor *bus.Conn, key *seal.HPKEKey) []bus.Retain
 	return all
 }
 
-// A crash while a release is being retained: the next process retains the rest, and what is retained stands once.
+// A crash while a release is being retained: the next process retains the rest, and what is retained occurs once.
 func TestACrashRetainsOnce(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{stepRetained, stepAudited, stepManifest} {

@@ -314,7 +314,7 @@ func (s *scene) left(epoch uint64, round uint32) (chunks [][]byte) {
 	return chunks
 }
 
-// account checks how often each reason stands in the reports' account, how many reports were released and how many
+// account checks how often each reason is in the reports' account, how many reports were released and how many
 // destroyed, and that nothing else happened to any.
 func (s *scene) account(released, destroyed int, want map[wire.Refusal]int) {
 	s.t.Helper()

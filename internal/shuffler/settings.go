@@ -34,7 +34,7 @@ type Settings struct {
 	Keys      string              `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and shuffler/ are read." required:"true"`
 	State     string              `key:"state" doc:"Folder of the journal, of the transparency log and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
 	MinCohort int                 `key:"min_cohort" doc:"Fewest reports of a release, whatever the analyzer announces. A plan that asks for less is refused."`
-	Memory    int                 `key:"memory" doc:"MiB of memory that mixing takes, whatever the cohort, at least 16. What does not fit stands in the state folder, in a file that only this process can read and that it removes: of a release up to three times the bytes of its reports. What grows with people comes on top: some 180 bytes for each of a cohort, and as many while it is released."`
+	Memory    int                 `key:"memory" doc:"MiB of memory that mixing takes, whatever the cohort, at least 16. What does not fit is in the state folder, in a file that only this process can read and that it removes: of a release up to three times the bytes of its reports. What grows with people comes on top: some 180 bytes for each of a cohort, and as many while it is released."`
 	Channels  []string            `key:"channels" doc:"Channels whose cohorts this shuffler serves, of shuffle, shares, local and central. A plan of another channel is refused."`
 	Admission AdmissionSettings   `key:"admission"`
 	Audit     AuditSettings       `key:"audit"`
@@ -109,7 +109,7 @@ func Role() role.Role[Settings] {
 		Long: `The shuffler enrols devices into cohorts, or draws them from the devices that registered, opens the outer envelopes of their reports, admits one report
 per device, and forwards a cohort with a signed manifest: in the channel shuffle all its bit messages, permuted; in
 shares its own share of the sum, which it computes together with the analyzer; in local and central the reports'
-boxes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
+envelopes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
 		Defaults: Settings{
 			MinCohort: DefaultMinCohort, Memory: DefaultMemory, Channels: everyChannel(),
 			Admission: AdmissionSettings{HostShare: 1, Devices: cohort.DefaultDevices},

@@ -22,7 +22,7 @@ type step struct {
 	calls          []*step
 }
 
-// The way of a report is the one of testdata/walk.txt: each function there calls those that stand below it. It crosses
+// The way of a report is the one of testdata/walk.txt: each function there calls those that are below it. It crosses
 // few files, and comes back to one seldom.
 func TestTheWayOfAReport(t *testing.T) {
 	text, err := os.ReadFile("testdata/walk.txt")

@@ -32,7 +32,7 @@ func (x inPlace) read(_ context.Context, _ uint64, _ uint32, from uint64, fn fun
 	return nil
 }
 
-// A member's report is the one that was admitted, or the release is impossible: neither another report that stands in
+// A member's report is the one that was admitted, or the release is impossible: neither another report that is in
 // its place, though its device signed it, nor the next one where it is gone.
 func TestAMembersReportIsTheAdmittedOne(t *testing.T) {
 	t.Parallel()

@@ -329,7 +329,7 @@ func TestTheTableSaysWhatWasFound(t *testing.T) {
 	}
 	for _, words := range []string{"THE CLAIM IS FALSE", "at least 1.500", "broken on purpose: twice"} {
 		if !strings.Contains(broken.String(), words) || strings.Contains(whole.String(), words) {
-			t.Errorf("%q stands in the wrong one of\n%s\n%s", words, &broken, &whole)
+			t.Errorf("%q is in the wrong one of\n%s\n%s", words, &broken, &whole)
 		}
 	}
 	if !slices.Contains(strings.Fields(whole.String()), "contradict") {

@@ -52,7 +52,7 @@ func announce(o Options, analyzer *seal.HPKEKey) (*plan.Announcement, error) {
 
 // view is what the attacker sees of a round.
 type view struct {
-	// reports is how many reports stand in it. The plan's drop-outs are not there, and dishonest devices are the
+	// reports is how many reports are in it. The plan's drop-outs are not there, and dishonest devices are the
 	// attacker's own, so that their parts in the counts can be taken off. In Local each report is seen by itself.
 	reports int
 	server  []uint64 // noise bits that servers add to each coordinate of a release

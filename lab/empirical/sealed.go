@@ -187,5 +187,5 @@ func (s *sealed) newOpener() (opener, error) {
 	case plan.Shares:
 		return newOpenShares(a, digest, s.g.analyzer, s.shuffler, channel.NewVerifier(s.registrar))
 	}
-	return newOpenBoxes(a, digest, s.g, channel.NewVerifier(s.registrar))
+	return newOpenEnvelopes(a, digest, s.g, channel.NewVerifier(s.registrar))
 }

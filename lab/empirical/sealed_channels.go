@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -45,7 +45,7 @@ func (o *openBits) counts(ctx context.Context, payloads [][]byte, server protoco
 		tally.Open(opener, mixed[i][:])
 	}
 	if len(seen) < len(mixed) {
-		return nil, errors.New("a bit message stands twice")
+		return nil, errors.New("a bit message occurs twice")
 	}
 	noise := make([]uint64, len(o.a.Encodings))
 	for i, r := range o.a.Releases() {
@@ -92,11 +92,11 @@ func (o *openShares) counts(_ context.Context, payloads [][]byte, server protoco
 		return nil, err
 	}
 	for _, p := range payloads {
-		row, pending, err := o.leader.Prepare(nil, p)
+		message, pending, err := o.leader.Prepare(nil, p)
 		if err != nil {
 			return nil, err
 		}
-		verified, err := o.helper.Verify(row)
+		verified, err := o.helper.Verify(message)
 		if err != nil {
 			return nil, err
 		}
@@ -115,20 +115,22 @@ func (o *openShares) counts(_ context.Context, payloads [][]byte, server protoco
 	return flat(ones), err
 }
 
-// openBoxes are the channels local and central: open, add, and in central the analyzer's noise.
-type openBoxes struct {
+// openEnvelopes are the channels local and central: open, add, and in central the analyzer's noise.
+type openEnvelopes struct {
 	g      *game
-	opener *box.Opener
+	opener *envelope.Opener
 }
 
-func newOpenBoxes(a *plan.Announcement, digest [32]byte, g *game, verifier *channel.Verifier) (*openBoxes, error) {
-	o, err := box.NewOpener(a, digest, g.analyzer, verifier)
-	return &openBoxes{g, o}, err
+func newOpenEnvelopes(
+	a *plan.Announcement, digest [32]byte, g *game, verifier *channel.Verifier,
+) (*openEnvelopes, error) {
+	o, err := envelope.NewOpener(a, digest, g.analyzer, verifier)
+	return &openEnvelopes{g, o}, err
 }
 
-func (*openBoxes) commitment() []byte { return nil }
+func (*openEnvelopes) commitment() []byte { return nil }
 
-func (o *openBoxes) counts(_ context.Context, payloads [][]byte, server protocol.Source) ([]uint64, error) {
+func (o *openEnvelopes) counts(_ context.Context, payloads [][]byte, server protocol.Source) ([]uint64, error) {
 	sums := make([]uint64, o.opener.Entries())
 	for _, p := range payloads {
 		entries, _, err := o.opener.Open(nil, p)

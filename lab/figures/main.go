@@ -69,7 +69,7 @@ func run(ctx context.Context, names []string) error {
 			continue
 		}
 		for _, s := range all {
-			// A sentence that mentions an experiment need not have it run where its table stands below.
+			// A sentence that mentions an experiment need not have it run where its table is below.
 			if s.name() == name && (s.table || !s.sentence || !made[name]) {
 				if err := making.renew(ctx, s); err != nil {
 					return fmt.Errorf("%s: %w", s, err)

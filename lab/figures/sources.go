@@ -44,7 +44,7 @@ var (
 	marker = regexp.MustCompile(`^<!-- numbers: ([^;]*)(?:; (.+) by (.+))? -->$`)
 	// madeBy is the first line of a table that a command makes anew.
 	madeBy = regexp.MustCompile(`^Made by: riffle-lab ([^;\n]*)(?:; (.+) by (.+))?\n`)
-	// quoted is a command in running text whose numbers stand around it.
+	// quoted is a command in running text whose numbers are around it.
 	quoted = regexp.MustCompile("`riffle-lab\\s+(simulate\\s+[a-z][^`]*)`")
 )
 

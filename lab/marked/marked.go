@@ -49,7 +49,7 @@ const DefaultPatience = 10 * time.Minute
 // Round is what was seen of one release.
 type Round struct {
 	// Orders numbers the items by each of Views. In all of them the items of one report are in the order in which they
-	// stand in it. Noise that the shuffler added is left out.
+	// are in it. Noise that the shuffler added is left out.
 	Orders [views]*uniform.Release
 	// Shape is that of all of them.
 	Shape uniform.Shape

@@ -217,7 +217,7 @@ func neighbours(s *uniform.Sample) float64 {
 	return 0
 }
 
-// A message that stands at the broker before the last report was sent is seen.
+// A message that is at the broker before the last report was sent is seen.
 func TestAMessageThatLeavesEarlyIsSeen(t *testing.T) {
 	t.Parallel()
 	b := start(t, nil)

@@ -27,7 +27,7 @@ func (r *Run) of(message []byte) (place, bool) {
 	return p, ok
 }
 
-// nothing reports whether nothing of the round stands at the broker.
+// nothing reports whether nothing of the round is at the broker.
 func (r *Run) nothing(ctx context.Context) (is bool, err error) {
 	is = true
 	err = r.d.Connect[bus.Analyzer].Mixed.ReadChunks(ctx, r.announced.Epoch, r.announced.Round,

@@ -26,7 +26,7 @@ func Check(root fs.FS, all []Paper) []string {
 		for i, r := range p.Rows {
 			c.at = fmt.Sprintf("%s: row %d, %s", p.File, i+1, r.Item)
 			if seen[r.Item+r.What] {
-				c.wrong("stands there twice")
+				c.wrong("is there twice")
 			}
 			seen[r.Item+r.What] = true
 			c.row(r)

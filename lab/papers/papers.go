@@ -1,5 +1,5 @@
 // Package papers holds the page lab/docs/papers.md to the code: every numbered algorithm, theorem's variant, table and
-// figure of the papers that Riffle implements stands there beside the file that implements it and the command that
+// figure of the papers that Riffle implements is there beside the file that implements it and the command that
 // repeats it. The page is written from the files lab/papers/*.yaml, one for each paper:
 //
 //	go test ./lab/papers -update

@@ -22,7 +22,7 @@ type sizeCells struct {
 	n, releases int
 	place       []int32 // by item and place
 	behind      []int32 // by item and the one behind it
-	before      []int32 // by item and a later one that it stands before
+	before      []int32 // by item and a later one that it is before
 	half        []int32 // by item
 	at          []int32 // place of each item
 }

@@ -192,7 +192,7 @@ func (a *about) numbers(items []json.RawMessage) ([]int, error) {
 }
 
 func twice(place int) error {
-	return fmt.Errorf("%w: the item at place %d stands there twice: every item needs a mark of its own", ErrFormat,
+	return fmt.Errorf("%w: the item at place %d is there twice: every item needs a mark of its own", ErrFormat,
 		place)
 }
 

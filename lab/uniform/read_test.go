@@ -56,7 +56,7 @@ func TestFilesAreRead(t *testing.T) {
 
 func TestBadFilesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"[0,1]\n[0,0]\n":                    "line 2: not a file of releases: the item at place 1 stands there twice",
+		"[0,1]\n[0,0]\n":                    "line 2: not a file of releases: the item at place 1 is there twice",
 		"[0,1":                              "line 1: not a file of releases: must be a JSON array",
 		"null":                              "must be a JSON array",
 		"null x":                            "line 1",

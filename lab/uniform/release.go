@@ -10,7 +10,7 @@ const MaxItems = 1 << 24
 
 // Release is the order of one release, and what is known of where its items came from.
 type Release struct {
-	// Order has at each place the number of the item that stands there. Items are numbered from 0 as they came.
+	// Order has at each place the number of the item that is there. Items are numbered from 0 as they came.
 	Order []int
 	// Reports has for each item by its number which report it came in, as a number from 0 and below the number of
 	// items; nil: not known.
@@ -34,7 +34,7 @@ func (r *Release) Check() error {
 			return fmt.Errorf("%w: item %d at place %d: must be from 0 to %d", ErrRelease, item, place, n-1)
 		}
 		if seen[item] {
-			return fmt.Errorf("%w: item %d stands there twice", ErrRelease, item)
+			return fmt.Errorf("%w: item %d is there twice", ErrRelease, item)
 		}
 		seen[item] = true
 	}

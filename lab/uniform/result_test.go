@@ -94,7 +94,7 @@ func TestBadReleasesAreRefused(t *testing.T) {
 	for want, r := range map[string]*uniform.Release{
 		"item 2 at place 1":              {Order: []int{0, 2}},
 		"item -1":                        {Order: []int{-1}},
-		"item 1 stands there twice":      {Order: []int{1, 1}},
+		"item 1 is there twice":          {Order: []int{1, 1}},
 		"the reports of 1 items":         {Order: []int{1, 0}, Reports: []int{0}},
 		"report 2 of item 1":             {Order: []int{1, 0}, Reports: []int{0, 2}},
 		"a chunk of 0 items":             {Order: []int{1, 0}, Chunks: []int{0, 2}},

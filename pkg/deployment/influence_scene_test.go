@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/deployment"
@@ -101,7 +101,7 @@ func (s *scene) sums(honest int, attackers []attack) (sums [][]float64) {
 	case plan.Shares:
 		ones = s.shared(honest, attackers)
 	default:
-		ones = s.boxed(honest, attackers)
+		ones = s.inEnvelopes(honest, attackers)
 	}
 	counts := &wire.Counts{Reports: uint32(honest + len(attackers))}
 	for _, of := range ones {
@@ -197,11 +197,11 @@ func (s *scene) shared(honest int, attackers []attack) [][]uint64 {
 	leader, helper := made(round.NewLeader(secret)), made(round.NewHelper(secret, s.analyzer, verifier))
 	mine, theirs := made(round.NewLeaderSum()), made(round.NewHelperSum())
 	take := func(payload []byte) {
-		row, pending, err := leader.Prepare(nil, payload)
+		message, pending, err := leader.Prepare(nil, payload)
 		if err != nil {
 			s.Fatal(err)
 		}
-		v := made(helper.Verify(row))
+		v := made(helper.Verify(message))
 		if err := errors.Join(leader.Finish(mine, pending, v.Answer[:]), helper.Add(theirs, v)); err != nil {
 			s.Fatal(err)
 		}
@@ -226,9 +226,9 @@ func (s *scene) shared(honest int, attackers []attack) [][]uint64 {
 	return made(theirs.Counts(noised, rand.NewChaCha8([32]byte{2})))
 }
 
-func (s *scene) boxed(honest int, attackers []attack) [][]uint64 {
+func (s *scene) inEnvelopes(honest int, attackers []attack) [][]uint64 {
 	by, verifier := s.host(nil)
-	o := made(box.NewOpener(s.a, s.digest, s.analyzer, verifier))
+	o := made(envelope.NewOpener(s.a, s.digest, s.analyzer, verifier))
 	ones := make([][]uint64, len(s.a.Encodings))
 	for r, e := range s.a.Encodings {
 		ones[r] = make([]uint64, len(e.Coordinates))
@@ -249,19 +249,19 @@ func (s *scene) boxed(honest int, attackers []attack) [][]uint64 {
 			}
 		}
 	}
-	d := made(box.NewDevice(s.a, s.digest))
+	d := made(envelope.NewDevice(s.a, s.digest))
 	for range honest {
 		take(made(d.Append(nil, by, s.honest(), s.people)))
 	}
 	wide := s.liar(func(e protocol.Encoding, j int) uint32 { return uint32(e.MessagesAt(j)) + 1 })
-	lying := made(box.NewDevice(wide, s.digest))
+	lying := made(envelope.NewDevice(wide, s.digest))
 	for _, of := range attackers {
 		take(made(lying.Append(nil, by, s.vectors(of), s.people)))
 	}
 	if len(attackers) > 0 { // one more than there can be is no entry
 		x := s.vectors(attackers[0])
 		x[0][0] = float64(s.a.Encodings[0].MessagesAt(0)) + 1
-		if _, _, err := o.Open(nil, made(lying.Append(nil, by, x, s.people))); !errors.Is(err, box.ErrRange) {
+		if _, _, err := o.Open(nil, made(lying.Append(nil, by, x, s.people))); !errors.Is(err, envelope.ErrRange) {
 			s.Errorf("an entry out of range: %v, want ErrRange", err)
 		}
 	}

@@ -22,7 +22,7 @@ type Signed struct {
 // read so that it did.
 func (r Signed) Left() bool {
 	switch {
-	case r.Summed != nil: // it stands in the log before the share leaves, and what comes of the round is signed later
+	case r.Summed != nil: // it is in the log before the share leaves, and what comes of the round is signed later
 		return true
 	case r.Counts != nil && !r.Counts.Destroyed:
 		return true

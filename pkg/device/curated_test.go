@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -64,15 +64,15 @@ func TestACuratedRecordIsSentWhole(t *testing.T) {
 			t.Fatalf("%s: %+v", name, made)
 		}
 		must(d.Reward(1, start))
-		envelope := must(d.Report(start.Add(time.Minute), source(2)))
+		sealed := must(d.Report(start.Add(time.Minute), source(2)))
 		context := seal.ReportContext{Deployment: deployment, Epoch: 1}
-		plain := must(wire.OpenEnvelope(envelope, must(seal.NewReportOpener(f.shufflerKey)), context))
+		plain := must(wire.OpenEnvelope(sealed, must(seal.NewReportOpener(f.shufflerKey)), context))
 		report, _, err := wire.ParseReport(plain, registry.PayloadSize(plan.Central, a.Encodings))
 		if err != nil {
 			t.Fatal(err)
 		}
 		verifier := channel.NewVerifier(wire.Party{Deployment: deployment, Key: f.registrar.Public()})
-		entries, by, err := must(box.NewOpener(a, digestOf(a), f.analyzerKey, verifier)).Open(nil, report.Payload)
+		entries, by, err := must(envelope.NewOpener(a, digestOf(a), f.analyzerKey, verifier)).Open(nil, report.Payload)
 		if err != nil || by.Number != 3 {
 			t.Fatal(by, err)
 		}

@@ -29,7 +29,7 @@ type golden struct {
 	} `json:"cases"`
 }
 
-// arms takes the ids out of arms as they stand in JSON.
+// arms takes the ids out of arms as they are in JSON.
 func arms(all []feature.Values) []feature.Arm {
 	out := make([]feature.Arm, len(all))
 	for i, a := range all {

@@ -189,7 +189,7 @@ func (s *Schema) addFields() error {
 					[]string{"context", "arm"}[place], i, Bias)
 			}
 			if _, twice := s.index[f.Name]; twice {
-				return bad("field %q: the name stands twice among the context and arms", f.Name)
+				return bad("field %q: the name occurs twice among the context and arms", f.Name)
 			}
 			if f.Name == ID && (place == 0 || f.Kind != Category && f.Kind != Hashed) {
 				return bad("field %q: it is the arm's id: a field of arms, %s or %s", ID, Category, Hashed)
@@ -235,7 +235,7 @@ func (f *Field) check() error {
 		}
 		for i, v := range f.Values {
 			if len(v) < 1 || len(v) > MaxText || !utf8.ValidString(v) || slices.Contains(f.Values[:i], v) {
-				return fmt.Errorf("value %d is empty, longer than %d bytes, not UTF-8, or stands twice", i, MaxText)
+				return fmt.Errorf("value %d is empty, longer than %d bytes, not UTF-8, or occurs twice", i, MaxText)
 			}
 		}
 	case Buckets:
@@ -285,7 +285,7 @@ func (s *Schema) addTerms() error {
 		}
 		sorted := slices.Sorted(slices.Values(names))
 		if key := fmt.Sprint(sorted); seen[key] {
-			return bad("term %d stands twice", i)
+			return bad("term %d occurs twice", i)
 		} else {
 			seen[key] = true
 		}
@@ -299,7 +299,7 @@ func (s *Schema) addTerms() error {
 			}
 			f, known := s.index[name]
 			if !known || slices.Contains(names[:j], name) {
-				return bad("term %d: name %d is no field of the context or of arms, or stands twice in the term", i, j)
+				return bad("term %d: name %d is no field of the context or of arms, or occurs twice in the term", i, j)
 			}
 			used[f], ofArms = true, ofArms || f >= s.context
 			t.fields = append(t.fields, f)

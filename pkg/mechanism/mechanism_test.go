@@ -81,7 +81,7 @@ func TestRoundingCountsInTheSensitivity(t *testing.T) {
 	}
 }
 
-// Draws have the mean and the variance that are stated, and stand on the grid around the vector. False alarm below 1e-6
+// Draws have the mean and the variance that are stated, and are on the grid around the vector. False alarm below 1e-6
 // each (five and a half standard errors); a variance wrong by 3 % would be noticed.
 func TestNoiseHasItsDeviation(t *testing.T) {
 	if testing.Short() {

@@ -57,7 +57,7 @@ func TestColludersGetNoMoreThanIsStated(t *testing.T) {
 	t.Logf("at most %d of %d, stated are %d", largest, size, most)
 }
 
-// The draws that devices and auditors compute follow the same law, wherever in the list the colluders stand and
+// The draws that devices and auditors compute follow the same law, wherever in the list the colluders are and
 // whatever they are called.
 func TestDrawnPanelsFollowTheTail(t *testing.T) {
 	const draws, registered, colluders, size = 3000, 500, 40, 60

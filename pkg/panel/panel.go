@@ -73,7 +73,7 @@ func (s Seed) Rank(d Device) Rank {
 func (r Rank) Compare(q Rank) int { return bytes.Compare(r[:], q[:]) }
 
 // Panel returns the devices of smallest rank, in ascending order of rank: as many as the size, or all if there are
-// fewer. It changes nothing of registered, whose order does not matter. A device that stands twice is drawn once.
+// fewer. It changes nothing of registered, whose order does not matter. A device that occurs twice is drawn once.
 func (s Seed) Panel(registered []Device, size int) []Device {
 	type ranked struct {
 		Device

@@ -55,7 +55,7 @@ func TestPanelIsAFunctionOfTheSetAndTheSeed(t *testing.T) {
 	}
 	again := slices.Clone(all)
 	slices.Reverse(again)
-	again = append(again, all[:10]...) // which stand twice
+	again = append(again, all[:10]...) // which occur twice
 	if !slices.Equal(seed.Panel(again, 20), drawn) {
 		t.Error("the order or a copy changed the panel")
 	}

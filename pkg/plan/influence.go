@@ -17,7 +17,7 @@ import (
 // all of them ones, or none. What the largest e of k devices together is, and who enforces it, depends on the channel.
 // L is the coordinate's levels, and nobody can make e negative.
 //
-//	local    k (L + b): the analyzer refuses a box with a larger entry (box.Opener.Open)
+//	local    k (L + b): the analyzer refuses an envelope with a larger entry (envelope.Opener.Open)
 //	central  k L, as b is 0: the same
 //	shares   k (2^B - 1), where B is EntryBits, for all coordinates alike: the proof (shares.Helper.Verify)
 //	shuffle  k (L + b): the shuffler refuses a report with other labels (shuffle.CheckLabels), and the analyzer a bit

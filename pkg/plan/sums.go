@@ -41,7 +41,7 @@ const (
 
 // MaxEntryBits is the largest width of an entry where devices send numbers: 12 bits in Shares, where each bit is shared
 // and proved (a report of 50 dimensions stays below 256 kB) and proposals need 4 to 9; elsewhere 16, since numbers in a
-// box cost nothing but their bytes.
+// envelope cost nothing but their bytes.
 func MaxEntryBits(c Channel) int {
 	if c == Shares {
 		return 12

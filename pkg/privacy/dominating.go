@@ -11,7 +11,7 @@ import (
 // are, in a form that other accountants compose. It is symmetric: that of P against Q is that of Q against P.
 type Losses struct {
 	Step     float64   // distance of the losses
-	First    int       // Mass[i] stands at the loss (First+i)*Step
+	First    int       // Mass[i] is at the loss (First+i)*Step
 	Mass     []float64 // probabilities, which with Infinite add up to 1
 	Infinite float64   // probability of an infinite loss
 }

@@ -10,7 +10,7 @@ func Permute[T any](items []T, src Source) {
 }
 
 // Buckets draws for each item one of so many buckets (from 1 to 2^32), each as likely as any other and independently of
-// all others, exactly. Items that are put into the buckets drawn for them, each bucket permuted uniformly, stand bucket
+// all others, exactly. Items that are put into the buckets drawn for them, each bucket permuted uniformly, are bucket
 // after bucket in a uniformly random order, so that a permutation of any number of items takes the memory of a bucket
 // (Rao, "Generation of random permutations of given number of elements using random sampling numbers", 1961; Sandelius,
 // "A simple randomization procedure", 1962).

@@ -128,7 +128,7 @@ func (o *BitOpener) Open(message []byte) (release uint8, coordinate uint16, one 
 	return o.open(&w, message)
 }
 
-// OpenAll decrypts bit messages that stand one after another and gives each function their content in their order, as
+// OpenAll decrypts bit messages that are one after another and gives each function their content in their order, as
 // Open does: its error is ErrOpen or ErrPlaintext. Its own error is ErrSize, where the length is not a multiple of
 // BitSize; nothing is opened then. It allocates nothing.
 func (o *BitOpener) OpenAll(

@@ -124,13 +124,13 @@ func TestReportsInteroperate(t *testing.T) {
 	}
 }
 
-// FuzzAgainstCircl opens messages, honest or not, with circl's HPKE and with ours: bit messages and boxes open in both
-// or in neither, to the same content.
+// FuzzAgainstCircl opens messages, honest or not, with circl's HPKE and with ours: bit messages and envelopes open in
+// both or in neither, to the same content.
 func FuzzAgainstCircl(f *testing.F) {
 	key, context := fixedKey(f, 1), [32]byte(bytes.Repeat([]byte{2}, 32))
-	boxInfo := append([]byte(seal.LocalBox), context[:]...)
-	boxes := seal.NewBoxOpener(key, seal.LocalBox, context)
-	boxSealer, err := seal.NewBoxSealer(key.Public(), seal.LocalBox, context)
+	envelopeInfo := append([]byte(seal.LocalEnvelope), context[:]...)
+	envelopes := seal.NewEnvelopeOpener(key, seal.LocalEnvelope, context)
+	envelopeSealer, err := seal.NewEnvelopeSealer(key.Public(), seal.LocalEnvelope, context)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -183,15 +183,16 @@ func FuzzAgainstCircl(f *testing.F) {
 			}
 			agree(tamper(ours))
 		}
-		box, err := boxSealer.AppendSeal(nil, plain, aad)
+		envelope, err := envelopeSealer.AppendSeal(nil, plain, aad)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, message := range [][]byte{tamper(box), tamper(circlSeal(t, key.Public(), boxInfo, plain, aad))} {
-			want, wantErr := circlOpen(t, key.Bytes(), boxInfo, message, aad)
-			got, err := boxes.Open(message, aad)
+		theirs := circlSeal(t, key.Public(), envelopeInfo, plain, aad)
+		for _, message := range [][]byte{tamper(envelope), tamper(theirs)} {
+			want, wantErr := circlOpen(t, key.Bytes(), envelopeInfo, message, aad)
+			got, err := envelopes.Open(message, aad)
 			if (err == nil) != (wantErr == nil) || !bytes.Equal(got, want) {
-				t.Fatalf("box %x: %x, %v; circl %x, %v", message, got, err, want, wantErr)
+				t.Fatalf("envelope %x: %x, %v; circl %x, %v", message, got, err, want, wantErr)
 			}
 		}
 	})

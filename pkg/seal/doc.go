@@ -11,13 +11,14 @@
 // for one round opens in no other. Two messages share nothing that an outsider can link: each has its own ephemeral
 // key, and the label says nothing but a place in the plan. Sealing and opening them allocates nothing.
 //
-// The steps of RFC 9180 between the curve, the hash and the cipher stand here (hpke.go); those three are libraries'.
+// The steps of RFC 9180 between the curve, the hash and the cipher are here (hpke.go); those three are libraries'.
 // The tests compare with the RFC's vectors and with circl's HPKE, both ways.
 //
-// # Boxes
+// # Sealed envelopes
 //
-// BoxSealer and BoxOpener encrypt content of any length to the analyzer in the same way, under an info string that
-// names what the box is for (BoxDomain) and the same digest, and with associated data.
+// EnvelopeSealer and EnvelopeOpener encrypt content of any length in the same way, mostly to the analyzer, under an
+// info string that names what the envelope is for (EnvelopeDomain) and the same digest, and with associated data. Such
+// an envelope does not name its receiver. The one around a report does (Envelope), and has a domain of its own.
 //
 // # Reports
 //

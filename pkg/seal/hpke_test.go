@@ -143,7 +143,7 @@ func TestALowOrderMessageWithARightTagIsRefused(t *testing.T) {
 	}
 	context := [32]byte{1}
 	for _, encapsulated := range [][32]byte{{}, {1}} {
-		for _, info := range [][]byte{bitInfo(context), LocalBox.info(context)} {
+		for _, info := range [][]byte{bitInfo(context), LocalEnvelope.info(context)} {
 			w := exchange{encapsulated: encapsulated} // and a shared secret of zeros
 			w.derive(&key.public, newSchedule(info))
 			message := append(encapsulated[:], make([]byte, bitPlain+tagSize)...)
@@ -151,8 +151,8 @@ func TestALowOrderMessageWithARightTagIsRefused(t *testing.T) {
 			if _, _, _, err := NewBitOpener(key, context).Open(message); !errors.Is(err, ErrOpen) {
 				t.Errorf("a bit message: %v", err)
 			}
-			if _, err := NewBoxOpener(key, LocalBox, context).Open(message, nil); !errors.Is(err, ErrOpen) {
-				t.Errorf("a box: %v", err)
+			if _, err := NewEnvelopeOpener(key, LocalEnvelope, context).Open(message, nil); !errors.Is(err, ErrOpen) {
+				t.Errorf("an envelope: %v", err)
 			}
 		}
 	}

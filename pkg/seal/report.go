@@ -12,8 +12,8 @@ import (
 // reportDomain is the info string of report envelopes.
 const reportDomain = "riffle/v1/report-envelope"
 
-// EnvelopeOverhead is how many bytes longer than the plaintext an envelope's ciphertext is.
-const EnvelopeOverhead = tagSize
+// CiphertextOverhead is how many bytes longer than the plaintext an envelope's ciphertext is.
+const CiphertextOverhead = tagSize
 
 // ErrUnknownKey means an envelope sealed to a key that the opener does not hold: a key retired too early, or one of
 // another deployment.
@@ -33,11 +33,11 @@ func (c ReportContext) AAD() []byte {
 	return append(b, c.Deployment...)
 }
 
-// Envelope is a sealed report.
+// Envelope is a sealed report, or request, with the key that it is sealed to.
 type Envelope struct {
 	Key          []byte // the receiver's HPKE public key, 32 bytes
 	Encapsulated []byte // 32 bytes
-	Ciphertext   []byte // EnvelopeOverhead longer than the plaintext
+	Ciphertext   []byte // CiphertextOverhead longer than the plaintext
 }
 
 // SealReport encrypts a report to the shuffler's HPKE public key; aad is ReportContext.AAD. It returns ErrKey for a key
@@ -47,7 +47,7 @@ func SealReport(shuffler, aad, plaintext []byte) (Envelope, error) {
 		return Envelope{}, fmt.Errorf("shuffler's HPKE key: %w: %d bytes, want %d", ErrKey, len(shuffler), HPKEKeySize)
 	}
 	receiver := x25519.Key(shuffler)
-	sealed := make([]byte, 0, EncapsulatedSize+len(plaintext)+EnvelopeOverhead)
+	sealed := make([]byte, 0, EncapsulatedSize+len(plaintext)+CiphertextOverhead)
 	sealed, err := appendSeal(sealed, &receiver, newSchedule([]byte(reportDomain)), plaintext, aad)
 	if err != nil {
 		return Envelope{}, fmt.Errorf("shuffler's HPKE key: %w", err)
@@ -72,7 +72,7 @@ func NewReportOpener(keys ...*HPKEKey) (*ReportOpener, error) {
 
 // Open decrypts an envelope. Errors: ErrUnknownKey, ErrSize, ErrOpen.
 func (o *ReportOpener) Open(e Envelope, aad []byte) ([]byte, error) {
-	if len(e.Encapsulated) != EncapsulatedSize || len(e.Ciphertext) < EnvelopeOverhead {
+	if len(e.Encapsulated) != EncapsulatedSize || len(e.Ciphertext) < CiphertextOverhead {
 		return nil, fmt.Errorf("%w: envelope with %d bytes encapsulated and %d of ciphertext",
 			ErrSize, len(e.Encapsulated), len(e.Ciphertext))
 	}

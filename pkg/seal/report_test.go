@@ -26,7 +26,7 @@ func TestReportRotation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(e.Ciphertext) != 6+seal.EnvelopeOverhead || len(e.Encapsulated) != seal.EncapsulatedSize {
+		if len(e.Ciphertext) != 6+seal.CiphertextOverhead || len(e.Encapsulated) != seal.EncapsulatedSize {
 			t.Errorf("sizes %d, %d", len(e.Ciphertext), len(e.Encapsulated))
 		}
 		plain, err := opener.Open(e, context.AAD())
@@ -132,7 +132,7 @@ func FuzzSealedReport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, encapsulated, ciphertext, aad []byte) {
 		plain, err := opener.Open(seal.Envelope{Key: key.Public(), Encapsulated: encapsulated, Ciphertext: ciphertext},
 			aad)
-		if err == nil && len(plain)+seal.EnvelopeOverhead != len(ciphertext) {
+		if err == nil && len(plain)+seal.CiphertextOverhead != len(ciphertext) {
 			t.Fatal("length")
 		}
 	})

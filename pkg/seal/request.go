@@ -65,7 +65,7 @@ func NewRequestOpener(deployment string, keys ...*HPKEKey) (*RequestOpener, erro
 
 // Open decrypts a request; reply seals the answer to it. Errors: ErrUnknownKey, ErrSize, ErrOpen.
 func (o *RequestOpener) Open(e Envelope) (plaintext []byte, reply *ReplyKey, err error) {
-	if len(e.Encapsulated) != EncapsulatedSize || len(e.Ciphertext) < EnvelopeOverhead {
+	if len(e.Encapsulated) != EncapsulatedSize || len(e.Ciphertext) < CiphertextOverhead {
 		return nil, nil, fmt.Errorf("%w: envelope with %d bytes encapsulated and %d of ciphertext",
 			ErrSize, len(e.Encapsulated), len(e.Ciphertext))
 	}

@@ -87,7 +87,7 @@ func TestRequestsAndReplies(t *testing.T) {
 	if _, _, err := opener.Open(e); !errors.Is(err, seal.ErrOpen) {
 		t.Errorf("a report opens as a request: %v", err)
 	}
-	e.Ciphertext = e.Ciphertext[:seal.EnvelopeOverhead-1]
+	e.Ciphertext = e.Ciphertext[:seal.CiphertextOverhead-1]
 	if _, _, err := opener.Open(e); !errors.Is(err, seal.ErrSize) {
 		t.Errorf("cut: %v", err)
 	}

@@ -21,18 +21,18 @@ func (c RetainedContext) aad() []byte {
 	return append(b, c.Deployment...)
 }
 
-// SealRetained encrypts a chunk that is retained to the auditor's HPKE public key: a box of RetainedBox, BoxOverhead
-// longer than the chunk. Sealed twice, a chunk gives two boxes. It returns ErrKey for a key that is not 32 bytes long
-// or is of low order.
+// SealRetained encrypts a chunk that is retained to the auditor's HPKE public key: an envelope of RetainedEnvelope,
+// EnvelopeOverhead longer than the chunk. Sealed twice, a chunk gives two envelopes. It returns ErrKey for a key that
+// is not 32 bytes long or is of low order.
 func SealRetained(auditor []byte, c RetainedContext, chunk []byte) ([]byte, error) {
-	sealer, err := NewBoxSealer(auditor, RetainedBox, c.Announcement)
+	sealer, err := NewEnvelopeSealer(auditor, RetainedEnvelope, c.Announcement)
 	if err != nil {
 		return nil, fmt.Errorf("auditor's key: %w", err)
 	}
-	return sealer.AppendSeal(make([]byte, 0, len(chunk)+BoxOverhead), chunk, c.aad())
+	return sealer.AppendSeal(make([]byte, 0, len(chunk)+EnvelopeOverhead), chunk, c.aad())
 }
 
 // OpenRetained decrypts what SealRetained made. Errors: ErrSize, ErrOpen.
 func OpenRetained(auditor *HPKEKey, c RetainedContext, sealed []byte) ([]byte, error) {
-	return NewBoxOpener(auditor, RetainedBox, c.Announcement).Open(sealed, c.aad())
+	return NewEnvelopeOpener(auditor, RetainedEnvelope, c.Announcement).Open(sealed, c.aad())
 }

@@ -20,7 +20,7 @@ func TestARetainedChunkOpensOnlyInItsPlace(t *testing.T) {
 	key := fixedKey(t, 1)
 	chunk := []byte("a chunk")
 	sealed, err := seal.SealRetained(key.Public(), retainedAt, chunk)
-	if err != nil || len(sealed) != len(chunk)+seal.BoxOverhead || bytes.Contains(sealed, chunk) {
+	if err != nil || len(sealed) != len(chunk)+seal.EnvelopeOverhead || bytes.Contains(sealed, chunk) {
 		t.Fatalf("%d bytes, %v", len(sealed), err)
 	}
 	if got, err := seal.OpenRetained(key, retainedAt, sealed); err != nil || !bytes.Equal(got, chunk) {
@@ -45,7 +45,7 @@ func TestARetainedChunkOpensOnlyInItsPlace(t *testing.T) {
 	if _, err := seal.OpenRetained(fixedKey(t, 2), retainedAt, sealed); !errors.Is(err, seal.ErrOpen) {
 		t.Errorf("another key: %v", err)
 	}
-	if _, err := seal.OpenRetained(key, retainedAt, sealed[:seal.BoxOverhead-1]); !errors.Is(err, seal.ErrSize) {
+	if _, err := seal.OpenRetained(key, retainedAt, sealed[:seal.EnvelopeOverhead-1]); !errors.Is(err, seal.ErrSize) {
 		t.Errorf("cut: %v", err)
 	}
 	if _, err := seal.SealRetained(make([]byte, seal.HPKEKeySize), retainedAt, chunk); !errors.Is(err, seal.ErrKey) {

@@ -3,7 +3,7 @@
 //
 //   - a field is present, unless its tag says omitempty or omitzero: what a writer may leave out, a reader may miss;
 //   - null is refused, but where a field is optional (it is then as good as absent) or of type any;
-//   - a name stands once in its object, in exactly the letters of the tag;
+//   - a name occurs once in its object, in exactly the letters of the tag;
 //   - a name that the type does not have is refused, or passed over if [Options] say so;
 //   - a number fits its type: whole where the type is, not too large, and not too small to be told from 0;
 //   - a list for an array has its length, text is UTF-8, and nothing follows the value.

@@ -57,7 +57,7 @@ func Rows[T any](in io.Reader, o Options) iter.Seq2[Row[T], error] {
 		}
 		err := lines.Err()
 		if errors.Is(err, bufio.ErrTooLong) {
-			err = &Error{Line: r.line + 1, Problem: fmt.Sprintf("has more than %d bytes: each row must stand on a "+
+			err = &Error{Line: r.line + 1, Problem: fmt.Sprintf("has more than %d bytes: each row must be on a "+
 				"line of its own", limit)}
 		}
 		if err != nil {

@@ -31,7 +31,7 @@ func (w walk) broken(err error) error {
 	said, ok := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
 	case ok && errors.Is(said.Err, jsontext.ErrDuplicateName):
-		return &Error{Line: w.at(), Field: path(said.JSONPointer), Problem: "stands twice"}
+		return &Error{Line: w.at(), Field: path(said.JSONPointer), Problem: "occurs twice"}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return &Error{Line: w.at(), Problem: "is cut off"}
 	case !ok:

@@ -191,7 +191,7 @@ func unreadable(err error) error {
 		return wrong("line %d has another number of columns than the header: separate columns as in the header, and "+
 			"put quotes around a value that has a separator in it", parse.Line)
 	default:
-		return wrong("line %d has a quote that is not closed, or that stands inside a value: double a quote that is "+
+		return wrong("line %d has a quote that is not closed, or that is inside a value: double a quote that is "+
 			"part of a value, and put quotes around the whole", parse.StartLine)
 	}
 }

@@ -47,7 +47,7 @@ type Checkpoint struct {
 func Origin(deployment, role string) string { return "riffle/" + deployment + "/" + role }
 
 // Sign is the checkpoint as a note with the role's signature: the same bytes each time. The error wraps ErrCheckpoint
-// where the origin cannot stand in a note.
+// where the origin cannot be in a note.
 func Sign(c Checkpoint, by *seal.Identity) ([]byte, error) {
 	signed, err := note.Sign(&note.Note{Text: c.text()}, signer{c.Origin,
 		keyID(c.Origin, algorithmEd25519, by.Public()),
@@ -58,7 +58,7 @@ func Sign(c Checkpoint, by *seal.Identity) ([]byte, error) {
 	return signed, nil
 }
 
-// Open verifies a checkpoint of the log with this origin and Ed25519 public key. Other signatures may stand below that
+// Open verifies a checkpoint of the log with this origin and Ed25519 public key. Other signatures may be below that
 // of the role, as those of witnesses; they are not looked at. The text must be the one that Sign makes, without further
 // lines. Errors: ErrCheckpoint, ErrUnsigned.
 func Open(signed []byte, origin string, key []byte) (Checkpoint, error) {
@@ -194,7 +194,7 @@ func read(text string) (Checkpoint, error) {
 	return c, nil
 }
 
-// The algorithms of C2SP signed-note that are used here, by the byte that stands before the key in its id.
+// The algorithms of C2SP signed-note that are used here, by the byte that is before the key in its id.
 const (
 	algorithmEd25519     = 1
 	algorithmCosignature = 4

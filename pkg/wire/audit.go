@@ -6,7 +6,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// The kinds under which a role's words stand in the audit stream. The kind is a part of the subject, which anyone with
+// The kinds under which a role's words are in the audit stream. The kind is a part of the subject, which anyone with
 // the role's broker credential chooses: Leaf says whether it is true.
 const (
 	KindConfiguration = "configuration"
@@ -20,13 +20,13 @@ const (
 	KindCheckpoint = "checkpoint"
 )
 
-// AcceptedKind is the kind under which the analyzer's Accepted of a round stands, so that the shuffler finds all of
+// AcceptedKind is the kind under which the analyzer's Accepted of a round is, so that the shuffler finds all of
 // them.
 func AcceptedKind(epoch uint64, round uint32) string {
 	return fmt.Sprintf("accepted-%d-%d", epoch, round)
 }
 
-// SummedKind is the kind under which the shuffler's Summed of a round stands, so that it finds all of them.
+// SummedKind is the kind under which the shuffler's Summed of a round is, so that it finds all of them.
 func SummedKind(epoch uint64, round uint32) string { return fmt.Sprintf("summed-%d-%d", epoch, round) }
 
 // leaves are the kinds whose name says no more than what was signed.
@@ -35,9 +35,9 @@ var leaves = map[string]seal.Kind{
 	KindCounts: seal.Counts, KindLearned: seal.Learned, KindPool: seal.Pool, KindDraw: seal.Draw,
 }
 
-// Leaf reports whether what stands under a kind in a role's part of the audit stream is a leaf of the role's
+// Leaf reports whether what is under a kind in a role's part of the audit stream is a leaf of the role's
 // transparency log: a statement that the role signed, under the kind that belongs to it and no other. So a copy under
-// another kind is no second leaf, and a statement stands once. What is no leaf is skipped: any holder of the role's
+// another kind is no second leaf, and a statement occurs once. What is no leaf is skipped: any holder of the role's
 // broker credential can have put it there.
 //
 // Of most kinds only the signature decides: a statement stays a leaf whatever a later version makes of its content.

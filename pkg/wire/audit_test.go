@@ -26,7 +26,7 @@ func TestAStatementIsALeafUnderItsOwnKind(t *testing.T) {
 	for name, signed := range leaves {
 		for _, kind := range kinds {
 			if got := wire.Leaf(kind, signed, party(id)); got != (kind == name) {
-				t.Errorf("what stands under %s is a leaf under %q: %v", name, kind, got)
+				t.Errorf("what is under %s is a leaf under %q: %v", name, kind, got)
 			}
 		}
 		changed := bytes.Clone(signed)

@@ -8,7 +8,7 @@ import (
 )
 
 // fixed reads the fields of a message whose layout is known, in their order and in their one encoding, without copying
-// them: what it returns shares the message's memory. Where anything else stands, it fails once and for all.
+// them: what it returns shares the message's memory. Where anything else is, it fails once and for all.
 type fixed struct {
 	rest   []byte
 	failed bool
@@ -17,7 +17,7 @@ type fixed struct {
 // whole reports whether every field was there, and nothing else.
 func (f *fixed) whole() bool { return !f.failed && len(f.rest) == 0 }
 
-// cut is the next n bytes, which must stand behind this tag and, for bytes, this length. It is nil where they do not.
+// cut is the next n bytes, which must be behind this tag and, for bytes, this length. It is nil where they do not.
 func (f *fixed) cut(number protowire.Number, t protowire.Type, n int) []byte {
 	var room [2 * binary.MaxVarintLen64]byte
 	head := protowire.AppendTag(room[:0], number, t)

@@ -23,7 +23,7 @@ type Hosts struct {
 	retired map[[32]byte]bool     // keys that are not in force
 }
 
-// ErrHosts means a list of hosts in which one key stands twice, or a host that needs no place in it.
+// ErrHosts means a list of hosts in which one key occurs twice, or a host that needs no place in it.
 var ErrHosts = errors.New("the list of hosts contradicts itself")
 
 // NewHosts reads a list of hosts. The error is ErrHosts.
@@ -36,7 +36,7 @@ func NewHosts(list []HostKeys) (*Hosts, error) {
 		keys := append([][32]byte{host.First}, host.Then...)
 		for i, key := range keys {
 			if _, twice := h.first[key]; twice {
-				return nil, fmt.Errorf("%w: one key stands in it twice", ErrHosts)
+				return nil, fmt.Errorf("%w: one key is in it twice", ErrHosts)
 			}
 			h.first[key] = host.First
 			h.retired[key] = host.Withdrawn || i < len(keys)-1

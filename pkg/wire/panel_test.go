@@ -93,7 +93,7 @@ func TestComparisonsOutOfRangeAreRefused(t *testing.T) {
 	})
 }
 
-// The statements of a panel stand in their role's log, under their own kind alone.
+// The statements of a panel are in their role's log, under their own kind alone.
 func TestPoolsAndDrawsAreLeaves(t *testing.T) {
 	by, other := signer(t, goldenSigner), signer(t, goldenHost)
 	p, d := forge(t, seal.Pool, pool(), by), forge(t, seal.Draw, draw(), by)

@@ -10,7 +10,7 @@ import (
 // Refusal says why a role turned something away. It is the error, the metric label and the log field at once.
 type Refusal int32
 
-// The refusals. Their numbers stand in messages.
+// The refusals. Their numbers are in messages.
 const (
 	NoRefusal                Refusal = 0
 	RefusalMalformed         Refusal = 1 // does not decode, or a field is out of range
@@ -30,7 +30,7 @@ const (
 	RefusalWrongSize         Refusal = 15 // not exactly the plan's number of bit messages
 	RefusalWeakPlan          Refusal = 16 // below the role's own minimum cohort
 	RefusalHostShare         Refusal = 17 // the host holds as many slots of the cohort as one host may
-	// a bit message of the report stands in it twice, or in another report of the round
+	// a bit message of the report is in it twice, or in another report of the round
 	RefusalRepeatedMessage Refusal = 18
 	RefusalBadProof        Refusal = 19 // the shares do not prove that every entry is in its range
 	RefusalBadShare        Refusal = 20 // a share does not decode, or is of another report or round
@@ -78,7 +78,7 @@ var meanings = map[Refusal]string{
 	RefusalWrongSize:         "it does not have exactly the planned size",
 	RefusalWeakPlan:          "the plan is below the role's own minimum cohort",
 	RefusalHostShare:         "its host holds as many slots of the cohort as one host may",
-	RefusalRepeatedMessage:   "a message in it stands twice, in it or in another report of the round",
+	RefusalRepeatedMessage:   "a message in it occurs twice, in it or in another report of the round",
 	RefusalBadProof:          "its proof does not show that every entry is in range",
 	RefusalBadShare:          "a share of it does not decode, or is of another report or round",
 	RefusalSecondKey:         "it came with a second verification key for one release",

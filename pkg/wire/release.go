@@ -183,7 +183,7 @@ const maxCurated = 1<<53 - 1
 // checkCurated refuses a curator's release beside another, or with a number out of range.
 func checkCurated(r ReleaseCounts, releases int) error {
 	if releases != 1 || len(r.Ones) > 0 {
-		return field("curated", "cannot stand beside counts of ones")
+		return field("curated", "cannot be beside counts of ones")
 	}
 	if n := len(r.Curated); n > 4*MaxCoordinates {
 		return field("curated", "has %d entries, at most %d are allowed", n, 4*MaxCoordinates)

@@ -31,7 +31,7 @@ func ReportSize(payload int) int {
 
 // EnvelopeSize is the length in bytes of every envelope around a report with a payload of this many bytes.
 func EnvelopeSize(payload int) int {
-	ciphertext := ReportSize(payload) + seal.EnvelopeOverhead
+	ciphertext := ReportSize(payload) + seal.CiphertextOverhead
 	return (2 + seal.HPKEKeySize) + (2 + seal.EncapsulatedSize) + 1 + protowire.SizeBytes(ciphertext)
 }
 
@@ -56,7 +56,7 @@ func BuildReport(r Report, host *seal.Identity) ([]byte, error) {
 	if err != nil {
 		return nil, named("report", err)
 	}
-	// The signature is the last field, so that what it covers is what stands before it.
+	// The signature is the last field, so that what it covers is what is before it.
 	return proto.MarshalOptions{Deterministic: true}.MarshalAppend(body,
 		&rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})
 }

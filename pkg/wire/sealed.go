@@ -24,7 +24,7 @@ const (
 
 const (
 	// SealedRequestSize is the length in bytes of every sealed request.
-	SealedRequestSize = (2 + seal.HPKEKeySize) + (2 + seal.EncapsulatedSize) + 3 + requestRoom + seal.EnvelopeOverhead
+	SealedRequestSize = (2 + seal.HPKEKeySize) + (2 + seal.EncapsulatedSize) + 3 + requestRoom + seal.CiphertextOverhead
 	// SealedReplySize is the length in bytes of every sealed reply.
 	SealedReplySize = replyRoom + seal.ReplyOverhead
 )
@@ -95,7 +95,7 @@ func OpenSealedRequest(b []byte, keys *seal.RequestOpener) (*OpenedRequest, erro
 	f := &fixed{rest: b}
 	e := seal.Envelope{
 		Key: f.bytes(1, seal.HPKEKeySize), Encapsulated: f.bytes(2, seal.EncapsulatedSize),
-		Ciphertext: f.bytes(3, requestRoom+seal.EnvelopeOverhead),
+		Ciphertext: f.bytes(3, requestRoom+seal.CiphertextOverhead),
 	}
 	if !f.whole() {
 		return nil, named("enrol-request", fmt.Errorf("%w: not the layout of a sealed request", ErrMalformed))
@@ -150,7 +150,7 @@ func unpad(padded []byte, room int) ([]byte, error) {
 	content, rest := padded[lengthSize:lengthSize+n], padded[lengthSize+n:]
 	for _, b := range rest {
 		if b != 0 {
-			return nil, fmt.Errorf("%w: something stands behind it", ErrMalformed)
+			return nil, fmt.Errorf("%w: trailing data", ErrMalformed)
 		}
 	}
 	return content, nil

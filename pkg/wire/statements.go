@@ -140,7 +140,7 @@ type Draw struct {
 // Outcome says how a round ended at the shuffler.
 type Outcome int32
 
-// The outcomes. Their numbers stand in messages and journals.
+// The outcomes. Their numbers are in messages and journals.
 const (
 	Undecided Outcome = 0 // never in a manifest
 	Released  Outcome = 1
@@ -184,7 +184,7 @@ type Manifest struct {
 	ReportsDigest []byte // of ReportsDigest, 32 bytes
 	// MessagesRoot is the root of the Merkle tree (RFC 6962) whose leaves are the SHA-256 digests of all Messages,
 	// noise included, in ascending order: 32 bytes in a release. A message is a sealed bit in the channel Shuffle, a
-	// sealed box in Local and Central, and in Shares the row of a report that both servers accepted.
+	// sealed envelope in Local and Central, and in Shares the prepare message of a report that both servers accepted.
 	MessagesRoot []byte
 	Refused      []Refused // in ascending order of the reason, each once
 }
@@ -216,7 +216,7 @@ type Accepted struct {
 }
 
 // Summed is the shuffler's statement, in the channel Shares, of the one share of a round's sums that leaves it. It
-// stands in the audit log before the share leaves, where no role can take it back: a shuffler that finds another one
+// is in the audit log before the share leaves, where no role can take it back: a shuffler that finds another one
 // there than it keeps sends nothing.
 type Summed struct {
 	Deployment   string
@@ -250,7 +250,7 @@ type Counts struct {
 }
 
 // Configuration is the analyzer's statement of what it learns with: all that its announcements follow from, beside the
-// counts. It is the first entry of its log, and stands once.
+// counts. It is the first entry of its log, and occurs once.
 type Configuration struct {
 	Deployment string
 	Learner    learner.Config

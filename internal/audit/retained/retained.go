@@ -2,8 +2,8 @@
 // forwarded chunk sealed to the auditor's key (pkg/seal). An exported one is a file that holds these sealed bytes and
 // nothing else, under the name that Path gives.
 //
-// What comes out is still sealed: bit messages, or in the channel local boxes, that only the analyzer's key opens, in
-// the order in which they were mixed.
+// What comes out is still sealed: bit messages, or in the channel local envelopes, that only the analyzer's key opens,
+// in the order in which they were mixed.
 package retained
 
 import (

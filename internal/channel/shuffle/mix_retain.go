@@ -27,16 +27,16 @@ type Retention struct {
 // RetainedStore keeps sealed chunks. *bus.RetainedStream is one.
 type RetainedStore interface {
 	// PublishRetained returns once the broker has stored the chunk for that window. Where one is stored in its place,
-	// that one stands.
+	// that one is kept.
 	PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte, window time.Duration) error
 }
 
-// Retainable reports whether what is forwarded of a channel may be retained. A box of central holds a person's plain
-// values for the analyzer: to keep it is to keep records. In shares nothing is forwarded from which anything could be
-// counted again, and what is says who took part.
+// Retainable reports whether what is forwarded of a channel may be retained. An envelope of central holds a person's
+// plain values for the analyzer: to keep it is to keep records. In shares nothing is forwarded from which anything
+// could be counted again, and what is says who took part.
 func Retainable(c plan.Channel) bool { return c == plan.Shuffle || c == plan.Local }
 
-// keep returns once the broker has a copy of a chunk of the release. It can be repeated: the first copy stands.
+// keep returns once the broker has a copy of a chunk of the release. It can be repeated: the first copy is kept.
 func (k *Retention) keep(ctx context.Context, r *channel.Release, index uint32, chunk []byte) error {
 	sealed, err := seal.SealRetained(k.Auditor, seal.RetainedContext{
 		Deployment: k.Deployment, Epoch: r.Epoch, Round: r.Round, Index: index, Announcement: r.Announcement,

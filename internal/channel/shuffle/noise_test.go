@@ -68,7 +68,7 @@ func noisy(t *testing.T) (f *fixture, of *channel.Round, ones [][]uint64) {
 }
 
 // counted counts what left.
-func counted(f *fixture, of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCounts, *Counting, error) {
+func count(f *fixture, of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCounts, *Counting, error) {
 	stored := testbed.Chunks(f.stored)
 	c := &Counting{
 		Receiver: chunks.Receiver[tally]{
@@ -96,7 +96,7 @@ func TestTheShufflersNoiseIsSealedAndCounted(t *testing.T) {
 	if m.NoiseMessages != 3*serverBits || m.Messages != people*uint64(of.ReportMessages())+3*serverBits {
 		t.Fatalf("%d messages, %d of noise", m.Messages, m.NoiseMessages)
 	}
-	counts, _, err := counted(f, of, m)
+	counts, _, err := count(f, of, m)
 	f.must(err)
 	for i := range ones {
 		for j, n := range ones[i] {
@@ -118,7 +118,7 @@ func TestTheShufflersNoiseIsSealedAndCounted(t *testing.T) {
 	} {
 		other := *m
 		change(&other)
-		if counts, _, err := counted(f, of, &other); !errors.Is(err, chunks.Rejected) || counts != nil {
+		if counts, _, err := count(f, of, &other); !errors.Is(err, chunks.Rejected) || counts != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestNoiseThatIsNotThePlansIsRefused(t *testing.T) {
 	m := new(wire.Manifest)
 	f.must(f.leave(t.Context(), f.release, m))
 	m.NoiseMessages = 3 * serverBits
-	if counts, _, err := counted(f, of, m); !errors.Is(err, chunks.Rejected) || counts != nil {
+	if counts, _, err := count(f, of, m); !errors.Is(err, chunks.Rejected) || counts != nil {
 		t.Errorf("without noise: %v", err)
 	}
 	f, of, _ = noisy(t)
@@ -148,7 +148,7 @@ func TestNoiseThatIsNotThePlansIsRefused(t *testing.T) {
 	f.release.Announced = &moved
 	m = new(wire.Manifest)
 	f.must(f.leave(t.Context(), f.release, m))
-	if counts, _, err := counted(f, of, m); !errors.Is(err, chunks.Rejected) || counts != nil {
+	if counts, _, err := count(f, of, m); !errors.Is(err, chunks.Rejected) || counts != nil {
 		t.Errorf("on one coordinate: %v", err)
 	}
 }
@@ -186,7 +186,7 @@ func TestNoiseIsSpooledBeforeItLeaves(t *testing.T) {
 		}
 	}
 	// Of 348 messages 48 are devices': with all orders alike, those among the first 48 of 5 releases are about 33, and
-	// outside [1, 100] with probability below 1e-10. If noise stood behind or before them there would be 240 or none.
+	// outside [1, 100] with probability below 1e-10. If noise were behind or before them there would be 240 or none.
 	among := 0
 	for epoch := range uint64(5) {
 		f.release.Epoch, f.stored = epoch+2, nil
@@ -205,7 +205,8 @@ func TestNoiseIsSpooledBeforeItLeaves(t *testing.T) {
 	}
 }
 
-// Plans whose noise no shuffler can make, and rounds of other channels, have no layout; boxes have one of one message.
+// Plans whose noise no shuffler can make, and rounds of other channels, have no layout; envelopes have one of one
+// message.
 func TestLayoutsOfOtherPlans(t *testing.T) {
 	t.Parallel()
 	f, of, _ := noisy(t)
@@ -246,8 +247,8 @@ func TestLayoutsOfOtherPlans(t *testing.T) {
 	}
 }
 
-// Boxes of another length than bit messages leave as they are, each once, whatever their number in a chunk.
-func TestBoxesAreMixed(t *testing.T) {
+// Envelopes of another length than bit messages leave as they are, each once, whatever their number in a chunk.
+func TestEnvelopesAreMixed(t *testing.T) {
 	t.Parallel()
 	const size, members = 300, 50
 	f := &fixture{t: t, reports: map[uint32][]byte{}}
@@ -275,28 +276,28 @@ func TestBoxesAreMixed(t *testing.T) {
 		f.must(err)
 		for b := chunk.Payload; len(b) > 0; b = b[size:] {
 			if !left[string(b[:size])] {
-				t.Fatal("a box left twice, or none of these")
+				t.Fatal("an envelope left twice, or none of these")
 			}
 			delete(left, string(b[:size]))
 			order = append(order, b[0])
 		}
 	}
 	if len(left) > 0 || m.Messages != members || m.NoiseMessages != 0 || int(m.Chunks) != (members+6)/7 {
-		t.Errorf("%d boxes did not leave; manifest %+v", len(left), m)
+		t.Errorf("%d envelopes did not leave; manifest %+v", len(left), m)
 	}
 	same := true
 	for slot, first := range order {
 		same = same && first == f.reports[uint32(slot)][0]
 	}
 	if same {
-		t.Error("the boxes left in the order of slots")
+		t.Error("the envelopes left in the order of slots")
 	}
 	copy(f.reports[7], f.reports[3][:seal.EncapsulatedSize])
 	f.must(f.Forget(1, 0))
 	slots, err := f.Repeated(t.Context(), f.release)
 	f.must(err)
 	if len(slots) != 2 || slots[0] != 3 || slots[1] != 7 {
-		t.Errorf("slots %v repeat a box", slots)
+		t.Errorf("slots %v repeat an envelope", slots)
 	}
 }
 

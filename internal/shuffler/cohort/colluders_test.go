@@ -11,7 +11,7 @@ import (
 )
 
 // Where devices enrol as they arrive, a host that comes first with many devices fills the cohort: all but one slot are
-// its own, and the one honest person stands alone among them. This is why several operators need panels, or a small
+// its own, and the one honest person is alone among them. This is why several operators need panels, or a small
 // host_share.
 func TestOneHostFillsACohortAsItArrives(t *testing.T) {
 	s := newScript(t, 100)

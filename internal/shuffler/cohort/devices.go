@@ -8,7 +8,7 @@ import (
 
 // devices is a set of devices that is kept for ever, as of those that were in a cohort or registered. A host's devices
 // are numbered from 0, so it holds one bit for each, in pages: a third of a byte for each device of a host that has
-// thousands, and about 150 bytes for one that stands alone, which is less than a cohort spends on it.
+// thousands, and about 150 bytes for one that is alone, which is less than a cohort spends on it.
 type devices map[[32]byte]map[uint32]*page
 
 const pageBits = 512

@@ -56,7 +56,7 @@ func TestADeviceTakesLittleMemory(t *testing.T) {
 			all.add(DeviceID{Number: n << 16})
 		}
 	}) / apart; bytes > 200 {
-		t.Errorf("%.0f bytes for a device that stands alone", bytes)
+		t.Errorf("%.0f bytes for a device that is alone", bytes)
 	}
 }
 

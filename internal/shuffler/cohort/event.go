@@ -42,7 +42,7 @@ type Opened struct {
 	Size           uint32 `json:"size"`
 	Minimum        uint32 `json:"minimum"`
 	Rounds         int    `json:"rounds"`
-	channel.Layout        // its fields stand here, in the journal too
+	channel.Layout        // its fields are here, in the journal too
 	Timing         Timing `json:"timing"`
 	Final          bool   `json:"final,omitempty"`
 	// Of panels only.
@@ -174,7 +174,7 @@ func DecodeEvent(b []byte) (*Event, error) {
 		return nil, fmt.Errorf("shuffler event: %w", unknownField(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("shuffler event: something stands behind it")
+		return nil, errors.New("shuffler event: trailing data")
 	}
 	if n := ev.kinds(); n != 1 {
 		return nil, fmt.Errorf("shuffler event of %d kinds, must be one", n)

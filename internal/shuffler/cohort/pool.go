@@ -131,7 +131,7 @@ func (s *registry) drawable(epoch uint64, quota int) []panel.Device {
 	return all
 }
 
-// within keeps the first devices of each host, as many as the quota. Those of a host stand together.
+// within keeps the first devices of each host, as many as the quota. Those of a host are together.
 func within(all []panel.Device, quota int) []panel.Device {
 	kept, held := all[:0], 0
 	host := [32]byte{}
@@ -153,7 +153,7 @@ func poolQuota(all []panel.Device, share float64) int {
 	if share >= 1 {
 		return 0
 	}
-	var held []int // by host; those of a host stand together
+	var held []int // by host; those of a host are together
 	for i, d := range all {
 		if i == 0 || d.Host != all[i-1].Host {
 			held = append(held, 0)

@@ -114,7 +114,7 @@ func (s *script) refused(err error, want wire.Refusal) {
 	}
 }
 
-// reopened checks that a shuffler that crashed now and replays its journal stands exactly where this one stands, and so
+// reopened checks that a shuffler that crashed now and replays its journal is exactly where this one is, and so
 // does one whose journal begins with a snapshot.
 func (s *script) reopened() {
 	s.t.Helper()

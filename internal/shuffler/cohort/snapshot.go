@@ -15,7 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// A snapshot stands in the journal for all events before the opening of an epoch. What is known of the epochs before is
+// In the journal a snapshot replaces all events before the opening of an epoch. What is known of the epochs before is
 // then who was in them, how their rounds ended, and nothing of slots, times and reports: a snapshot holds less than the
 // events did, sorted by hosts' keys, and so no order in which anybody came.
 
@@ -108,7 +108,7 @@ func (s *State) applySnapshot(n *Snapshot) error {
 			newerVersion))
 	}
 	if s.epoch != nil || s.begun || s.count > 0 || !s.clock.IsZero() || s.keys.Number > 0 || s.hosts.keys.len() > 0 {
-		return fail(errors.New("events stand before it"))
+		return fail(errors.New("events are before it"))
 	}
 	var b base
 	d := json.NewDecoder(bytes.NewReader(n.Base))

@@ -68,7 +68,7 @@ func TestASnapshotHoldsNoOrder(t *testing.T) {
 	one := ordered(t, []uint64{1, 2, 1, 3}, []uint32{5, 6, 7, 8})
 	other := ordered(t, []uint64{3, 1, 2, 1}, []uint32{8, 7, 6, 5})
 	if !bytes.Equal(one, other) {
-		t.Errorf("the order of arrival stands in a snapshot:\n%s\n%s", one, other)
+		t.Errorf("the order of arrival is in a snapshot:\n%s\n%s", one, other)
 	}
 }
 

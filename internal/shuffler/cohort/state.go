@@ -248,7 +248,7 @@ func (r *Report) Decide(s *State) (*Event, error) {
 	return s.Admit(r.Device, r.Epoch, r.Round, r.Slot, r.Announced, r.Digest, r.Sequence)
 }
 
-// Admit decides on a report that was opened and verified to come from id, and that stands at sequence in the stream of
+// Admit decides on a report that was opened and verified to come from id, and that is at sequence in the stream of
 // reports. The same report at the same place gives no event and no error; the same report at another place is a copy.
 func (s *State) Admit(
 	id DeviceID, number uint64, roundNumber uint32, slot uint32, announced, digest Digest, sequence uint64,
@@ -309,6 +309,6 @@ func (s *told) tells(at time.Time) {
 }
 
 // DefaultDevices is how many devices the shuffler remembers at most unless it is configured. One of a host that has
-// thousands takes less than a byte of memory for ever. One that stands alone takes some 150 bytes, and hosts with valid
+// thousands takes less than a byte of memory for ever. One that is alone takes some 150 bytes, and hosts with valid
 // credentials could name only such: 600 MB, in the worst case.
 const DefaultDevices = 4_000_000

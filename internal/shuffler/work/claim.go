@@ -29,7 +29,7 @@ type Claim struct {
 // ClaimSize is how many bytes a claim takes, whatever it says.
 const ClaimSize = 8 + 4 + 8 + 1 + 4 + 32 + 4 + 4 + 32 + 32
 
-// flagsAt is where the flags of a claim stand.
+// flagsAt is where the flags of a claim are.
 const flagsAt = 8 + 4 + 8
 
 const (

@@ -23,7 +23,7 @@ type Attempt struct {
 // Allows reports whether the role may do this.
 func (a Attempt) Allows(r bus.Role) bool { return slices.Contains(a.Allowed, r) }
 
-// ownKey stands in an attempt's subject for the public key of the user who makes it.
+// ownKey is in an attempt's subject for the public key of the user who makes it.
 const ownKey = "<own key>"
 
 // The streams of tasks for workers.

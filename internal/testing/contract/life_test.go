@@ -161,7 +161,7 @@ func (d *deployment) drawnByBoth(epoch uint64) {
 		return nil
 	}))
 	if order != "apd" {
-		d.t.Errorf("epoch %d: announcement, pool and draw stand as %q", epoch, order)
+		d.t.Errorf("epoch %d: announcement, pool and draw come as %q", epoch, order)
 	}
 }
 

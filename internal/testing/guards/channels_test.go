@@ -4,10 +4,10 @@ package guards
 var deviceGuards = []guard{
 	{
 		what: "noise of a device in the channels local and central",
-		file: "pkg/channel/box/device.go",
+		file: "pkg/channel/envelope/device.go",
 		old:  "e.Encode(entries, vectors[i], src)",
 		new:  "e.Round(entries, vectors[i], src)",
-		at:   "pkg/channel/box", test: "TestABoxHoldsTheEncodedVectors",
+		at:   "pkg/channel/envelope", test: "TestAnEnvelopeHoldsTheEncodedVectors",
 	}, {
 		what: "noise of a device in the channel shares",
 		file: "pkg/channel/shares/device.go",
@@ -135,22 +135,22 @@ var channelGuards = []guard{
 		at:   "pkg/channel/shares", test: "TestSumsOutOfRangeMakeNoCounts",
 	}, {
 		what: "noise of the analyzer in the channel central",
-		file: "internal/channel/box/noise.go",
+		file: "internal/channel/envelope/noise.go",
 		old:  "sums[i].Ones[j] += protocol.Binomial(release.AnalyzerNoise, release.Bias, c.Source)",
 		new:  "sums[i].Ones[j] += 0 * protocol.Binomial(1, release.Bias, c.Source)",
-		at:   "internal/channel/box", test: "TestTheAnalyzersNoiseIsTheWholeBinomial",
+		at:   "internal/channel/envelope", test: "TestTheAnalyzersNoiseIsTheWholeBinomial",
 	}, {
 		what: "refusal of a plan without the analyzer's noise",
-		file: "internal/channel/box/noise.go",
+		file: "internal/channel/envelope/noise.go",
 		old:  "if release.AnalyzerNoise == 0 {",
 		new:  "if false {",
-		at:   "internal/channel/box", test: "TestExactSumsNeverLeave",
+		at:   "internal/channel/envelope", test: "TestExactSumsNeverLeave",
 	}, {
 		what: "noise that was drawn is not drawn again",
-		file: "internal/channel/box/count.go",
-		old:  "if known, err := c.noised(of, m); err != nil || known != nil {",
-		new:  "if known, err := c.noised(of, m); err != nil || known != nil && false {",
-		at:   "internal/channel/box", test: "TestNoisedSumsOutliveTheirRound",
+		file: "internal/channel/envelope/count.go",
+		old:  "if known, err := c.readNoised(of, m); err != nil || known != nil {",
+		new:  "if known, err := c.readNoised(of, m); err != nil || known != nil && false {",
+		at:   "internal/channel/envelope", test: "TestNoisedSumsOutliveTheirRound",
 	}, {
 		what: "error of retention by workers",
 		file: "internal/channel/shuffle/mix_exchange_bucket.go",

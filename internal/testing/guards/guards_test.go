@@ -34,7 +34,7 @@ const (
 type guard struct {
 	what     string // in words
 	file     string // below the top of the module
-	old, new string // text that stands in the file once, and what stands there in its place without the guard
+	old, new string // text that is in the file once, and what stands there in its place without the guard
 	at       string // folder of the test
 	test     string
 }
@@ -68,7 +68,7 @@ func TestTheListFitsTheCode(t *testing.T) {
 	seen := map[string]bool{}
 	for _, g := range guards() {
 		if seen[g.name()] {
-			t.Errorf("%s: stands twice in the list", g.name())
+			t.Errorf("%s: occurs twice in the list", g.name())
 		}
 		seen[g.name()] = true
 		text, err := g.without()

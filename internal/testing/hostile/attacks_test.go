@@ -90,7 +90,7 @@ func attacks() []attack { return slices.Concat(attacksOnTheCohort(), attacksOnTh
 
 // attacksOnTheCohort are those on whose reports are released.
 func attacksOnTheCohort() []attack {
-	boxes := []plan.Channel{plan.Local, plan.Central}
+	envelopes := []plan.Channel{plan.Local, plan.Central}
 	return []attack{
 		{
 			name: "drops reports, down to the minimum",
@@ -148,20 +148,20 @@ func attacksOnTheCohort() []attack {
 			},
 		},
 		{
-			name: "signs a made-up report with a genuine credential and another report's signature", channels: boxes,
-			always: boxes[:1],
+			name:     "signs a made-up report with a genuine credential and another report's signature",
+			channels: envelopes,
+			always:   envelopes[:1],
 			run: func(m *tier) string {
 				r := m.next()
 				all := m.people(r, size-1)
 				proof, err := m.host.AppendProof(nil, r.digest, []byte("of another content"))
 				m.must(err)
-				domain := map[plan.Channel]seal.BoxDomain{plan.Local: seal.LocalBox, plan.Central: seal.CentralBox}
-				sealer, err := seal.NewBoxSealer(r.AnalyzerKey, domain[m.channel], r.digest)
+				sealer, err := seal.NewEnvelopeSealer(r.AnalyzerKey, envelopeDomains[m.channel], r.digest)
 				m.must(err)
-				content := make([]byte, registry.MessageSize(r.Announcement)-seal.BoxOverhead-len(proof))
-				box, err := sealer.AppendSeal(nil, append(content, proof...), nil)
+				content := make([]byte, registry.MessageSize(r.Announcement)-seal.EnvelopeOverhead-len(proof))
+				envelope, err := sealer.AppendSeal(nil, append(content, proof...), nil)
 				m.must(err)
-				m.release(r, append(slices.Clone(all), person{payload: box}), lies{})
+				m.release(r, append(slices.Clone(all), person{payload: envelope}), lies{})
 				return m.verdict(r, all)
 			},
 		},
@@ -173,7 +173,7 @@ func attacksOnTheCohort() []attack {
 				before := m.release(r, old, lies{})
 				m.counts(r)
 				r = m.next()
-				// rows of then: the shuffler itself cannot prepare an old report under the new key
+				// prepare messages of then: the shuffler itself cannot prepare an old report under the new key
 				if m.channel == plan.Shares {
 					m.release(r, m.people(r, size), lies{chunk: func(index uint32, chunk []byte) []byte {
 						if index == 1 {
@@ -296,7 +296,7 @@ func attacksOnTheCohort() []attack {
 			name: "does not mix: sends each report in a chunk of its own", channels: []plan.Channel{plan.Shuffle},
 			always: []plan.Channel{plan.Shuffle},
 			left: map[plan.Channel]string{plan.Shuffle: deviceAlone +
-				", from an analyzer that looks where a message stands"},
+				", from an analyzer that looks where a message is"},
 			run: func(m *tier) string {
 				r := m.next()
 				all := m.people(r, size)

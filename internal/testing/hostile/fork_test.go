@@ -111,7 +111,7 @@ func (s analyzerSide) SaidSince(
 	return nil
 }
 
-// beginning hands on what stands before the fork.
+// beginning hands on what is before the fork.
 func (f *fork) beginning(handler func(bus.Statement) error) func(bus.Statement) error {
 	return func(one bus.Statement) error {
 		if one.Sequence > f.at {

@@ -88,11 +88,11 @@ func (d *world) aWitness(name string) func(audit.Source, bus.Role) (*witness.See
 	}
 }
 
-// twoStates are an older state of the log, the newest one, and an entry of a role that stands in both.
+// twoStates are an older state of the log, the newest one, and an entry of a role that is in both.
 func (d *world) twoStates() (older, newer *audit.Live, between uint64) {
 	d.t.Helper()
 	d.verdict(d.cohort())
-	r := d.next() // by when all of the epoch before stands in the logs
+	r := d.next() // by when all of the epoch before is in the logs
 	at := d.newest()
 	d.decide(size)
 	d.report(r)

@@ -66,6 +66,11 @@ func (m *tier) unchanged(before glm.Policy) string {
 	return ", **and the policy changes**"
 }
 
+// envelopeDomains are those of the channels whose payload is one sealed envelope.
+var envelopeDomains = map[plan.Channel]seal.EnvelopeDomain{
+	plan.Local: seal.LocalEnvelope, plan.Central: seal.CentralEnvelope,
+}
+
 // reads is how many messages of a report a key opens.
 func (m *tier) reads(r *round, p person, key *seal.HPKEKey) (parts int) {
 	m.t.Helper()
@@ -80,8 +85,8 @@ func (m *tier) reads(r *round, p person, key *seal.HPKEKey) (parts int) {
 	case plan.Shares:
 		return m.readsShare(r, p, key)
 	default:
-		domain := map[plan.Channel]seal.BoxDomain{plan.Local: seal.LocalBox, plan.Central: seal.CentralBox}
-		if _, err := seal.NewBoxOpener(key, domain[m.channel], r.digest).Open(p.payload, nil); err == nil {
+		opener := seal.NewEnvelopeOpener(key, envelopeDomains[m.channel], r.digest)
+		if _, err := opener.Open(p.payload, nil); err == nil {
 			parts = 1
 		}
 	}
@@ -159,13 +164,13 @@ func play(t *testing.T, all []attack, long bool, test string, change ...func(*an
 // readsShare reports whether a key opens the analyzer's share in a report of the channel of shares.
 func (m *tier) readsShare(r *round, p person, key *seal.HPKEKey) int {
 	m.t.Helper()
-	const box = seal.BoxOverhead + 64 + devices.ProofSize
-	sealed := p.payload[len(p.payload)-box:]
-	first := p.payload[shares.NonceSize+64 : len(p.payload)-box]
+	const envelope = seal.EnvelopeOverhead + 64 + devices.ProofSize
+	sealed := p.payload[len(p.payload)-envelope:]
+	first := p.payload[shares.NonceSize+64 : len(p.payload)-envelope]
 	hash := sha256.Sum256(first)
 	commitment := shares.NewSecret(m.Shuffler, r.digest).Commitment()
 	aad := slices.Concat(p.payload[:shares.NonceSize+64], hash[:], commitment)
-	if _, err := seal.NewBoxOpener(key, seal.ShareBox, r.digest).Open(sealed, aad); err == nil {
+	if _, err := seal.NewEnvelopeOpener(key, seal.ShareEnvelope, r.digest).Open(sealed, aad); err == nil {
 		return 1
 	}
 	return 0

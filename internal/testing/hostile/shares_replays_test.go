@@ -26,7 +26,7 @@ func sharesReplays() []trick {
 	// A key of the broker's own: whoever knows the announcement can seal one to the analyzer.
 	ownKey := func(d *world, c *wire.Chunk) {
 		r := d.announced(c.Epoch)
-		sealer, err := seal.NewBoxSealer(r.AnalyzerKey, seal.SecretBox, r.digest)
+		sealer, err := seal.NewEnvelopeSealer(r.AnalyzerKey, seal.SecretEnvelope, r.digest)
 		d.must(err)
 		secret, err := shares.ParseSecret(bytes.Repeat([]byte{7}, shares.SecretSize))
 		d.must(err)

@@ -76,7 +76,7 @@ func tricksOnServers() []trick {
 			d.l.set(faults{})
 			return "delayed: nothing is counted until it is there; " + v
 		}},
-		{name: "manifest: hides that it stands in the audit log", always: true, run: func(d *world) string {
+		{name: "manifest: hides that it is in the audit log", always: true, run: func(d *world) string {
 			var open atomic.Bool
 			d.l.set(faults{
 				audited: func(logged bool) bool { return logged && open.Load() },

@@ -21,7 +21,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -334,7 +334,7 @@ func (d *world) entries(r *round, envelopes [][]byte) [][]uint64 {
 	case plan.Shares:
 		return d.joined(r, envelopes, verifier)
 	default:
-		opener, err := box.NewOpener(r.Announcement, r.digest, d.AnalyzerKey, verifier)
+		opener, err := envelope.NewOpener(r.Announcement, r.digest, d.AnalyzerKey, verifier)
 		d.must(err)
 		for _, e := range envelopes {
 			one, _, err := opener.Open(nil, d.payload(r, e))
@@ -378,9 +378,9 @@ func (d *world) joined(r *round, envelopes [][]byte, verifier *devices.Verifier)
 	second, err := of.NewHelperSum()
 	d.must(err)
 	for _, e := range envelopes {
-		row, pending, err := leader.Prepare(nil, d.payload(r, e))
+		message, pending, err := leader.Prepare(nil, d.payload(r, e))
 		d.must(err)
-		verified, err := helper.Verify(row)
+		verified, err := helper.Verify(message)
 		d.must(err)
 		d.must(helper.Add(second, verified))
 		d.must(leader.Finish(first, pending, verified.Answer[:]))

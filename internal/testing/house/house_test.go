@@ -246,7 +246,7 @@ func TestThePictureShowsWhatImportsWhat(t *testing.T) {
 	for i, l := range strings.Split(picture, "\n") {
 		for _, room := range regexp.MustCompile(`\b(cmd|internal|pkg)/\w+`).FindAllString(l, -1) {
 			if line[room] != 0 {
-				t.Errorf("%s stands twice in the picture", room)
+				t.Errorf("%s occurs twice in the picture", room)
 			}
 			line[room] = i + 1
 		}
@@ -270,7 +270,7 @@ func TestThePictureShowsWhatImportsWhat(t *testing.T) {
 				continue
 			}
 			if to = room(to); line[to] <= line[from] {
-				t.Errorf("%s imports %s, which does not stand below it in the picture", p.path(), to)
+				t.Errorf("%s imports %s, which is not below it in the picture", p.path(), to)
 			}
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
@@ -180,7 +180,7 @@ func (m *maker) opened(a *plan.Announcement, digest [32]byte, messages [][]byte)
 			counts[i].Ones = ones[i]
 		}
 	case plan.Local:
-		opener, err := box.NewOpener(a, digest, m.key, channel.NewVerifier(wire.Party{
+		opener, err := envelope.NewOpener(a, digest, m.key, channel.NewVerifier(wire.Party{
 			Deployment: Deployment, Key: m.registrar.Public()}))
 		if err != nil {
 			return nil, nil, err

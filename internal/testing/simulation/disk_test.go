@@ -17,7 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/translog"
 )
 
-// disk is what a machine keeps when its process is killed. Only what is durable stands in it.
+// disk is what a machine keeps when its process is killed. Only what is durable is in it.
 type disk struct {
 	mu       sync.Mutex
 	journals map[string][][]byte

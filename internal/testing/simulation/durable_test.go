@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	hoststore "github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -67,7 +67,7 @@ func (i *incarnation) events() (all []*cohort.Event) {
 	return all
 }
 
-// event decodes an entry of a shuffler's journal; nil where it is none. Entries never change where they stand, and each
+// event decodes an entry of a shuffler's journal; nil where it is none. Entries never change where they are, and each
 // is looked at after every write.
 func (o *oracle) event(entry []byte) *cohort.Event {
 	at := unsafe.SliceData(entry)
@@ -166,7 +166,7 @@ func (o *oracle) inTime(all []*cohort.Event, n int) {
 	}
 }
 
-// replied sees what a device is told: the slot that it gets stands in the journal.
+// replied sees what a device is told: the slot that it gets is in the journal.
 func (o *oracle) replied(i *incarnation, request, sealed []byte) {
 	opened, err := o.w.openRequest(request)
 	if err != nil {
@@ -242,7 +242,7 @@ func (o *oracle) asked(i *incarnation, sealed []byte) {
 	}
 	known := map[uint32]bool{}
 	i.disk.contents(func(where string, b []byte) {
-		var d randomizer.Device
+		var d hoststore.Device
 		if where != storeFile || json.Unmarshal(b, &d) != nil {
 			return
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -62,7 +62,7 @@ func (w *World) sums(a *announcement, first [32]byte, members []*report) ([]uint
 	case plan.Shares:
 		return w.sharedSums(a, first, key, verifier, members)
 	case plan.Local, plan.Central:
-		opener, err := box.NewOpener(a.Announcement, a.digest, key, verifier)
+		opener, err := envelope.NewOpener(a.Announcement, a.digest, key, verifier)
 		if err != nil {
 			return nil, err
 		}
@@ -123,11 +123,11 @@ func (w *World) sharedSums(
 		return nil, err
 	}
 	for _, one := range members {
-		row, pending, err := leader.Prepare(nil, one.Payload)
+		message, pending, err := leader.Prepare(nil, one.Payload)
 		if err != nil {
 			return nil, err
 		}
-		v, err := helper.Verify(row)
+		v, err := helper.Verify(message)
 		if err != nil {
 			return nil, err
 		}

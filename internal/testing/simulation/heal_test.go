@@ -62,7 +62,7 @@ func (w *World) recover() {
 const patientCalls = 10
 
 // refusing is what the shuffler's readiness says where its state was set back. What it knows of registered devices,
-// and of what it signed, stands nowhere else: it decides nothing then, as documented, and says so.
+// and of what it signed, is nowhere else: it decides nothing then, as documented, and says so.
 func (w *World) refusing() string {
 	p := w.parties["shuffler"]
 	if !p.back || p.run == nil {

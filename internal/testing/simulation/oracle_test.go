@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	hoststore "github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -27,7 +27,7 @@ type oracle struct {
 	credentials *wire.Credentials
 
 	decoding sync.Mutex
-	events   map[*byte]*cohort.Event // of journals, by where their entry stands
+	events   map[*byte]*cohort.Event // of journals, by where their entry is
 
 	mu        sync.Mutex
 	reports   map[[32]byte]*report // by digest
@@ -169,7 +169,7 @@ func (o *oracle) report(i *incarnation, epoch uint64, number uint32, envelope []
 	}
 }
 
-// messages are what of a payload stands in a release as it is.
+// messages are what of a payload is in a release as it is.
 func (o *oracle) messages(payload []byte) [][]byte {
 	switch o.w.list.Channel {
 	case plan.Shuffle:
@@ -180,18 +180,18 @@ func (o *oracle) messages(payload []byte) [][]byte {
 	return nil
 }
 
-// leak sees that nothing of a record stands where others can read it.
+// leak sees that nothing of a record is where others can read it.
 func (o *oracle) leak(where string, b []byte) {
 	for _, found := range testbed.Find(b, o.marks) {
 		o.w.violated("leak", "%s: %s", where, found)
 	}
 }
 
-// spent holds a report that leaves against the ledger on its host's disk: what it costs stands there before.
+// spent holds a report that leaves against the ledger on its host's disk: what it costs is there before.
 func (o *oracle) spent(i *incarnation, r *report) {
 	spent, due := false, time.Time{}
 	i.disk.contents(func(where string, b []byte) {
-		var d randomizer.Device
+		var d hoststore.Device
 		if where != storeFile || json.Unmarshal(b, &d) != nil || d.Number != r.Device {
 			return
 		}
@@ -275,7 +275,7 @@ func (o *oracle) manifest(i *incarnation, signed []byte, out bool) {
 		logged := false
 		i.disk.contents(func(_ string, b []byte) { logged = logged || bytes.Contains(b, signed) })
 		if !logged {
-			w.violated("log", "the manifest of round %v leaves before it stands in the shuffler's log", r)
+			w.violated("log", "the manifest of round %v leaves before it is in the shuffler's log", r)
 		}
 	}
 }

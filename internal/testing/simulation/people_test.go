@@ -34,7 +34,7 @@ type decision struct {
 	rewarded bool
 }
 
-// markArm is a number that stands nowhere but in people's records.
+// markArm is a number that is nowhere but in people's records.
 const markArm = 0.7312948301
 
 // decideOn has a new person's device decide.

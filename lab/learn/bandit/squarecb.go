@@ -26,7 +26,7 @@ var squareOptions = []string{"c_sq", "first", "batches", "c"}
 // It is Algorithm 13 with Algorithm 5 and Theorem 6.4 (1) of "Near-optimal private learning in linear contextual
 // bandits": regret sqrt(K) O~(T^(3/4) + sigma^(1/3) T^(2/3)). A person's record is used in the regression of one epoch,
 // so the whole run gives everybody (epsilon, delta) in the sense of joint privacy. Differences: the first epoch is
-// longer than one person; gamma has a constant; the paper prints a_t in the weights where the best arm must stand. The
+// longer than one person; gamma has a constant; the paper prints a_t in the weights where the best arm must be. The
 // error bound in gamma is the proof's without its constants and without ln(1/delta): (ln N/N)^(1/4) + (sigma/N)^(1/3),
 // sigma the deviation of the noise over the sensitivity.
 //

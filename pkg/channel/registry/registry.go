@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -35,8 +35,8 @@ var channels = map[plan.Channel]entry{
 			return size
 		},
 	},
-	plan.Local:   {boxed, box.Size},
-	plan.Central: {boxed, box.Size},
+	plan.Local:   {newEnvelope, envelope.Size},
+	plan.Central: {newEnvelope, envelope.Size},
 	plan.Shares: {
 		func(a *plan.Announcement, digest [32]byte) (channel.Device, error) {
 			return shares.NewDevice(a, digest)
@@ -45,8 +45,8 @@ var channels = map[plan.Channel]entry{
 	},
 }
 
-func boxed(a *plan.Announcement, digest [32]byte) (channel.Device, error) {
-	return box.NewDevice(a, digest)
+func newEnvelope(a *plan.Announcement, digest [32]byte) (channel.Device, error) {
+	return envelope.NewDevice(a, digest)
 }
 
 // Known reports whether devices can report through a channel.
@@ -70,7 +70,7 @@ func PayloadSize(c plan.Channel, encodings []protocol.Encoding) int {
 }
 
 // MessageSize is the length in bytes of each message that is mixed and forwarded of an announced round: of a bit
-// message in shuffle, of a box in local and central; 0 for channels that forward no messages.
+// message in shuffle, of an envelope in local and central; 0 for channels that forward no messages.
 func MessageSize(a *plan.Announcement) int {
 	switch c := a.Plan.Channel; c {
 	case plan.Shuffle:

@@ -15,7 +15,7 @@ import (
 // Device implements channel.Device.
 type Device struct {
 	round  *Round
-	sealer *seal.BoxSealer
+	sealer *seal.EnvelopeSealer
 	random func([]byte) // seal.Random, but in tests of fixed vectors
 }
 
@@ -26,7 +26,7 @@ func NewDevice(a *plan.Announcement, digest [32]byte) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	sealer, err := seal.NewBoxSealer(a.AnalyzerKey, seal.ShareBox, digest)
+	sealer, err := seal.NewEnvelopeSealer(a.AnalyzerKey, seal.ShareEnvelope, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -37,9 +37,9 @@ func NewDevice(a *plan.Announcement, digest [32]byte) (*Device, error) {
 func (d *Device) Size() int { return d.round.PayloadSize() }
 
 // Append implements channel.Device: every vector is encoded with its noise, all entries are split into two shares with
-// a proof, and the analyzer's part goes into a box with a proof of participation. The payload is
+// a proof, and the analyzer's part goes into an envelope with a proof of participation. The payload is
 //
-//	nonce (16) | public share (64) | leader's share with its blind | box
+//	nonce (16) | public share (64) | leader's share with its blind | envelope
 //
 // A sender without a commitment of CommitmentSize bytes is refused: the shuffler that enrolled the device does not
 // carry the channel.

@@ -6,13 +6,16 @@
 //
 // # The way of a report
 //
-//	device    Device.Append    entries with noise -> nonce | public share | leader's share | box
-//	shuffler  Leader.Prepare   payload            -> row for the analyzer, and a Pending share
-//	analyzer  Helper.Verify    row                -> who took part, the answer, and a Verified share; or a refusal
+//	device    Device.Append    entries with noise -> nonce | public share | leader's share | envelope
+//	shuffler  Leader.Prepare   payload            -> prepare message for the analyzer, and a Pending share
+//	analyzer  Helper.Verify    prepare message    -> who took part, the answer, and a Verified share; or a refusal
 //	analyzer  Helper.Add       Verified           -> HelperSum
 //	shuffler  Leader.Finish    answer             -> LeaderSum
 //	shuffler  LeaderSum.Noise                     -> NoisedShare, the one form of a sum that has bytes
 //	analyzer  HelperSum.Counts NoisedShare        -> counts, which exist with all noise only
+//
+// A prepare message is what draft-ietf-ppm-dap calls PrepareInit: the analyzer's part of a report, and the shuffler's
+// preparation share. The answer is what VDAF calls the preparation message: both preparation shares combined.
 //
 // # What it guarantees
 //
@@ -27,12 +30,12 @@
 //     devices bind their shares to the commitment to the epoch's secret, to the announcement and to the round, so that
 //     no share fits under any other key.
 //   - The analyzer's preparation share never leaves it: it is used inside Helper.Verify and has no bytes.
-//   - The box is sealed to the analyzer and bound to the nonce, the public share, the whole of the leader's share and
-//     the commitment. So nobody can put the parts of two reports together.
+//   - The envelope is sealed to the analyzer and bound to the nonce, the public share, the whole of the leader's share
+//     and the commitment. So nobody can put the parts of two reports together.
 //   - The hash of the leader's share covers its blind. The analyzer can compute what the leader's share of guessed
 //     entries would be, and would confirm a guess by a hash without the blind.
-//   - The box holds a proof of participation, which the analyzer checks itself: the shuffler can leave devices out, but
-//     cannot invent one or count one twice. The caller remembers participants and nonces.
+//   - The envelope holds a proof of participation, which the analyzer checks itself: the shuffler can leave devices
+//     out, but cannot invent one or count one twice. The caller remembers participants and nonces.
 //   - A sum of the shuffler's leaves with the noise that the plan names, or not at all.
 //   - What one process of a server prepared or verified is handed over only to another process of the same server,
 //     sealed (AppendPending, AppendVerified): it is that server's own share of one report.

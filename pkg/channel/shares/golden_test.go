@@ -15,14 +15,14 @@ var update = flag.Bool("update", false, "rewrite testdata/shares.json (only afte
 
 const goldenPath = "testdata/shares.json"
 
-// golden is one round of three reports, byte for byte, with the fixture's keys. Boxes have fresh ephemeral keys, so
+// golden is one round of three reports, byte for byte, with the fixture's keys. Envelopes have fresh ephemeral keys, so
 // those of the file are opened and not made again.
 type golden struct {
 	Commitment, Secret hexadecimal
 	Context            hexadecimal   // of the vector sum
 	Key                hexadecimal   // verification key of the round
 	Payloads           []hexadecimal // of the devices
-	Rows               []hexadecimal // from the shuffler
+	Messages           []hexadecimal `json:"Rows"` // prepare messages, from the shuffler
 	Answers            []hexadecimal // from the analyzer
 	Share              hexadecimal   // the shuffler's, noised
 	Counts             [][]uint64
@@ -49,19 +49,19 @@ func goldenRound(t testing.TB, payloads []hexadecimal) (g golden, f *fixture) {
 	g.Key = key[:]
 	for i, vectors := range [][][]float64{{{0, 0, 0}, {0, 0}}, {{0.6, 0.2, 3}, {-1.5, 2}}, {{1, 0.75, 1}, {2, -2}}} {
 		p := must(f.device.Append(nil, f.by, vectors, source(byte(i))))
-		if payloads != nil { // all but the sealed box follows from the inputs
-			if same := len(p) - boxSize; len(payloads[i]) != len(p) || !bytes.Equal(p[:same], payloads[i][:same]) {
+		if payloads != nil { // all but the sealed envelope follows from the inputs
+			if same := len(p) - envelopeSize; len(payloads[i]) != len(p) || !bytes.Equal(p[:same], payloads[i][:same]) {
 				t.Errorf("report %d: the payload differs from the golden one", i)
 			}
 			p = payloads[i]
 		}
-		row, pending := f.row(p)
-		v, err := f.helper.Verify(row)
+		message, pending := f.message(p)
+		v, err := f.helper.Verify(message)
 		if err != nil {
 			t.Fatalf("report %d: %v", i, err)
 		}
 		if want := (channel.Participant{Host: [32]byte(f.by.Identity.Public()), Number: 1}); v.Participant != want ||
-			v.Nonce != Nonce(p) || v.Nonce != Nonce(row) {
+			v.Nonce != Nonce(p) || v.Nonce != Nonce(message) {
 			t.Errorf("report %d: participant %v, nonce %x", i, v.Participant, v.Nonce)
 		}
 		if err := f.helper.Add(f.helperSum, v); err != nil {
@@ -70,7 +70,7 @@ func goldenRound(t testing.TB, payloads []hexadecimal) (g golden, f *fixture) {
 		if err := f.leader.Finish(f.leaderSum, pending, v.Answer[:]); err != nil {
 			t.Fatal(err)
 		}
-		g.Payloads, g.Rows = append(g.Payloads, p), append(g.Rows, row)
+		g.Payloads, g.Messages = append(g.Payloads, p), append(g.Messages, message)
 		g.Answers = append(g.Answers, v.Answer[:])
 	}
 	share := must(f.leaderSum.Noise(source(10)))
@@ -90,8 +90,8 @@ func readGolden(t testing.TB) (g golden) {
 	return g
 }
 
-// Every byte of payloads, rows, answers and the noised share is as it always was: another version of the library that
-// computes anything else fails here before it fails between two servers.
+// Every byte of payloads, prepare messages, answers and the noised share is as it always was: another version of the
+// library that computes anything else fails here before it fails between two servers.
 func TestGoldenRound(t *testing.T) {
 	if *update {
 		g, _ := goldenRound(t, nil)

@@ -17,15 +17,15 @@ type Helper struct {
 	vdaf       *sumvec.SumVec
 	key        sumvec.VerifyKey
 	commitment []byte
-	opener     *seal.BoxOpener
+	opener     *seal.EnvelopeOpener
 	verifier   *channel.Verifier
 	mine       sumvec.InputShare   // reused: preparation keeps nothing of it
 	theirs     [2]sumvec.PrepShare // reused
 	bound      []byte              // reused
 }
 
-// NewHelper prepares a round with the secret that the shuffler sent, the key that boxes are sealed to, and who may take
-// part. A secret that is not the one that devices saw the commitment of gives a helper that refuses every report.
+// NewHelper prepares a round with the secret that the shuffler sent, the key that envelopes are sealed to, and who may
+// take part. A secret that is not the one that devices saw the commitment of gives a helper that refuses every report.
 func (r *Round) NewHelper(s Secret, analyzer *seal.HPKEKey, verifier *channel.Verifier) (*Helper, error) {
 	commitment := s.Commitment()
 	vdaf, err := r.vdaf(commitment)
@@ -34,7 +34,7 @@ func (r *Round) NewHelper(s Secret, analyzer *seal.HPKEKey, verifier *channel.Ve
 	}
 	h := &Helper{
 		round: r, vdaf: vdaf, key: s.key(r), commitment: commitment,
-		opener: seal.NewBoxOpener(analyzer, seal.ShareBox, r.digest), verifier: verifier,
+		opener: seal.NewEnvelopeOpener(analyzer, seal.ShareEnvelope, r.digest), verifier: verifier,
 	}
 	params := vdaf.Params()
 	h.mine.New(&params, helper)
@@ -54,25 +54,27 @@ type Verified struct {
 // verified is shared by the copies of a Verified; it is empty after the report was added.
 type verified struct{ out *sumvec.OutShare }
 
-// Verify opens and checks a row. It does not know which participants and nonces were seen before. Errors, for
-// wire.Reason:
+// Verify opens and checks a prepare message. It does not know which participants and nonces were seen before. Errors,
+// for wire.Reason:
 //
-//   - wire.ErrSize: not RowSize bytes;
-//   - seal.ErrOpen: the box is of another report, round or commitment, or the row names another leader's share;
+//   - wire.ErrSize: not PrepareMessageSize bytes;
+//   - seal.ErrOpen: the envelope is of another report, round or commitment, or the prepare message names another
+//     leader's share;
 //   - wire.ErrCredential, wire.ErrSignature: no proof of participation for this report;
 //   - wire.ErrShare: a share does not decode or does not fit the report's public share;
 //   - wire.ErrProof: the entries are not in their range.
-func (h *Helper) Verify(row []byte) (Verified, error) {
-	if len(row) != h.round.RowSize() {
-		return Verified{}, fmt.Errorf("%w: a row of %d bytes, must have %d", wire.ErrSize, len(row), h.round.RowSize())
+func (h *Helper) Verify(message []byte) (Verified, error) {
+	if len(message) != h.round.PrepareMessageSize() {
+		return Verified{}, fmt.Errorf("%w: a prepare message of %d bytes, must have %d",
+			wire.ErrSize, len(message), h.round.PrepareMessageSize())
 	}
-	nonce, rest := sumvec.Nonce(row[:NonceSize]), row[NonceSize:]
+	nonce, rest := sumvec.Nonce(message[:NonceSize]), message[NonceSize:]
 	public, rest := rest[:publicSize], rest[publicSize:]
 	hash, rest := rest[:hashSize], rest[hashSize:]
-	box, preparation := rest[:boxSize], rest[boxSize:]
+	envelope, preparation := rest[:envelopeSize], rest[envelopeSize:]
 	content := bound(h.bound[:0], nonce[:], public, hash, h.commitment)
 	h.bound = content
-	plain, err := h.opener.Open(box, content)
+	plain, err := h.opener.Open(envelope, content)
 	if err != nil {
 		return Verified{}, err
 	}

@@ -21,15 +21,16 @@ import (
 const (
 	// NonceSize is the length of a report's nonce.
 	NonceSize = 16
-	// AnswerSize is the length of the analyzer's answer to a row that it accepts: the preparation message.
+	// AnswerSize is the length of the analyzer's answer to a prepare message that it accepts: the two servers'
+	// preparation shares combined, which VDAF calls the preparation message.
 	AnswerSize = 32
 	// CommitmentSize is the length of the commitment to an epoch's secret.
 	CommitmentSize = sha256.Size
 
-	publicSize = 2 * 32 // a part of the joint randomness for each server
-	helperSize = 2 * 32 // seed of the shares, and blind
-	hashSize   = sha256.Size
-	boxSize    = seal.BoxOverhead + helperSize + channel.ProofSize
+	publicSize   = 2 * 32 // a part of the joint randomness for each server
+	helperSize   = 2 * 32 // seed of the shares, and blind
+	hashSize     = sha256.Size
+	envelopeSize = seal.EnvelopeOverhead + helperSize + channel.ProofSize
 )
 
 // The two servers, as the vector sum numbers them.
@@ -71,7 +72,7 @@ func shapeOf(encodings []protocol.Encoding) (s shape, err error) {
 	}
 	p := vdaf.Params()
 	share := uint64(p.MeasurementLength()+p.ProofLength())*fp128.Size + 32
-	if most := uint64(wire.MaxPayload - NonceSize - publicSize - boxSize); share > most {
+	if most := uint64(wire.MaxPayload - NonceSize - publicSize - envelopeSize); share > most {
 		return shape{}, fmt.Errorf("%w: %d entries of %d bits need %d bytes, at most %d travel",
 			ErrRound, s.entries, s.bits, share, most)
 	}
@@ -106,7 +107,7 @@ func PayloadSize(encodings []protocol.Encoding) int {
 	return s.payload()
 }
 
-func (s shape) payload() int { return NonceSize + publicSize + s.leader + boxSize }
+func (s shape) payload() int { return NonceSize + publicSize + s.leader + envelopeSize }
 
 // Round is what every party computes of an announced round before it handles reports. It does not change and is safe
 // for concurrent use.
@@ -135,13 +136,16 @@ func NewRound(a *plan.Announcement, digest [32]byte) (*Round, error) {
 // PayloadSize is the length in bytes of the payload of every report of the round.
 func (r *Round) PayloadSize() int { return r.payload() }
 
-// RowSize is the length in bytes of what the shuffler sends the analyzer of one report.
-func (r *Round) RowSize() int { return NonceSize + publicSize + hashSize + boxSize + r.preparation }
+// PrepareMessageSize is the length in bytes of what the shuffler sends the analyzer of one report.
+func (r *Round) PrepareMessageSize() int {
+	return NonceSize + publicSize + hashSize + envelopeSize + r.preparation
+}
 
 // AggregateSize is the length in bytes of a server's share of the sums.
 func (r *Round) AggregateSize() int { return int(r.entries) * fp128.Size }
 
-// Nonce is the nonce of a payload or row, which both begin with it. It returns zeros for what is too short to have one.
+// Nonce is the nonce of a payload or prepare message, which both begin with it. It returns zeros for what is too short
+// to have one.
 func Nonce(b []byte) (nonce [NonceSize]byte) {
 	if len(b) >= NonceSize {
 		nonce = [NonceSize]byte(b)
@@ -171,8 +175,8 @@ func (r *Round) vdaf(commitment []byte) (*sumvec.SumVec, error) {
 	return v, nil
 }
 
-// bound is the associated data of a box and, with the hash of what the box carries, what a proof of participation is
-// for: which report the analyzer's part belongs to.
+// bound is the associated data of an envelope and, with the hash of what the envelope carries, what a proof of
+// participation is for: which report the analyzer's part belongs to.
 func bound(dst, nonce, public, hash, commitment []byte) []byte {
 	return append(append(append(append(dst, nonce...), public...), hash...), commitment...)
 }

@@ -1,0 +1,82 @@
+package envelope
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	devices "github.com/riffle-dp/riffle/pkg/channel"
+)
+
+// admission decides which envelopes of a round are counted. Of several envelopes of one device the first is.
+type admission struct {
+	remembered *channel.Participants // may be nil
+	epoch      uint64
+	drawn      *channel.Drawn
+	most       int // devices of one host
+
+	who     []devices.Participant // that are counted
+	seen    map[devices.Participant]struct{}
+	hosts   map[[32]byte]int
+	bad     int // envelopes that are refused
+	refused map[outcome.Reason]int
+}
+
+func (c *Counting) admission(r *channel.Round, envelopes int) *admission {
+	return &admission{
+		remembered: c.Participants, epoch: r.Epoch, drawn: r.Drawn, most: r.HostQuota(c.HostShare),
+		who: make([]devices.Participant, 0, envelopes), seen: make(map[devices.Participant]struct{}, envelopes),
+		hosts: map[[32]byte]int{}, refused: map[outcome.Reason]int{},
+	}
+}
+
+// admits reports whether an envelope is counted that is the device's, unless it is refused already.
+func (a *admission) admits(by devices.Participant, refused outcome.Reason) bool {
+	if refused == "" {
+		refused = a.judge(by)
+	}
+	if refused != "" {
+		a.bad++
+		a.refused[refused]++
+		return false
+	}
+	a.seen[by] = struct{}{}
+	a.hosts[by.Host]++
+	a.who = append(a.who, by)
+	return true
+}
+
+// judge is why no envelope of the device is counted any more; empty if one is.
+func (a *admission) judge(by devices.Participant) outcome.Reason {
+	if _, twice := a.seen[by]; twice {
+		return Repeated
+	}
+	if !a.drawn.Holds(by) {
+		return NotDrawn
+	}
+	if a.remembered != nil {
+		switch err := a.remembered.Check(a.epoch, by); {
+		case errors.Is(err, channel.ErrNewcomer):
+			return Newcomer
+		case err != nil:
+			return Earlier
+		}
+	}
+	if a.hosts[by.Host] >= a.most {
+		return HostShare
+	}
+	return ""
+}
+
+// reasons says how many envelopes were refused for which reason.
+func (a *admission) reasons() string {
+	var all []string
+	for why, n := range a.refused {
+		all = append(all, fmt.Sprintf("%s: %d", why, n))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
