@@ -86,10 +86,11 @@ var besides = map[string]beside{
 			})
 		}
 	},
-	"decides again":             requests("POST", "/v1/devices/p2/decisions", twoArms, "p2 enrolled", "full"),
-	"decides again and badly":   requests("POST", "/v1/devices/p2/decisions", `{"arms": [`, "p2 enrolled", "full"),
-	"names devices":             requests("POST", "/v1/devices/p2 /v1/devices/nobody", ""),
-	"names none":                requests("POST", "/v1/devices//decisions /v1/devices/"+strings.Repeat("x", 200), twoArms),
+	"decides again":           requests("POST", "/v1/devices/p2/decisions", twoArms, "p2 enrolled", "full"),
+	"decides again and badly": requests("POST", "/v1/devices/p2/decisions", `{"arms": [`, "p2 enrolled", "full"),
+	"names devices":           requests("POST", "/v1/devices/p2 /v1/devices/nobody", ""),
+	"names none": requests("POST", "/v1/devices//decisions /v1/devices/"+strings.Repeat("x", 200),
+		twoArms),
 	"rewards what nobody asked": requests("POST", "/v1/rewards", `{"token": ".no token of ours", "reward": 1}`),
 	"rewards in no form":        requests("POST", "/v1/rewards", `{"token": `),
 	"people who are not sampled": requests("POST", "/v1/devices/a/decisions /v1/devices/b/decisions", twoArms,
