@@ -3,8 +3,6 @@ package randomizer
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,9 +34,7 @@ func (s *scene) impatient(name string) api.Decision {
 	defer cancel()
 	go func() {
 		for ctx.Err() == nil {
-			s.host.mu.Lock()
-			seat := s.host.devices[name]
-			s.host.mu.Unlock()
+			seat := s.host.places.known(name)
 			if seat != nil && s.heardOf(seat.now().Number) {
 				cancel()
 			}
@@ -107,15 +103,13 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 	for i := range 7 {
 		testbed.Eventually(t, "promised", func() bool { return s.device(fmt.Sprint("p", i)).Enrolment != nil })
 	}
-	s.host.mu.Lock()
-	open := slices.Collect(maps.Values(s.host.open))
-	s.host.mu.Unlock()
+	open := s.host.promises.sessions()
 	for _, held := range open {
-		held.seat.mu.Lock()
+		held.dev.mu.Lock()
 		if _, kept := held.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); !kept {
 			t.Error("something of a decision that was told to be not sampled is in the record")
 		}
-		held.seat.mu.Unlock()
+		held.dev.mu.Unlock()
 	}
 	if d := s.decide("p0", twoArms); d["reason"] != "record_used" {
 		t.Errorf("a later decision: %v", d)
@@ -191,7 +185,8 @@ func TestARefusalCostsNothing(t *testing.T) {
 	s.impatient("late")
 	found()
 	time.Sleep(300 * time.Millisecond)
-	if l := s.host.State("late").Ledger; l.State(1) != privacy.Asked { // an answer got lost, and "another epoch" is none
+	// an answer got lost, and "another epoch" is none
+	if l := s.host.State("late").Ledger; l.State(1) != privacy.Asked {
 		t.Errorf("ledger %+v", l)
 	}
 	s.mu.Lock()

@@ -78,7 +78,7 @@ func FuzzLocalAPI(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	judged, err := judge.core.Judge(announced.Payload, announced.Epoch, announced.Round)
+	judged, err := judge.rules.Judge(announced.Payload, announced.Epoch, announced.Round)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -103,7 +103,8 @@ func FuzzLocalAPI(f *testing.F) {
 			host.asking.Wait()
 		}()
 		host.shuffler = config.Bus.(granting).ShufflerKey.Public()
-		// As follow does with what it has judged: to compute the plan's guarantee for every input takes most of the time.
+		// As follow does with what it has judged: to compute the plan's guarantee for every input takes most of the
+		// time.
 		host.current, host.pinned = judged, judged.Plan.Channel
 		host.played.begin(judged.Epoch)
 		served := api.New(host, role.Callers{}, false, api.DefaultBounds()).Handler()
@@ -172,7 +173,7 @@ func FuzzEvidence(f *testing.F) {
 		if err := kept.PutNote(store.Evidence, text); err != nil {
 			t.Fatal(err)
 		}
-		if e, err := keptEvidence(kept); (err != nil) != (e == nil && len(text) > 0) {
+		if e, err := readEvidence(kept); (err != nil) != (e == nil && len(text) > 0) {
 			t.Fatalf("%+v with %v", e, err)
 		}
 	})

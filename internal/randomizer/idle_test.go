@@ -46,10 +46,10 @@ func (u *undrawn) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 func (u *undrawn) PublishReport(context.Context, uint64, uint32, string, []byte) error { return nil }
 
 // What a device that waits costs its host. Where devices enrol as they arrive, each took part in an epoch before; where
-// panels are drawn, each is registered and waits until the panel is. A process of the host finds them in its store. The
-// metrics are bytes of the heap and of stacks per device; what the process has resident in all, of that what is its own
-// and what is pages of the state file, which the system takes back as it needs, in megabytes (where there is /proc);
-// and questions to the shuffler in the first second.
+// panelScene is drawn, each is registered and waits until the panel is. A process of the host finds them in its store.
+// The metrics are bytes of the heap and of stacks per device; what the process has resident in all, of that what is its
+// own and what is pages of the state file, which the system takes back as it needs, in megabytes (where there is
+// /proc); and questions to the shuffler in the first second.
 func BenchmarkIdleDevices(b *testing.B) {
 	const devices = 100_000
 	for _, panels := range []bool{false, true} {
@@ -77,9 +77,9 @@ func BenchmarkIdleDevices(b *testing.B) {
 			begin := time.Now()
 			running.Go(func() { _ = h.Run(ctx) })
 			testbed.Eventually(b, "waiting", func() bool {
-				h.attendance.mu.Lock()
-				defer h.attendance.mu.Unlock()
-				return h.Status().Epoch == 1 && (!panels || len(h.attendance.waiting) >= devices-maxPatient)
+				h.panels.attendance.mu.Lock()
+				defer h.panels.attendance.mu.Unlock()
+				return h.Status().Epoch == 1 && (!panels || len(h.panels.attendance.waiting) >= devices-maxPatient)
 			})
 			time.Sleep(time.Second - time.Since(begin))
 			asked := float64(u.asked.Load())
@@ -88,7 +88,8 @@ func BenchmarkIdleDevices(b *testing.B) {
 			}
 			b.ReportMetric(asked, "asked")
 			b.ReportMetric(float64(used()-before)/devices, "bytes/device")
-			for name, what := range map[string]string{"resident-MB": "VmRSS", "own-MB": "RssAnon", "file-MB": "RssFile"} {
+			for name, what := range map[string]string{"resident-MB": "VmRSS", "own-MB": "RssAnon",
+				"file-MB": "RssFile"} {
 				b.ReportMetric(resident(what), name)
 			}
 			runtime.KeepAlive(h)

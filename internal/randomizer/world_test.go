@@ -163,7 +163,8 @@ func (m *memory) Unsent(func(store.Outgoing)) error   { return nil }
 
 // noDevices is a store in which nothing is yet.
 func noDevices() *memory {
-	return &memory{devices: map[string]store.Device{}, outbox: map[outboxKey]store.Outgoing{}, notes: map[store.Note][]byte{}}
+	return &memory{devices: map[string]store.Device{}, outbox: map[outboxKey]store.Outgoing{},
+		notes: map[store.Note][]byte{}}
 }
 
 func (m *memory) Follow(uint64, uint32, [32]byte) error { return nil }

@@ -42,8 +42,8 @@ func (f *Facts) happened(x Round) Section {
 		}
 		f.sent(&s, x)
 		s.add("The analyzer signed that it counts none of it. It had what left: its refusal saves nobody's privacy. " +
-			"No statement says why. An honest analyzer refuses where messages do not open, are duplicates or do not fit " +
-			"the manifest; another one can refuse what it does not like, and so choose what counts. Ask its " +
+			"No statement says why. An honest analyzer refuses where messages do not open, are duplicates or do not " +
+			"fit the manifest; another one can refuse what it does not like, and so choose what counts. Ask its " +
 			"operator, and count again what is retained.")
 	default:
 		f.sent(&s, x)

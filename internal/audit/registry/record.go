@@ -60,7 +60,8 @@ type Record struct {
 	Deployment Deployment `json:"deployment"`
 }
 
-// Deployment is the registry's description, field by field. The fields of type ByOperator are for the operator to fill in.
+// Deployment is the registry's description, field by field. The fields of type ByOperator are for the operator to fill
+// in.
 type Deployment struct {
 	Basic struct {
 		Name            string        `json:"name"`
