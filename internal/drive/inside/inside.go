@@ -87,8 +87,8 @@ func Open(ctx context.Context, o Options) (*Hosts, error) {
 // Capacity is how many people the hosts have devices for.
 func (h *Hosts) Capacity() int { return h.total }
 
-// settled is how long no person has come to a host that may be closed.
-const settled = 5 * time.Second
+// idle is how long no person has come to a host that may be closed.
+const idle = 5 * time.Second
 
 // at is the host of person i, which is started unless it runs.
 func (h *Hosts) at(i int) (*randomizer.Host, error) {
@@ -110,7 +110,7 @@ func (h *Hosts) at(i int) (*randomizer.Host, error) {
 	}
 	for k, r := range h.open {
 		// Where panels are drawn, devices ask by themselves, and people come back.
-		if time.Since(r.used) > settled && r.host.Pending() == 0 && r.host.Status().Panel == nil {
+		if time.Since(r.used) > idle && r.host.Pending() == 0 && r.host.Status().Panel == nil {
 			r.cancel()
 			<-r.over
 			delete(h.open, k)
