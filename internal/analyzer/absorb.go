@@ -36,7 +36,8 @@ func (z *Analyzer) absorb(
 		warned := log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).
 			Uint32("reports", counts.Reports)
 		if stats.Refused {
-			warned.Msg("the cohort was refused; its policy stays for the next one. What left the shuffler is spent all the same")
+			warned.Msg("the cohort was refused; its policy stays for the next one. What left the shuffler is spent " +
+				"all the same")
 		} else {
 			warned.Msg("the cohort was destroyed; its policy stays for the next one")
 		}

@@ -137,8 +137,8 @@ func New(c Config) (*Analyzer, error) {
 // configuration is the public part, from which with the counts all announcements follow.
 func (c Config) configuration() wire.Configuration {
 	return wire.Configuration{
-		Deployment: c.Deployment, Learner: c.Learner, Anytime: c.Anytime, Batch: c.Batch, Terms: c.Terms, Timing: c.Timing,
-		Schema: c.Schema, Rules: c.Rules,
+		Deployment: c.Deployment, Learner: c.Learner, Anytime: c.Anytime, Batch: c.Batch, Terms: c.Terms,
+		Timing: c.Timing, Schema: c.Schema, Rules: c.Rules,
 	}
 }
 

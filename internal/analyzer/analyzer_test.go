@@ -88,8 +88,8 @@ func checkInfluence(t *testing.T, releases []status.Round) {
 	for i, r := range releases {
 		newest := i == len(releases)-1
 		if r.Outcome != status.Released || !(r.Moved > 0) || newest != (len(r.Influence) > 0) {
-			t.Errorf("release %d of %d: one device moves it by %v deviations, %d statistics are stated", i, len(releases),
-				r.Moved, len(r.Influence))
+			t.Errorf("release %d of %d: one device moves it by %v deviations, %d statistics are stated",
+				i, len(releases), r.Moved, len(r.Influence))
 		}
 		for _, of := range r.Influence {
 			if slices.Max(of.One)/of.Deviation > r.Moved*(1+1e-12) || len(of.All) != len(of.One) {

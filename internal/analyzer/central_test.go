@@ -113,7 +113,9 @@ func TestCentralSignsTheNoiseThatItStored(t *testing.T) {
 // The channels that must remember whom they counted are refused without a disk.
 func TestStateIsNeededWhereDevicesAreRemembered(t *testing.T) {
 	t.Parallel()
-	for c, needed := range map[plan.Channel]bool{plan.Shuffle: false, plan.Shares: true, plan.Local: false, plan.Central: true} {
+	for c, needed := range map[plan.Channel]bool{
+		plan.Shuffle: false, plan.Shares: true, plan.Local: false, plan.Central: true,
+	} {
 		s, _ := newCentral(t)
 		s.config.Terms.Channel, s.config.Disk = c, nil
 		if c == plan.Shuffle {
@@ -141,7 +143,8 @@ func TestTheChannelOfADeploymentStays(t *testing.T) {
 	s.start()
 	s.end()
 	err := s.stop()
-	if !errors.Is(err, ErrConfigChanged) || !strings.Contains(err.Error(), "privacy.channel shuffle, and is now central") {
+	if !errors.Is(err, ErrConfigChanged) ||
+		!strings.Contains(err.Error(), "privacy.channel shuffle, and is now central") {
 		t.Errorf("with another channel: %v", err)
 	}
 	s.config.Terms = shuffled

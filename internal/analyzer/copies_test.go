@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
@@ -104,7 +103,7 @@ func TestManifestIsLoggedFirst(t *testing.T) {
 		why, _ := unmet.Load().(string)
 		return strings.Contains(why, unlogged)
 	})
-	time.Sleep(poll + poll/4)
+	s.looksOn()
 	if b := s.analyzer.c.Messages.Balance(); b.Received != 0 || len(s.analyzer.Progress().Releases) != 0 {
 		t.Errorf("counted before the manifest was logged: %+v", b)
 	}
@@ -167,7 +166,8 @@ func TestTheFirstManifestInTheLogCounts(t *testing.T) {
 			_, first, err := wire.Open[wire.Manifest](both[counts], s.ShufflerParty())
 			if err != nil || !bytes.Equal(c.Manifest, first[:]) || c.Destroyed == sameOnes(c, ones) ||
 				c.Destroyed != (counts == 1) {
-				t.Errorf("counted under %x, destroyed %v; the one that counts is %x, %v", c.Manifest, c.Destroyed, first, err)
+				t.Errorf("counted under %x, destroyed %v; the one that counts is %x, %v", c.Manifest, c.Destroyed,
+					first, err)
 			}
 			s.must(s.stop())
 		})

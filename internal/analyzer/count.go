@@ -117,7 +117,9 @@ func (z *Analyzer) logCounts(ctx context.Context, h *history, counts *wire.Count
 
 // costOfLoss says what a round cost people of which nothing counts: what left the shuffler is spent, though nothing was
 // learned.
-func (z *Analyzer) costOfLoss(ctx context.Context, a *plan.Announcement, counts *wire.Counts, stats *ReleaseStats) error {
+func (z *Analyzer) costOfLoss(
+	ctx context.Context, a *plan.Announcement, counts *wire.Counts, stats *ReleaseStats,
+) error {
 	at := roundID{a.Epoch, a.Round}
 	if err := z.manifests.readOn(ctx, z, at); err != nil {
 		return err

@@ -31,7 +31,8 @@ func TestARoundWithOtherLabelsIsRefused(t *testing.T) {
 		g, err := plan.GuaranteeWith(a, cohort)
 		s.must(err)
 		want, got := g.Epsilon(s.config.Terms.Delta), s.analyzer.Snapshot()
-		if r := got.Releases[0]; r.Outcome != status.Refused || float64(r.Epsilon) != want || *got.Budget.Spent != r.Epsilon ||
+		if r := got.Releases[0]; r.Outcome != status.Refused ||
+			float64(r.Epsilon) != want || *got.Budget.Spent != r.Epsilon ||
 			r.Messages != cohort*a.ReportMessages() {
 			t.Errorf("%s the status says %+v, spent %v; what left reveals %v", when, r, *got.Budget.Spent, want)
 		}

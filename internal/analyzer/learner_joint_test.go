@@ -48,7 +48,9 @@ func (s *scene) readableRelease(a *plan.Announcement, digest [32]byte) *release 
 		s.must(err)
 		row, err := statistic.NewRow(family.Logistic{}, 2)
 		s.must(err)
-		vector, err := row.Vector(nil, statistic.Record{Arm: arms[made.Arm], Reward: float64(i % 2), Explored: made.Explored})
+		vector, err := row.Vector(nil, statistic.Record{
+			Arm: arms[made.Arm], Reward: float64(i % 2), Explored: made.Explored,
+		})
 		s.must(err)
 		by := devices.Sender{Identity: id, Credential: credential, Number: 100*uint32(a.Epoch) + i}
 		payload, err = d.Append(payload, by, [][]float64{vector}, rng)

@@ -45,13 +45,14 @@ const trend = 50
 
 // ReleaseStats is one counted round.
 type ReleaseStats struct {
-	Epoch     uint64
-	Round     uint32
-	Reports   uint32
-	Messages  int     // per report; 0 if nothing left the shuffler
-	Epsilon   float64 // of the epoch's whole plan, for the reports of which something left, counted or not; 0 if nothing did
-	Destroyed bool    // nothing of it counts
-	Refused   bool    // by this analyzer, after the shuffler released it
+	Epoch    uint64
+	Round    uint32
+	Reports  uint32
+	Messages int // per report; 0 if nothing left the shuffler
+	// Epsilon is of the epoch's whole plan, for the reports of which something left, counted or not; 0 if nothing did.
+	Epsilon   float64
+	Destroyed bool // nothing of it counts
+	Refused   bool // by this analyzer, after the shuffler released it
 	// Influence is what dishonest devices can have done to the newest release, and Moved the most of one of them in
 	// standard deviations (plan.Announcement.StateInfluence).
 	Influence []plan.StatedInfluence

@@ -56,9 +56,10 @@ func (p PrivacySettings) channelFaults() (faults []error) {
 func (s Settings) channelFaults() (faults []error) {
 	c := s.Privacy.channel()
 	if s.Learner.Profile == string(glm.Joint) && c != plan.Central && slices.Contains(plan.Channels(), c) {
-		faults = append(faults, config.Conflict("learner.profile", s.Learner.Profile, "cannot go with", "privacy.channel",
-			s.Privacy.Channel).Because("the analyzer reads each person's record in this profile, which only the "+
-			"channel central lets it"))
+		profile := config.Conflict("learner.profile", s.Learner.Profile, "cannot go with", "privacy.channel",
+			s.Privacy.Channel)
+		faults = append(faults, profile.Because("the analyzer reads each person's record in this profile, which only "+
+			"the channel central lets it"))
 	}
 	if share := s.Admission.HostShare; share < 1 && c == plan.Shuffle {
 		faults = append(faults, config.Conflict("admission.host_share", share, "must be 1 with", "privacy.channel",

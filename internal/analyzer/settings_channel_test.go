@@ -57,7 +57,7 @@ func TestSettingsFollowTheChannel(t *testing.T) {
 	} {
 		cmd := role.Command(Role())
 		cmd.SetArgs(append([]string{"--keys=nowhere", "--state=folder", "--check-config", "--learner-dimension=2",
-			"--learner-horizon=600"},
+			"--learner-horizon=200"},
 			strings.Fields(c.args)...))
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)
@@ -122,7 +122,8 @@ func TestNoProcessIsShownWhereRecordsAreRead(t *testing.T) {
 		s := DefaultSettings()
 		s.Keys, s.State, s.Privacy.Channel = root, t.TempDir(), string(c)
 		s.Learner.Dimension, s.Learner.Horizon = 2, 600
-		if got := shown(func(env *role.Env) error { _, err := Role().Prepare(env, s); return err }); got != (c != plan.Central) {
+		got := shown(func(env *role.Env) error { _, err := Role().Prepare(env, s); return err })
+		if got != (c != plan.Central) {
 			t.Errorf("%s: process metrics: %v", c, got)
 		}
 	}

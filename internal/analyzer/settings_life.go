@@ -182,8 +182,8 @@ func (s Settings) fileFaults() (faults []error) {
 		return append(faults, config.Wrong("features", s.Features, "cannot be used").From(err))
 	}
 	if schema != nil && schema.Dimension() != s.Learner.Dimension {
-		faults = append(faults, config.Conflict("learner.dimension", s.Learner.Dimension, fmt.Sprintf("must be the %d of",
-			schema.Dimension()), "features", s.Features))
+		faults = append(faults, config.Conflict("learner.dimension", s.Learner.Dimension,
+			fmt.Sprintf("must be the %d of", schema.Dimension()), "features", s.Features))
 	}
 	return faults
 }

@@ -46,9 +46,9 @@ func TestSettingsOfDeploymentsThatLast(t *testing.T) {
 		want string // part of the only fault besides the missing keys; "" for none
 	}{
 		{panel, ""},
-		{panel + "--privacy-records=2 --privacy-period=30 --privacy-decisions=7 --learner-control=0.05 --learner-anytime " +
-			"--privacy-epsilon=4 --timing-every=24h --rules-rollback=-0.01 --rules-window=3 --learner-half-life=20 " +
-			"--learner-alarm=0.001 --learner-caution=1 --privacy-dishonest=0.01", ""},
+		{panel + "--privacy-records=2 --privacy-period=30 --privacy-decisions=7 --learner-control=0.05 " +
+			"--learner-anytime --privacy-epsilon=4 --timing-every=24h --rules-rollback=-0.01 --rules-window=3 " +
+			"--learner-half-life=20 --learner-alarm=0.001 --learner-caution=1 --privacy-dishonest=0.01", ""},
 		{panel + "--privacy-channel=shuffle", ""},
 		{"--admission-mode=raffle", "must be arrival or panel"},
 		{"--admission-panel=200", "there are panels only in the mode panel"},
@@ -60,7 +60,8 @@ func TestSettingsOfDeploymentsThatLast(t *testing.T) {
 		{panel + "--admission-tail=1", "must be at least 0 and below 1"},
 		{panel + "--admission-tail=1e-6", "must be below privacy.delta"},
 		{panel + "--admission-host-share=0.5 --privacy-channel=shares", ""},
-		{panel + "--learner-profile=paper --privacy-max-messages=0 --learner-horizon=9000", `cannot go with learner.profile = "paper"`},
+		{panel + "--learner-profile=paper --privacy-max-messages=0 --learner-horizon=9000",
+			`cannot go with learner.profile = "paper"`},
 		{"--privacy-records=2", "needs panels"},
 		{"--privacy-period=2", "needs panels"},
 		{"--privacy-decisions=2", "needs panels"},

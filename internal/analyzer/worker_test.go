@@ -114,7 +114,9 @@ func TestWorkersCountAcrossDeaths(t *testing.T) {
 		// a task before, chunks come that the manifest does not name.
 		unnamed := uint32(1000)
 		testbed.Eventually(t, "a worker died", func() bool {
-			chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Index: unnamed, Payload: make([]byte, seal.BitSize)})
+			chunk, err := wire.BuildChunk(wire.Chunk{
+				Epoch: a.Epoch, Index: unnamed, Payload: make([]byte, seal.BitSize),
+			})
 			c.must(err)
 			c.must(c.shuffler.Mixed.PublishChunk(c.Context(), a.Epoch, 0, unnamed, chunk))
 			unnamed++

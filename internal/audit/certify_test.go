@@ -11,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// Every epoch that is over has a certificate, in every channel and profile, which shows itself to one who trusts the keys.
-// An epoch whose cohort was destroyed has one, too.
+// Every epoch that is over has a certificate, in every channel and profile, which shows itself to one who trusts the
+// keys. An epoch whose cohort was destroyed has one, too.
 func TestEveryEpochHasACertificate(t *testing.T) {
 	for _, x := range []struct {
 		profile glm.Profile
@@ -23,7 +23,7 @@ func TestEveryEpochHasACertificate(t *testing.T) {
 		{glm.Practical, plan.Local, 2}, {glm.Practical, plan.Central, 2}, {glm.Joint, plan.Central, 3},
 	} {
 		t.Run(string(x.profile)+" "+string(x.channel), func(t *testing.T) {
-			l := make1(t, ledger.Options{Configuration: ledger.Small(x.profile, x.channel, x.epochs), Seed: 1,
+			l := made(t, ledger.Options{Configuration: ledger.Small(x.profile, x.channel, x.epochs), Seed: 1,
 				Destroyed: func(epoch uint64, _ uint32) bool { return epoch == 2 }})
 			destroyed, released := 0, 0
 			err := audit.Certify(context.Background(), l, l.Bundle, func(epoch uint64, b []byte, why error) error {
@@ -39,7 +39,8 @@ func TestEveryEpochHasACertificate(t *testing.T) {
 				if err != nil {
 					t.Fatalf("epoch %d: %v", epoch, err)
 				}
-				if v.Epoch != epoch || v.Channel != x.channel || len(v.Observers) == 0 || v.Versions[0] != ledger.Version {
+				if v.Epoch != epoch || v.Channel != x.channel || len(v.Observers) == 0 ||
+					v.Versions[0] != ledger.Version {
 					t.Errorf("epoch %d: %+v", epoch, v.Summary)
 				}
 				if v.Rounds[0].Outcome == "destroyed" {
@@ -54,13 +55,4 @@ func TestEveryEpochHasACertificate(t *testing.T) {
 			}
 		})
 	}
-}
-
-func make1(t testing.TB, o ledger.Options) *ledger.Ledger {
-	t.Helper()
-	l, err := ledger.Make(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }

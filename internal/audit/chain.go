@@ -7,22 +7,23 @@ import (
 	"iter"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // chain follows one role's log: it opens each entry once, in order, and holds the log against every checkpoint of it.
 type chain struct {
-	c     *checker
-	role  bus.Role
-	party wire.Party
-	until uint64 // last epoch for which the role's key is good; 0: it has no end
-	tree  transparency.Tree
-	seen  []seen // checkpoints of this log
+	*findings
+	role      bus.Role
+	party     wire.Party
+	until     uint64 // last epoch for which the role's key is good; 0: it has no end
+	witnesses []Witness
+	tree      transparency.Tree
+	seen      []seen // checkpoints of this log
 
-	altered bool   // the log is not what the source's own checkpoints were signed over
-	splits  []seen // other people's checkpoints that this log does not fit
+	altered   bool   // the log is not what the source's own checkpoints were signed over
+	splits    []seen // other people's checkpoints that this log does not fit
+	unchecked error  // why a view could not be compared; nil: all were
 
 	next func() (Entry, error, bool)
 	stop func()
@@ -37,17 +38,11 @@ type seen struct {
 	met  bool  // the log reached its size
 }
 
-// statement is an entry that the log's role signed.
-type statement struct {
-	value  any // *wire.Configuration, *plan.Announcement and so on
-	digest [32]byte
-	name   string // of the entry, in breaches
-}
-
 // follow begins at the first entry. Both logs are read side by side.
-func (c *checker) follow(ctx context.Context, role bus.Role, party wire.Party) *chain {
-	l := &chain{c: c, role: role, party: party, until: c.o.Trust.Until[string(role)]}
-	l.next, l.stop = iter.Pull2(entries(ctx, c.source, role))
+func follow(ctx context.Context, f *findings, source Source, role bus.Role, o Options) *chain {
+	l := &chain{findings: f, role: role, party: Party(o.Trust, role), until: o.Trust.Until[string(role)],
+		witnesses: o.Witnesses}
+	l.next, l.stop = iter.Pull2(entries(ctx, source, role))
 	return l
 }
 
@@ -60,7 +55,7 @@ func (l *chain) peek() (*statement, error) {
 			return nil, nil
 		}
 		if errors.Is(err, ErrFolder) {
-			l.c.breach(Malformed, logFile(l.role), "", "nothing after entry %d can be read: %v", l.tree.Size(), err)
+			l.breach(Malformed, logFile(l.role), "", "nothing after entry %d can be read: %v", l.tree.Size(), err)
 			return nil, nil
 		}
 		if err != nil {
@@ -77,9 +72,12 @@ func (l *chain) peek() (*statement, error) {
 // take consumes the next statement.
 func (l *chain) take() (*statement, error) {
 	s, err := l.peek()
-	l.held = nil
+	l.skip()
 	return s, err
 }
+
+// skip consumes the statement that peek returned.
+func (l *chain) skip() { l.held = nil }
 
 // open verifies an entry: the signature first, under the kind that the entry claims and then under any other.
 func (l *chain) open(e Entry, name string) *statement {
@@ -90,7 +88,7 @@ func (l *chain) open(e Entry, name string) *statement {
 		case err == nil:
 			s := &statement{value, digest, name}
 			if want := k.kind(value); want != e.Kind {
-				l.c.breach(Malformed, name, s.release(), "it stands under the kind %s and is of the kind %s", e.Kind,
+				l.breach(Malformed, name, s.release(), "its kind is said to be %s, and it is of the kind %s", e.Kind,
 					want)
 				return nil
 			}
@@ -101,80 +99,18 @@ func (l *chain) open(e Entry, name string) *statement {
 		}
 	}
 	if first != nil {
-		l.c.breach(Malformed, name, "", "it is signed by the %s and is no statement of this deployment: %v", l.role,
+		l.breach(Malformed, name, "", "it is signed by the %s and is no statement of this deployment: %v", l.role,
 			first)
 		return nil
 	}
-	l.c.breach(ForgedSignature, name, "", "the key of the %s did not sign it as a statement of that role", l.role)
+	l.breach(ForgedSignature, name, "", "the key of the %s did not sign it as a statement of that role", l.role)
 	return nil
-}
-
-// kind opens statements of one kind.
-type kind struct {
-	open func(signed []byte, from wire.Party) (any, [32]byte, error)
-	kind func(any) string // under which one stands
-}
-
-func kindOf[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Configuration |
-	wire.Learned | wire.Pool | wire.Draw](name func(*T) string) kind {
-	return kind{
-		func(signed []byte, from wire.Party) (any, [32]byte, error) { return wire.Open[T](signed, from) },
-		func(v any) string { return name(v.(*T)) },
-	}
-}
-
-func always[T any](name string) func(*T) string { return func(*T) string { return name } }
-
-// kinds are what stands in the roles' logs.
-var kinds = map[bus.Role][]kind{
-	bus.Analyzer: {
-		kindOf(always[plan.Announcement](wire.KindAnnouncement)), kindOf(always[wire.Counts](wire.KindCounts)),
-		kindOf(always[wire.Learned](wire.KindLearned)), kindOf(always[wire.Configuration](wire.KindConfiguration)),
-		kindOf(func(a *wire.Accepted) string { return wire.AcceptedKind(a.Epoch, a.Round) }),
-		kindOf(always[wire.Draw](wire.KindDraw)),
-	},
-	bus.Shuffler: {
-		kindOf(always[wire.Manifest](wire.KindManifest)),
-		kindOf(func(s *wire.Summed) string { return wire.SummedKind(s.Epoch, s.Round) }),
-		kindOf(always[wire.Pool](wire.KindPool)),
-	},
-}
-
-// at is the round that a statement is about; a configuration is about none.
-func (s *statement) at() (epoch uint64, round uint32, ok bool) {
-	switch v := s.value.(type) {
-	case *plan.Announcement:
-		return v.Epoch, v.Round, true
-	case *wire.Accepted:
-		return v.Epoch, v.Round, true
-	case *wire.Summed:
-		return v.Epoch, v.Round, true
-	case *wire.Manifest:
-		return v.Epoch, v.Round, true
-	case *wire.Counts:
-		return v.Epoch, v.Round, true
-	case *wire.Learned:
-		return v.Epoch, v.Round, true
-	case *wire.Pool:
-		return v.Epoch, 0, true
-	case *wire.Draw:
-		return v.Epoch, 0, true
-	}
-	return 0, 0, false
-}
-
-// release is at in words.
-func (s *statement) release() string {
-	if epoch, round, ok := s.at(); ok {
-		return place(epoch, round)
-	}
-	return ""
 }
 
 // expired holds a statement against the last epoch for which the role's key is good.
 func (l *chain) expired(s *statement) {
 	if epoch, _, ok := s.at(); ok && l.until > 0 && epoch > l.until {
-		l.c.breach(ExpiredKey, s.name, s.release(), "the %s's signing key is good until epoch %d, and this is about "+
+		l.breach(ExpiredKey, s.name, s.release(), "the %s's signing key is good until epoch %d, and this is about "+
 			"epoch %d",
 			l.role, l.until, epoch)
 	}
@@ -185,15 +121,15 @@ func (l *chain) checkpoint(note []byte, name string, view *View) {
 	origin := transparency.Origin(l.party.Deployment, string(l.role))
 	c, err := transparency.Open(note, origin, l.party.Key)
 	if err != nil {
-		l.c.breach(CheckpointForged, name, "", "it is not a checkpoint of the %s's log, signed with its key: %v",
+		l.breach(CheckpointForged, name, "", "it is not a checkpoint of the %s's log, signed with its key: %v",
 			l.role, err)
 		return
 	}
 	l.seen = append(l.seen, seen{c, name, view, false})
 	l.compare() // the empty tree
-	for _, w := range l.c.o.Witnesses {
+	for _, w := range l.witnesses {
 		if c, at, err := transparency.OpenCosigned(note, origin, l.party.Key, w.Name, w.Key); err == nil {
-			l.c.report.witnessed(Witnessed{w.Name, l.role, c.Size, at})
+			l.report.witnessed(Witnessed{w.Name, l.role, c.Size, at})
 		}
 	}
 }
@@ -226,7 +162,7 @@ func (l *chain) compare() {
 		}
 		if s.view == nil {
 			l.altered = true
-			l.c.breach(LogAltered, s.name, "", "the first %d entries of the %s's log give another root than the %s "+
+			l.breach(LogAltered, s.name, "", "the first %d entries of the %s's log give another root than the %s "+
 				"signed: an entry was changed, exchanged or moved after it was signed for", s.Size, l.role, l.role)
 		} else {
 			l.splits = append(l.splits, *s)
@@ -238,7 +174,7 @@ func (l *chain) compare() {
 // whoever keeps it, and proves nothing against the role.
 func (l *chain) split() {
 	if l.altered && len(l.splits) > 0 {
-		l.c.report.note("The %s's log does not fit its own checkpoint, so that it cannot show whether the %s signed "+
+		l.report.note("The %s's log does not fit its own checkpoint, so that it cannot show whether the %s signed "+
 			"other logs for others.", l.role, l.role)
 		return
 	}
@@ -248,7 +184,7 @@ func (l *chain) split() {
 			continue
 		}
 		told[s.Checkpoint] = true
-		l.c.breach(SplitView, s.name, "", "the %s signed another list of the first %d entries of its log than this "+
+		l.breach(SplitView, s.name, "", "the %s signed another list of the first %d entries of its log than this "+
 			"one: it shows different people different logs", l.role, min(s.Size, l.tree.Size()))
 	}
 }
@@ -275,16 +211,16 @@ func (l *chain) end(ctx context.Context) error {
 			continue
 		}
 		rewound[s.Checkpoint] = true
-		l.c.breach(LogRewound, s.name, "", "the %s signed that its log has %d entries, and there are %d: entries were "+
+		l.breach(LogRewound, s.name, "", "the %s signed that its log has %d entries, and there are %d: entries were "+
 			"taken away, or the log is older than the checkpoint", l.role, s.Size, l.tree.Size())
 	}
 	l.split()
 	switch size := l.tree.Size(); {
 	case !own && (size > 0 || l.role == bus.Analyzer): // a shuffler says nothing before the first round is over
-		l.c.breach(CheckpointMissing, string(l.role)+".checkpoint", "",
+		l.breach(CheckpointMissing, string(l.role)+".checkpoint", "",
 			"the %s's log has %d entries and no checkpoint that the %s signed", l.role, size, l.role)
 	case size > covered && own:
-		l.c.breach(Uncovered, fmt.Sprintf("%s/%d", l.role, covered), "",
+		l.breach(Uncovered, fmt.Sprintf("%s/%d", l.role, covered), "",
 			"the log has %d entries, and the newest checkpoint covers %d", size, covered)
 	}
 	return nil
@@ -308,13 +244,13 @@ func (l *chain) prefix(ctx context.Context, s *seen) error {
 	case err != nil && !errors.Is(err, ErrFolder):
 		return fmt.Errorf("%s: %w", s.view.Name, err)
 	case !whole:
-		l.c.unchecked = fmt.Errorf("%s: its log of the %s is not the one that its checkpoint is of, so that nothing "+
+		l.unchecked = fmt.Errorf("%s: its log of the %s is not the one that its checkpoint is of, so that nothing "+
 			"can be compared with it: have it exported again, or leave it out", s.view.Name, l.role)
-		l.c.report.note("The %s's log of %s is not the one that its checkpoint is of, so that it shows nothing.",
+		l.report.note("The %s's log of %s is not the one that its checkpoint is of, so that it shows nothing.",
 			l.role,
 			s.view.Name)
 	case same:
-		l.c.report.note("%s has a longer log of the %s, of which the one audited here is a beginning.", s.view.Name,
+		l.report.note("%s has a longer log of the %s, of which the one audited here is a beginning.", s.view.Name,
 			l.role)
 	default:
 		l.splits = append(l.splits, *s)

@@ -1,56 +1,18 @@
 package audit
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/keyring"
-	"github.com/riffle-dp/riffle/pkg/deployment"
+	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
-
-// Options say whom an audit trusts, and what else it has.
-type Options struct {
-	// Trust names the deployment and the keys that its statements must be signed with. They should come from elsewhere
-	// than the logs.
-	Trust keyring.Bundle
-	// Auditor opens what was retained; AnalyzerKeys count it again. Either may be empty.
-	Auditor, AnalyzerKeys []*seal.HPKEKey
-	// Views are what others saw of the same logs.
-	Views []View
-	// Witnesses are whose cosignatures are looked for, on the checkpoints of the source and of the views.
-	Witnesses []Witness
-	// Tolerance is by how much, relative to the largest number of a vector, a recomputed number may differ: 0, the
-	// default, where this runs on the analyzer's processor architecture; RoundingTolerance elsewhere.
-	Tolerance float64
-	// Row is called with each round that is over, in order; may be nil. An audit itself keeps no rows, so that its
-	// memory does not grow with the deployment.
-	Row func(Row)
-}
-
-// RoundingTolerance covers what rounding explains between processor architectures: a compiler may fuse a multiplication
-// with an addition, and linear algebra adds in another order. Double precision has 1e-16, and the learner's systems of
-// equations are conditioned far better than 1e7.
-const RoundingTolerance = 1e-9
-
-// View is what somebody saw of the logs: checkpoints, and the logs themselves where there are any.
-type View struct {
-	Name        string // in breaches: the file or folder
-	Checkpoints map[bus.Role][]byte
-	Source      Source // may be nil
-}
-
-// Witness is whose cosignature is looked for.
-type Witness struct {
-	Name string
-	Key  []byte // Ed25519 public key
-}
 
 // Check audits a deployment. It reads each log once, in the order in which the roles wrote, and keeps nothing of a
 // round that is over. An error means that the audit did not run to its end: the source's, or of options that cannot be
@@ -62,85 +24,61 @@ func Check(ctx context.Context, source Source, o Options) (*Report, error) {
 	if !(o.Tolerance >= 0 && o.Tolerance < 1) {
 		return nil, fmt.Errorf("audit: a tolerance of %v, must be at least 0 and below 1", o.Tolerance)
 	}
-	c := &checker{ctx: ctx, source: source, o: o, report: &Report{
-		OK: true, Deployment: o.Trust.Deployment, Running: true, Witnessed: []Witnessed{}, Breaches: []Breach{},
-		Notes: []string{},
-	}, keys: map[[seal.HPKEKeySize]byte]bool{}, opened: map[roundID]bool{}}
-	c.analyzer = c.follow(ctx, bus.Analyzer, o.Trust.AnalyzerParty())
+	c := newChecker(ctx, source, o)
 	defer c.analyzer.stop()
-	c.shuffler = c.follow(ctx, bus.Shuffler, o.Trust.ShufflerParty())
 	defer c.shuffler.stop()
-	err := c.run()
-	if err == nil && c.report.OK {
-		err = c.unchecked
+	if err := c.run(ctx); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	if err := cmp.Or(c.shuffler.unchecked, c.analyzer.unchecked); err != nil && c.report.OK {
 		return nil, err
 	}
 	return c.report, nil
 }
 
-// checker is an audit under way.
+// checker is an audit under way: it reads the analyzer's log statement by statement, and hands each to what judges it.
 type checker struct {
-	ctx                context.Context
+	*findings
 	source             Source
 	o                  Options
-	report             *Report
 	analyzer, shuffler *chain
 
-	begun         bool // a statement was read
-	configuration *wire.Configuration
-	machine       *deployment.Machine // nil: nothing can be recomputed (any more)
-	previous      []byte              // digest of the last announcement; nil before the first
-	current       *round              // announced last; nil before the first
-	before        *wire.Manifest      // of the round before, in the same epoch
-	promised      promise             // of the epoch
-	lived         lived               // in deployments of panels
-	key           []byte              // HPKE key of the last announcement
-	keys          map[[seal.HPKEKeySize]byte]bool
-	drawing       drawing          // what is known of all panels
-	opened        map[roundID]bool // rounds of which something is retained, that have a manifest
-	enough        string           // the manifest of the first cohort that was destroyed with reports enough
-	partly        int              // of how many of those something may have left
-	firstPartly   string           // the statement that says so of the first
-	unbounded     bool             // something left that no announced plan bounds
-	stated        []byte           // digest of the policy that was learned last
-	unchecked     error            // why a view could not be compared; nil: all were
-	ended         bool             // the last announcement was read
+	succession succession
+	replay     replay
+	drawing    drawing
+	releases   releases
+	sets       sets
+	retention  retention
+	spending   spending
+
+	begun      bool // a statement was read
+	configured bool // the configuration was read
+	current    *round
+	ended      bool // the last announcement was read
 }
 
-// round is a round from its announcement to what was learned.
-type round struct {
-	*statement
-	a        *plan.Announcement
-	pool     *pooled    // of plans of panels; nil: none was read
-	draw     *wire.Draw // the same
-	accepted *wire.Accepted
-	mixed    *mixture     // nil: no manifest was read
-	summed   *wire.Summed // the first that was read; in the channel shares
-	shared   *statement   // of summed
-	counts   *wire.Counts
-	counted  *statement    // the counts
-	learned  *wire.Learned // as it must be; nil: it could not be computed
-	known    bool          // what was learned was read
-	row      Row
-}
-
-// promise is what an epoch's plan reveals, at the delta of the terms.
-type promise struct{ epsilon, alone float64 }
-
-func (c *checker) breach(what What, entry, release, format string, v ...any) {
-	c.report.breach(Breach{What: what, Entry: entry, Release: release, Detail: fmt.Sprintf(format, v...)})
-}
-
-// wrong is a breach that a statement proves.
-func (c *checker) wrong(what What, s *statement, format string, v ...any) {
-	c.breach(what, s.name, s.release(), format, v...)
+func newChecker(ctx context.Context, source Source, o Options) *checker {
+	f := &findings{tolerance: o.Tolerance, report: &Report{OK: true, Deployment: o.Trust.Deployment, Running: true,
+		Witnessed: []Witnessed{}, Breaches: []Breach{}, Notes: []string{}}}
+	c := &checker{findings: f, source: source, o: o,
+		analyzer:   follow(ctx, f, source, bus.Analyzer, o),
+		shuffler:   follow(ctx, f, source, bus.Shuffler, o),
+		succession: succession{findings: f, keys: map[[seal.HPKEKeySize]byte]bool{}},
+		replay:     replay{findings: f},
+		drawing:    drawing{findings: f, seen: map[[panel.ContributionSize]byte]string{}},
+		sets:       sets{findings: f},
+		retention: retention{findings: f, source: source, trust: o.Trust, auditor: o.Auditor,
+			analyzer: o.AnalyzerKeys, rounds: map[roundID]bool{}},
+		spending: spending{findings: f},
+	}
+	c.releases = releases{findings: f, log: c.shuffler, drawing: &c.drawing, sets: &c.sets}
+	return c
 }
 
 // run reads the analyzer's log to its end, the shuffler's as far as each round needs it, and then the rest.
-func (c *checker) run() error {
-	if err := c.checkpoints(); err != nil {
+func (c *checker) run(ctx context.Context) error {
+	export, _ := c.source.(*Folder)
+	if err := c.checkpoints(ctx, export); err != nil {
 		return err
 	}
 	for {
@@ -151,20 +89,25 @@ func (c *checker) run() error {
 		if s == nil {
 			break
 		}
-		if err := c.said(s); err != nil {
+		if err := c.judge(ctx, s); err != nil {
 			return err
 		}
 	}
-	if err := c.rest(); err != nil {
+	if r := c.current; r != nil && !r.known {
+		if err := c.abandon(ctx, r); err != nil {
+			return err
+		}
+	}
+	if err := c.releases.finish(c.current); err != nil {
 		return err
 	}
-	if d, ok := c.source.(*Folder); ok {
-		if err := c.stray(d); err != nil {
+	if export != nil {
+		if err := checkFiles(c.findings, export, c.o.Trust, c.retention.has); err != nil {
 			return err
 		}
 	}
-	for _, l := range []*chain{c.analyzer, c.shuffler} {
-		if err := l.end(c.ctx); err != nil {
+	for _, l := range c.logs() {
+		if err := l.end(ctx); err != nil {
 			return err
 		}
 	}
@@ -172,10 +115,12 @@ func (c *checker) run() error {
 	return nil
 }
 
-// checkpoints reads those of the source and of the views.
-func (c *checker) checkpoints() error {
-	for _, l := range []*chain{c.analyzer, c.shuffler} {
-		note, err := c.source.Checkpoint(c.ctx, l.role)
+func (c *checker) logs() []*chain { return []*chain{c.analyzer, c.shuffler} }
+
+// checkpoints reads those of the source, of the views, and of an export's certificates; export is nil of other sources.
+func (c *checker) checkpoints(ctx context.Context, export *Folder) error {
+	for _, l := range c.logs() {
+		note, err := c.source.Checkpoint(ctx, l.role)
 		if errors.Is(err, ErrFolder) {
 			c.breach(CheckpointForged, checkpointFile(l.role), "", "it cannot be read: %v", err)
 		} else if err != nil {
@@ -188,20 +133,23 @@ func (c *checker) checkpoints() error {
 			v := &c.o.Views[i]
 			if note := v.Checkpoints[l.role]; note != nil {
 				l.checkpoint(note, v.Name, v)
-			} else if err := l.shown(c.ctx, v); err != nil {
+			} else if err := l.shown(ctx, v); err != nil {
 				return err
 			}
 		}
 	}
-	if d, ok := c.source.(*Folder); ok {
-		return c.certified(d)
+	if export == nil {
+		return nil
 	}
-	return nil
+	return checkCertificates(ctx, c.findings, export, c.o.Trust, func(v *View) {
+		for _, l := range c.logs() {
+			l.checkpoint(v.Checkpoints[l.role], v.Name, v)
+		}
+	})
 }
 
-// said takes the analyzer's next statement.
-func (c *checker) said(s *statement) error {
-	c.report.Entries.Analyzer++
+// judge takes the analyzer's next statement.
+func (c *checker) judge(ctx context.Context, s *statement) error {
 	if _, ok := s.value.(*wire.Configuration); !ok && !c.begun {
 		c.wrong(ConfigurationMissing, s, "the first entry of the analyzer's log must be its configuration, from "+
 			"which with the counts everything follows; so nothing can be recomputed")
@@ -209,44 +157,168 @@ func (c *checker) said(s *statement) error {
 	c.begun = true
 	switch v := s.value.(type) {
 	case *wire.Configuration:
-		c.configured(s, v)
+		c.configure(s, v)
 	case *plan.Announcement:
-		return c.announced(s, v)
+		return c.announce(ctx, s, v)
 	case *wire.Draw:
-		return c.drawn(s, v)
+		return c.draw(s, v)
 	case *wire.Accepted:
-		c.accepted(s, v)
+		c.sets.accept(s, v, c.current)
 	case *wire.Counts:
-		return c.counted(s, v)
+		return c.count(ctx, s, v)
 	case *wire.Learned:
-		return c.learned(s, v)
+		return c.learn(s, v)
 	}
 	return nil
 }
 
-// configured makes the machine that everything is compared with.
-func (c *checker) configured(s *statement, v *wire.Configuration) {
-	if c.configuration != nil || c.previous != nil {
-		c.wrong(ConfigurationChanged, s, "the configuration stands once, before the first announcement: learner and "+
+// configure begins what everything is compared with.
+func (c *checker) configure(s *statement, v *wire.Configuration) {
+	if c.configured || c.current != nil {
+		c.wrong(ConfigurationChanged, s, "there is one configuration, before the first announcement: learner and "+
 			"terms of a deployment do not change")
 		return
 	}
-	c.configuration = v
+	c.configured = true
 	c.report.Channel, c.report.Delta = v.Terms.Channel, v.Terms.Delta
 	c.report.Promise, c.report.Alarm = v.Terms.Epsilon, v.Learner.Practical.Alarm
-	var err error
-	if c.machine, err = deployment.New(*v); err != nil {
-		c.wrong(ConfigurationRefused, s, "no plan follows from the configuration: %v", err)
-		c.machine = nil
-	}
+	c.spending.terms = &v.Terms
+	c.replay.begin(s, *v)
 }
 
-// lost gives up recomputing.
-func (c *checker) lost(s *statement) {
-	if c.machine != nil {
-		c.machine = nil
-		c.report.note("Nothing after %s was recomputed: what is wrong there leaves no state to go on from.", s.name)
+// announce begins a round.
+func (c *checker) announce(ctx context.Context, s *statement, a *plan.Announcement) error {
+	last := c.current
+	if last != nil && (!last.known || c.ended) {
+		before := last.a
+		if before.Epoch == a.Epoch && before.Round == a.Round && before.Final == a.Final {
+			c.wrong(OutOfOrder, s, "round %d of epoch %d was announced in %s already", a.Round, a.Epoch, last.name)
+			return nil
+		}
+		c.wrong(OutOfOrder, s, "it was announced before round %d of epoch %d was over", before.Round, before.Epoch)
+		c.replay.giveUp(s)
+		if err := c.abandon(ctx, last); err != nil {
+			return err
+		}
 	}
+	c.succession.add(s, a)
+	c.drawing.commit(s, a)
+	c.replay.announce(s, a)
+	r := newRound(s, a, last)
+	c.current, c.ended = r, a.Final
+	if !a.Final {
+		c.spending.promise(r)
+	}
+	return nil
+}
+
+// draw holds a draw to the announcement, and to the shuffler's pool that it answers.
+func (c *checker) draw(s *statement, v *wire.Draw) error {
+	r := c.current
+	if !c.drawing.draw(s, v, r) {
+		return nil
+	}
+	if err := c.releases.pool(r); err != nil {
+		return err
+	}
+	c.drawing.answer(s, v, r)
+	return nil
+}
+
+// count holds counts against announcement and manifest, and computes what must be learned from them.
+func (c *checker) count(ctx context.Context, s *statement, v *wire.Counts) error {
+	r := c.current
+	switch {
+	case r == nil || r.a.Final || v.Epoch > r.a.Epoch || v.Epoch == r.a.Epoch && v.Round > r.a.Round:
+		c.wrong(OutOfOrder, s, "its round is not announced yet")
+		return nil
+	case v.Epoch < r.a.Epoch || v.Round < r.a.Round || r.counts != nil:
+		c.wrong(DoubledCounts, s, "round %d of epoch %d was counted before, or is over", v.Round, v.Epoch)
+		return nil
+	}
+	r.counts, r.counted = v, s
+	c.about(s, v.Announcement, r)
+	x, err := c.releases.manifest(r)
+	if err != nil {
+		return err
+	}
+	if x == nil {
+		c.wrong(ManifestMissing, s, "the shuffler's log has no manifest of round %d of epoch %d", v.Round, v.Epoch)
+	} else {
+		c.releases.count(s, v, x)
+		if err := c.retention.check(ctx, x, r); err != nil {
+			return err
+		}
+	}
+	c.replay.absorb(s, v, r)
+	r.fill()
+	c.spending.spend(s, r)
+	return nil
+}
+
+// abandon ends a round whose last statement is not there: one that is under way, or that the analyzer left behind.
+func (c *checker) abandon(ctx context.Context, r *round) error {
+	r.known = true
+	if r.counts != nil {
+		return c.over(r)
+	}
+	x, err := c.releases.manifest(r)
+	if err != nil || x == nil && r.summed == nil {
+		return err
+	}
+	s := r.shared
+	if x != nil {
+		if err := c.retention.check(ctx, x, r); err != nil {
+			return err
+		}
+		s = x.statement
+	}
+	r.fill()
+	c.spending.spend(s, r)
+	if r.row.Left {
+		c.report.note("By %s messages of round %d of epoch %d left the shuffler, or may have, and the analyzer "+
+			"signed no counts of it. It had them, so that what the plan reveals is spent, whatever it signs "+
+			"later.", s.name, r.a.Round, r.a.Epoch)
+	}
+	return c.over(r)
+}
+
+// learn holds what the analyzer says that it learned against what follows from the counts.
+func (c *checker) learn(s *statement, v *wire.Learned) error {
+	r := c.current
+	switch {
+	case r == nil || r.a.Final || r.counts == nil || v.Epoch > r.a.Epoch || v.Epoch == r.a.Epoch && v.Round > r.a.Round:
+		c.wrong(OutOfOrder, s, "its round was not counted yet")
+		return nil
+	case v.Epoch < r.a.Epoch || v.Round < r.a.Round || r.known:
+		c.wrong(DoubledCounts, s, "what was learned of round %d of epoch %d was said before, or it is over", v.Round,
+			v.Epoch)
+		return nil
+	}
+	r.known = true
+	c.about(s, v.Announcement, r)
+	if !bytes.Equal(v.Counts, r.counted.digest[:]) || v.Destroyed != r.counts.Destroyed {
+		c.wrong(LearnedOther, s, "it is about the counts %x, destroyed: %t; %s has the digest %x, destroyed: %t",
+			short(v.Counts), v.Destroyed, r.counted.name, short(r.counted.digest[:]), r.counts.Destroyed)
+	}
+	c.replay.learn(s, v, r)
+	r.row.Lift, r.row.Total, r.row.Unchanged, r.row.Action = LiftOf(v.Lift), LiftOf(v.Total), v.Unchanged, v.Action
+	if r.row.Total != nil {
+		c.report.Lift = r.row.Total
+	}
+	return c.over(r)
+}
+
+// over ends a round: what people have spent up to it is known, and its row is handed out.
+func (c *checker) over(r *round) error {
+	c.spending.sum(r)
+	if err := c.releases.again(r); err != nil {
+		return err
+	}
+	if c.o.Row != nil {
+		c.o.Row(r.row)
+	}
+	return nil
 }
 
 // conclude adds to the report what is known at the end.
@@ -254,14 +326,11 @@ func (c *checker) conclude() {
 	r := c.report
 	r.Entries = Entries{c.analyzer.tree.Size(), c.shuffler.tree.Size()}
 	r.Running = !c.ended
-	c.panels()
+	c.drawing.conclude()
 	if r.Running {
 		r.note("The last announcement is not out: the deployment is still running, or its log ends early.")
 	}
-	c.destroyed()
-	if c.unbounded {
-		r.EpsilonSoFar = privacy.Epsilon(math.Inf(1))
-	}
+	c.releases.conclude()
 	if len(c.o.Views) == 0 && len(r.Witnessed) == 0 {
 		r.note("No witness's checkpoint and no other view was compared: a role could show others another log.")
 	}
@@ -273,33 +342,11 @@ func (c *checker) conclude() {
 		for _, one := range r.Witnessed {
 			signed[one.Role] = signed[one.Role] || one.Witness == w.Name
 		}
-		for _, l := range []*chain{c.analyzer, c.shuffler} {
+		for _, l := range c.logs() {
 			if !signed[l.role] {
 				r.note("The witness %s co-signed no checkpoint of the %s's log among those that were given.", w.Name,
 					l.role)
 			}
 		}
 	}
-}
-
-// destroyed adds what a reader must know of the cohorts that the shuffler destroyed.
-func (c *checker) destroyed() {
-	r := c.report
-	if r.Enough > 0 {
-		r.note("Of the cohorts that the shuffler says it destroyed, %d had at least the announced minimum of "+
-			"reports, the first in %s. No statement says why. An honest shuffler does it where it asks for more "+
-			"reports than was announced, where reports were lost, and in the channel shares where the analyzer "+
-			"accepts too few. A shuffler that destroys what it does not like chooses whose reports count: ask its "+
-			"operator about each.", r.Enough, c.enough)
-	}
-	if c.partly > 0 {
-		r.note("Of %d cohorts that the shuffler destroyed a part may have left before, the first by %s. The audit "+
-			"counts them as spent like those that left whole.", c.partly, c.firstPartly)
-	}
-}
-
-// planned takes a plan's guarantee into the totals.
-func (c *checker) planned(p promise) {
-	c.report.Epsilon = privacy.Epsilon(math.Max(float64(c.report.Epsilon), p.epsilon))
-	c.report.EpsilonAlone = privacy.Epsilon(math.Max(float64(c.report.EpsilonAlone), p.alone))
 }

@@ -109,7 +109,7 @@ func (d *Folder) Log(ctx context.Context, role bus.Role, f func(Entry) error) er
 	}
 }
 
-// readLine reads a line of at most maxLine bytes, without its newline. io.EOF stands for no more lines.
+// readLine reads a line of at most maxLine bytes, without its newline. io.EOF means no more lines.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

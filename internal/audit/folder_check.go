@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 
@@ -16,66 +17,66 @@ type roundID struct {
 	round uint32
 }
 
-// certified verifies an export's certificates. Their checkpoints must be of the same logs.
-func (c *checker) certified(d *Folder) error {
-	err := d.Certificates(c.ctx, func(name string, b []byte) error {
-		f, err := certificate.Decode(b)
+// checkCertificates verifies an export's certificates, and hands the view of each that verifies to f: its checkpoints
+// must be of the same logs. Errors: the disk's.
+func checkCertificates(ctx context.Context, found *findings, d *Folder, trust keyring.Bundle, f func(*View)) error {
+	err := d.Certificates(ctx, func(name string, b []byte) error {
+		file, err := certificate.Decode(b)
 		if err != nil {
-			c.breach(CertificateWrong, name, "", "%v", err)
+			found.breach(CertificateWrong, name, "", "%v", err)
 			return nil
 		}
-		s, err := certificate.Verify(f, c.o.Trust)
+		s, err := certificate.Verify(file, trust)
 		if err != nil {
-			c.breach(CertificateWrong, name, "", "%v", err)
+			found.breach(CertificateWrong, name, "", "%v", err)
 			return nil
 		}
 		if of := CertificateFile(s.Epoch); of != name {
-			c.breach(CertificateWrong, name, "", "it is the certificate of epoch %d, whose name is %s", s.Epoch, of)
+			found.breach(CertificateWrong, name, "", "it is the certificate of epoch %d, whose name is %s", s.Epoch, of)
 			return nil
 		}
-		v := &View{Name: name, Checkpoints: map[bus.Role][]byte{
-			bus.Analyzer: []byte(f.Analyzer.Checkpoint), bus.Shuffler: []byte(f.Shuffler.Checkpoint),
-		}}
-		c.analyzer.checkpoint(v.Checkpoints[bus.Analyzer], name, v)
-		c.shuffler.checkpoint(v.Checkpoints[bus.Shuffler], name, v)
+		f(&View{Name: name, Checkpoints: map[bus.Role][]byte{
+			bus.Analyzer: []byte(file.Analyzer.Checkpoint), bus.Shuffler: []byte(file.Shuffler.Checkpoint),
+		}})
 		return nil
 	})
 	if errors.Is(err, ErrFolder) {
-		c.breach(CertificateWrong, certificates, "", "one cannot be read, so that those after it were not looked at: "+
-			"%v", err)
+		found.breach(CertificateWrong, certificates, "", "one cannot be read, so that those after it were not looked "+
+			"at: %v", err)
 		return nil
 	}
 	return err
 }
 
-// bundled holds the keys that lie in an export against those that are trusted: whoever reads the export next may trust
-// the ones that lie there.
-func (c *checker) bundled(d *Folder) {
-	switch own, err := d.Bundle(); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		c.breach(Uncovered, keyring.BundleFile, "", "the keys cannot be read: %v", err)
-	case own.Deployment != c.o.Trust.Deployment || !bytes.Equal(own.Analyzer, c.o.Trust.Analyzer) ||
-		!bytes.Equal(own.Shuffler, c.o.Trust.Shuffler) || !bytes.Equal(own.Registrar, c.o.Trust.Registrar):
-		c.breach(Uncovered, keyring.BundleFile, "", "its deployment and keys are not those that are trusted")
-	}
-}
-
-// stray names the files of an export that nothing signed covers.
-func (c *checker) stray(d *Folder) error {
-	c.bundled(d)
+// checkFiles names the files of an export that nothing signed covers: known reports of which rounds the retained chunks
+// were held to a manifest. Errors: the disk's.
+func checkFiles(found *findings, d *Folder, trust keyring.Bundle, known func(roundID) bool) error {
+	checkBundle(found, d, trust)
 	names, err := d.Stray()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		c.breach(Uncovered, name, "", "an export has no file of this name: no signature and no digest covers it")
+		found.breach(Uncovered, name, "", "an export has no file of this name: no signature and no digest covers it")
 	}
 	return d.RetainedRounds(func(epoch uint64, round uint32) error {
-		if !c.opened[roundID{epoch, round}] {
-			c.breach(Uncovered, "retained", place(epoch, round), "chunks are retained of a round of which there is "+
-				"no manifest")
+		if !known(roundID{epoch, round}) {
+			found.breach(Uncovered, "retained", place(epoch, round), "chunks are retained of a round of which there "+
+				"is no manifest")
 		}
 		return nil
 	})
+}
+
+// checkBundle holds the keys in an export to those that are trusted: whoever reads the export next may trust the ones
+// in it.
+func checkBundle(found *findings, d *Folder, trust keyring.Bundle) {
+	switch own, err := d.Bundle(); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		found.breach(Uncovered, keyring.BundleFile, "", "the keys cannot be read: %v", err)
+	case own.Deployment != trust.Deployment || !bytes.Equal(own.Analyzer, trust.Analyzer) ||
+		!bytes.Equal(own.Shuffler, trust.Shuffler) || !bytes.Equal(own.Registrar, trust.Registrar):
+		found.breach(Uncovered, keyring.BundleFile, "", "its deployment and keys are not those that are trusted")
+	}
 }

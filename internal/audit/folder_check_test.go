@@ -99,7 +99,8 @@ func TestEveryFileOfAnExportIsCovered(t *testing.T) {
 		"a certificate":            {change("certificates/epoch-1.json", cut), []audit.What{audit.CertificateWrong}},
 		"another certificate": {change("certificates/epoch-1.json", func([]byte) []byte { return others }),
 			[]audit.What{audit.CertificateWrong}},
-		"another checkpoint": {change("shuffler.checkpoint", cut), []audit.What{audit.CheckpointForged, audit.CheckpointMissing}},
+		"another checkpoint": {change("shuffler.checkpoint", cut),
+			[]audit.What{audit.CheckpointForged, audit.CheckpointMissing}},
 		"a log is emptied": {change("shuffler.log", func([]byte) []byte { return nil }),
 			[]audit.What{audit.LogRewound, audit.ManifestMissing, audit.Uncovered}},
 	} {
@@ -113,8 +114,8 @@ func TestEveryFileOfAnExportIsCovered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := audit.Check(context.Background(), d, audit.Options{Trust: l.Bundle, Auditor: []*seal.HPKEKey{l.Auditor},
-				AnalyzerKeys: l.HPKE})
+			r, err := audit.Check(context.Background(), d, audit.Options{Trust: l.Bundle,
+				Auditor: []*seal.HPKEKey{l.Auditor}, AnalyzerKeys: l.HPKE})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,8 +30,8 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// FuzzFolder reads any bytes as the log and the checkpoint of an export. A log that is read to its end is written as the
-// same bytes, and one that is not says what is wrong with which line.
+// FuzzFolder reads any bytes as the log and the checkpoint of an export. A log that is read to its end is written as
+// the same bytes, and one that is not says what is wrong with which line.
 func FuzzFolder(f *testing.F) {
 	good := []byte(`{"kind":"manifest","signed":"AAEC"}` + "\n")
 	f.Add(good, []byte("note"))

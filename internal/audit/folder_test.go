@@ -119,7 +119,8 @@ func TestAFolderShowsWhatWasExported(t *testing.T) {
 	same(t, path, again)
 }
 
-// Everybody may read what is signed, and the auditor alone what was retained: the broker's window does not end this copy.
+// Everybody may read what is signed, and the auditor alone what was retained: the broker's window does not end this
+// copy.
 func TestRetainedChunksAreTheAuditorsAlone(t *testing.T) {
 	l, err := retaining()
 	path := filepath.Join(t.TempDir(), "export")
@@ -214,7 +215,8 @@ func TestAnExportIsWholeOrNotThere(t *testing.T) {
 	broken := &failing{Source: l}
 	for after := range 6 {
 		broken.after = after
-		if _, err := audit.WriteFolder(context.Background(), filepath.Join(root, "x"), broken, l.Bundle); !errors.Is(err, errFailing) {
+		_, err := audit.WriteFolder(context.Background(), filepath.Join(root, "x"), broken, l.Bundle)
+		if !errors.Is(err, errFailing) {
 			t.Errorf("after %d calls: %v", after, err)
 		}
 		if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
@@ -289,7 +291,8 @@ func TestOddLinesAreRefused(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := audit.OpenFolder(path); !errors.Is(err, audit.ErrFolder) || !strings.Contains(err.Error(), "shuffler.log") {
+	if _, err := audit.OpenFolder(path); !errors.Is(err, audit.ErrFolder) ||
+		!strings.Contains(err.Error(), "shuffler.log") {
 		t.Errorf("without a log: %v", err)
 	}
 }

@@ -61,12 +61,15 @@ func TestHonestDeploymentsPass(t *testing.T) {
 		retain  bool
 		rounds  int
 	}{
-		{glm.Practical, plan.Shuffle, false, 2}, {glm.Practical, plan.Shuffle, true, 0}, {glm.Paper, plan.Shuffle, false, 0},
-		{glm.Practical, plan.Shares, false, 0}, {glm.Practical, plan.Local, true, 0},
-		{glm.Practical, plan.Central, false, 0}, {glm.Joint, plan.Central, false, 0},
+		{glm.Practical, plan.Shuffle, false, 2}, {glm.Practical, plan.Shuffle, true, 0},
+		{glm.Paper, plan.Shuffle, false, 0}, {glm.Practical, plan.Shares, false, 0},
+		{glm.Practical, plan.Local, true, 0}, {glm.Practical, plan.Central, false, 0},
+		{glm.Joint, plan.Central, false, 0},
 	} {
-		l := made(t, ledger.Options{Configuration: ledger.Small(x.profile, x.channel, 2+min(x.rounds, 1)), Retain: x.retain, Rotate: true,
-			Rounds: x.rounds, Destroyed: func(epoch uint64, _ uint32) bool { return epoch == 2 }})
+		l := made(t, ledger.Options{
+			Configuration: ledger.Small(x.profile, x.channel, 2+min(x.rounds, 1)), Retain: x.retain, Rotate: true,
+			Rounds: x.rounds, Destroyed: func(epoch uint64, _ uint32) bool { return epoch == 2 },
+		})
 		var rows []audit.Row
 		r := check(t, l, audit.Options{Auditor: []*seal.HPKEKey{l.Auditor}, AnalyzerKeys: l.HPKE,
 			Row: func(r audit.Row) { rows = append(rows, r) }})
@@ -78,8 +81,8 @@ func TestHonestDeploymentsPass(t *testing.T) {
 		for _, row := range rows {
 			if summed := row.Outcome == "released" && x.profile != glm.Joint; summed != (row.Moved > 0) ||
 				summed != (len(row.Influence) > 0) {
-				t.Errorf("%s, %s: a round that was %s says that a device moves numbers by %v deviations: %+v", x.profile, x.channel,
-					row.Outcome, row.Moved, row.Influence)
+				t.Errorf("%s, %s: a round that was %s says that a device moves numbers by %v deviations: %+v",
+					x.profile, x.channel, row.Outcome, row.Moved, row.Influence)
 			}
 			for _, of := range row.Influence {
 				worst := slices.Max(of.One)
@@ -135,7 +138,8 @@ func TestViewsThatAreLonger(t *testing.T) {
 	if err := short.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	other := made(t, planted(configuration(joint), announcementAt(2, 0, func(a *plan.Announcement) { a.Cohort.Minimum++ })))
+	other := made(t,
+		planted(configuration(joint), announcementAt(2, 0, func(a *plan.Announcement) { a.Cohort.Minimum++ })))
 	for name, x := range map[string]struct {
 		from *ledger.Ledger
 		want []audit.What
@@ -148,7 +152,8 @@ func TestViewsThatAreLonger(t *testing.T) {
 	}
 }
 
-// A copy of a log that was damaged accuses nobody of two logs, and what several checkpoints say of one size is told once.
+// A copy of a log that was damaged accuses nobody of two logs, and what several checkpoints say of one size is told
+// once.
 func TestADamagedCopyProvesNoSplit(t *testing.T) {
 	l := made(t, configuration(joint))
 	views := []audit.View{{Name: "one", Checkpoints: l.Checkpoints}, {Name: "another", Checkpoints: l.Checkpoints}}
@@ -191,7 +196,8 @@ func TestWitnessesAreFound(t *testing.T) {
 		Witnesses: []audit.Witness{{Name: "university", Key: by.Public()}},
 	})
 	want := []audit.Witnessed{{Witness: "university", Role: bus.Shuffler, Size: 3, At: at}}
-	if !r.OK || !slices.Equal(r.Witnessed, want) || !strings.Contains(strings.Join(r.Notes, " "), "co-signed no checkpoint") {
+	if !r.OK || !slices.Equal(r.Witnessed, want) ||
+		!strings.Contains(strings.Join(r.Notes, " "), "co-signed no checkpoint") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -200,9 +206,10 @@ func TestWitnessesAreFound(t *testing.T) {
 func TestNotesSayWhatWasNotChecked(t *testing.T) {
 	l := made(t, configuration(bits))
 	for want, o := range map[string]audit.Options{
-		"the auditor's key was not given":          {},
-		"the analyzer's key of their announcement": {Auditor: []*seal.HPKEKey{l.Auditor}, AnalyzerKeys: []*seal.HPKEKey{l.Auditor}},
-		"a role could show others another log":     {Auditor: []*seal.HPKEKey{l.Auditor}},
+		"the auditor's key was not given": {},
+		"the analyzer's key of their announcement": {Auditor: []*seal.HPKEKey{l.Auditor},
+			AnalyzerKeys: []*seal.HPKEKey{l.Auditor}},
+		"a role could show others another log": {Auditor: []*seal.HPKEKey{l.Auditor}},
 	} {
 		if r := check(t, l, o); !r.OK || !strings.Contains(strings.Join(r.Notes, " "), want) {
 			t.Errorf("no %q in %q", want, r.Notes)

@@ -26,7 +26,7 @@ func Over(s bus.Streams) Streams {
 	}{s.Audit, s.Retained}
 }
 
-// Live is a deployment's streams as they stood at one moment, so that both logs fit each other. It is a Source.
+// Live is a deployment's streams as they were at one moment, so that both logs fit each other. It is a Source.
 //
 // Leaves are what the writers of the logs take for leaves (wire.Leaf), under their own names. Everything else in a
 // role's part of the stream is skipped: who holds a role's credential at the broker can write there, and nobody acts on

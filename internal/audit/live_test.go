@@ -50,11 +50,12 @@ func (s *stream) ReadRetained(_ context.Context, _ uint64, _ uint32, f func(bus.
 	return nil
 }
 
-// streamed is a deployment's statements as its roles append them, a checkpoint after each, with what others can put there.
+// streamed is a deployment's statements as its roles append them, a checkpoint after each, with what others can put
+// there.
 func streamed(t *testing.T, l *ledger.Ledger) *stream {
 	t.Helper()
 	s := &stream{}
-	other := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 1), Seed: 99})
+	other := made(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 1), Seed: 99})
 	at := map[bus.Role]int{}
 	next := func(role bus.Role) {
 		e := l.Logs[role][at[role]]
@@ -89,7 +90,7 @@ func streamed(t *testing.T, l *ledger.Ledger) *stream {
 // Live shows the leaves and the checkpoints as the roles wrote them, whatever others put into the stream, and goes on
 // showing the same moment when the stream grows.
 func TestLiveShowsOneMoment(t *testing.T) {
-	l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 2), Seed: 4})
+	l := made(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 2), Seed: 4})
 	whole := streamed(t, l)
 	now := &stream{all: whole.all[:len(whole.all):len(whole.all)]}
 	live, err := audit.NewLive(context.Background(), now, l.Bundle)
@@ -99,7 +100,8 @@ func TestLiveShowsOneMoment(t *testing.T) {
 	for range 2 {
 		for _, role := range []bus.Role{bus.Analyzer, bus.Shuffler} {
 			all, checkpoint := logs(t, live, role)
-			if !reflect.DeepEqual(all, l.Logs[role]) || !reflect.DeepEqual(checkpoint, l.Checkpoints[role]) || live.Uncovered(role) != 0 {
+			if !reflect.DeepEqual(all, l.Logs[role]) || !reflect.DeepEqual(checkpoint, l.Checkpoints[role]) ||
+				live.Uncovered(role) != 0 {
 				t.Errorf("%d entries of the %s, there are %d", len(all), role, len(l.Logs[role]))
 			}
 		}
@@ -111,15 +113,16 @@ func TestLiveShowsOneMoment(t *testing.T) {
 	}
 	n := 0
 	now.retained = make([]bus.Retained, 2)
-	if err := live.Retained(context.Background(), 1, 0, func(uint32, []byte) error { n++; return nil }); err != nil || n != 2 {
+	if err := live.Retained(context.Background(), 1, 0, func(uint32, []byte) error { n++; return nil }); err != nil ||
+		n != 2 {
 		t.Errorf("%d chunks, %v", n, err)
 	}
 }
 
-// An entry that the role is still signing a checkpoint over is left out, and told of. Without any checkpoint all entries
-// are shown, so that the audit says what is missing.
+// An entry that the role is still signing a checkpoint over is left out, and told of. Without any checkpoint all
+// entries are shown, so that the audit says what is missing.
 func TestLiveLeavesOutWhatNoCheckpointCovers(t *testing.T) {
-	l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shuffle, 1), Seed: 4})
+	l := made(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shuffle, 1), Seed: 4})
 	all := l.Logs[bus.Analyzer]
 	s, bare := &stream{}, &stream{}
 	for i, e := range all {
@@ -141,7 +144,8 @@ func TestLiveLeavesOutWhatNoCheckpointCovers(t *testing.T) {
 	if live, err = audit.NewLive(context.Background(), bare, l.Bundle); err != nil {
 		t.Fatal(err)
 	}
-	if found, c := logs(t, live, bus.Analyzer); len(found) != len(all) || c != nil || live.Uncovered(bus.Analyzer) != 0 {
+	if found, c := logs(t, live, bus.Analyzer); len(found) != len(all) || c != nil ||
+		live.Uncovered(bus.Analyzer) != 0 {
 		t.Errorf("%d of %d entries are shown", len(found), len(all))
 	}
 }

@@ -23,7 +23,8 @@ func many(t testing.TB, releases int) *ledger.Ledger {
 	return l
 }
 
-// An audit keeps nothing of a round that is over: its memory is flat. RIFFLE_LONG=1 audits 1000 releases in place of 150.
+// An audit keeps nothing of a round that is over: its memory is flat. RIFFLE_LONG=1 audits 1000 releases in place of
+// 150.
 func TestMemoryIsFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
@@ -59,8 +60,9 @@ func TestMemoryIsFlat(t *testing.T) {
 // BenchmarkAudit is the time of one release.
 func BenchmarkAudit(b *testing.B) {
 	for name, l := range map[string]*ledger.Ledger{
-		"joint": many(b, 50), "practical": made(b, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shuffle, 6)}),
-		"paper": made(b, configuration(sums)),
+		"joint":     many(b, 50),
+		"practical": made(b, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shuffle, 6)}),
+		"paper":     made(b, configuration(sums)),
 	} {
 		b.Run(name, func(b *testing.B) {
 			releases := 0

@@ -41,25 +41,41 @@ func exchanged(l *ledger.Ledger, accepted, summed uint32, digest byte) error {
 	})
 }
 
-// operators are frauds of an operator who signs whatever he likes with a role's own key.
-var operators = []fraud{
-	{"a release too few is counted", two, countsAt(1, 0, func(c *wire.Counts) { c.Releases = c.Releases[:1] }), nil, nil,
-		[]audit.What{audit.CountsShape}, "analyzer/2 counts"},
-	{"the sums of a few people leave a cohort that is said to be destroyed", shares, firstDestroyed,
-		func(l *ledger.Ledger, _ *audit.Options) error { return exchanged(l, 2, 2, 1) }, nil,
-		[]audit.What{audit.BelowMinimum, audit.PromiseExceeded}, "shuffler/0 summed-1-0"},
-	{"another set's sums leave a cohort that is said to be destroyed", shares, firstDestroyed,
-		func(l *ledger.Ledger, _ *audit.Options) error { return exchanged(l, 11, 11, 2) }, nil,
-		[]audit.What{audit.SetsDiffer}, "shuffler/1 manifest"},
-	{"sums leave a cohort that is said to be destroyed, of a set that the analyzer did not sign", shares, firstDestroyed,
-		func(l *ledger.Ledger, _ *audit.Options) error {
+// operatorFrauds are frauds of an operator who signs whatever he likes with a role's own key.
+var operatorFrauds = []fraud{
+	{
+		name: "a release too few is counted", of: two,
+		plant: countsAt(1, 0, func(c *wire.Counts) { c.Releases = c.Releases[:1] }),
+		want:  []audit.What{audit.CountsShape}, entry: "analyzer/2 counts",
+	},
+	{
+		name: "the sums of a few people leave a cohort that is said to be destroyed", of: shares,
+		plant: firstDestroyed,
+		after: func(l *ledger.Ledger, _ *audit.Options) error { return exchanged(l, 2, 2, 1) },
+		want:  []audit.What{audit.BelowMinimum, audit.PromiseExceeded}, entry: "shuffler/0 summed-1-0",
+	},
+	{
+		name: "another set's sums leave a cohort that is said to be destroyed", of: shares,
+		plant: firstDestroyed,
+		after: func(l *ledger.Ledger, _ *audit.Options) error { return exchanged(l, 11, 11, 2) },
+		want:  []audit.What{audit.SetsDiffer}, entry: "shuffler/1 manifest",
+	},
+	{
+		name: "sums leave a cohort that is said to be destroyed, of a set that the analyzer did not sign", of: shares,
+		plant: firstDestroyed,
+		after: func(l *ledger.Ledger, _ *audit.Options) error {
 			err := exchanged(l, 11, 11, 1)
 			drop(l, bus.Analyzer, 2, 1)
 			return err
-		}, nil, []audit.What{audit.SetMissing}, "shuffler/1 manifest"},
-	{"shares are signed for in a channel without any", sums, firstDestroyed,
-		func(l *ledger.Ledger, _ *audit.Options) error { return exchanged(l, 11, 11, 1) }, nil,
-		[]audit.What{audit.OutOfOrder}, "analyzer/2 accepted-1-0"},
+		},
+		want: []audit.What{audit.SetMissing}, entry: "shuffler/1 manifest",
+	},
+	{
+		name: "shares are signed for in a channel without any", of: sums,
+		plant: firstDestroyed,
+		after: func(l *ledger.Ledger, _ *audit.Options) error { return exchanged(l, 11, 11, 1) },
+		want:  []audit.What{audit.OutOfOrder}, entry: "analyzer/2 accepted-1-0",
+	},
 }
 
 // folder exports logs, and opens the export.

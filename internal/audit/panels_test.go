@@ -55,7 +55,11 @@ func repeated(o *ledger.Options) {
 }
 
 // moved puts a copy of an entry of one deployment into the log of another, of which it says that it is.
-func moved[T wire.Pool | wire.Draw](role bus.Role, from, to int, f func(*T)) func(*ledger.Ledger, *audit.Options) error {
+func moved[T wire.Pool | wire.Draw](
+	role bus.Role,
+	from, to int,
+	f func(*T),
+) func(*ledger.Ledger, *audit.Options) error {
 	return func(l *ledger.Ledger, _ *audit.Options) error {
 		other, err := ledger.Make(configuration(panels))
 		if err != nil {
@@ -70,90 +74,183 @@ func moved[T wire.Pool | wire.Draw](role bus.Role, from, to int, f func(*T)) fun
 	}
 }
 
-// drawn are frauds with panels, and with what the control group says.
-var drawn = []fraud{
-	{"the shuffler fixes no pool", panels, nil, one(func(l *ledger.Ledger) { drop(l, bus.Shuffler, 0, 1) }), nil,
-		[]audit.What{audit.PoolMissing}, "analyzer/2 draw"},
-	{"the analyzer contributes nothing", panels, nil, one(func(l *ledger.Ledger) { drop(l, bus.Analyzer, 2, 1) }), nil,
-		[]audit.What{audit.DrawMissing}, "shuffler/1 manifest"},
-	{"nothing says who was drawn", panels, nil, one(func(l *ledger.Ledger) {
-		drop(l, bus.Analyzer, 2, 1)
-		drop(l, bus.Shuffler, 0, 1)
-	}), nil, []audit.What{audit.PoolMissing, audit.DrawMissing}, "shuffler/0 manifest"},
-	{"the shuffler fixes a second pool", panels, nil, func(l *ledger.Ledger, _ *audit.Options) error {
-		return again(l, bus.Shuffler, 0, func(p *wire.Pool) { p.Registered++ })
-	}, nil, []audit.What{audit.SecondPool}, "shuffler/1 pool"},
-	{"a pool is fixed after its cohort was released", twice, nil, func(l *ledger.Ledger, _ *audit.Options) error {
-		l.Logs[bus.Shuffler] = append(l.Logs[bus.Shuffler], l.Logs[bus.Shuffler][0])
-		return change(l, bus.Shuffler, end(l, bus.Shuffler)-1, func(p *wire.Pool) { p.Registered++ })
-	}, nil, []audit.What{audit.SecondPool}, "shuffler/4 pool"},
-	{"an earlier epoch's pool is fixed again in a later one", twice, nil, func(l *ledger.Ledger, _ *audit.Options) error {
-		l.Logs[bus.Shuffler] = slices.Insert(l.Logs[bus.Shuffler], 2, l.Logs[bus.Shuffler][0])
-		return change(l, bus.Shuffler, 2, func(p *wire.Pool) { p.Registered++ })
-	}, nil, []audit.What{audit.SecondPool}, "shuffler/2 pool"},
-	{"a panel is drawn from too few", panels, poolAt(1, func(p *wire.Pool) { p.Registered = 59 }), nil, nil,
-		[]audit.What{audit.PoolTooSmall}, "shuffler/0 pool"},
-	{"a panel has more devices than were registered", panels, poolAt(1, func(p *wire.Pool) { p.Registered = 9 }), nil, nil,
-		[]audit.What{audit.PoolTooSmall, audit.CohortExceeded}, "shuffler/0 pool"},
-	{"the pool is exchanged afterwards", panels, nil, func(l *ledger.Ledger, _ *audit.Options) error {
-		return change(l, bus.Shuffler, 0, func(p *wire.Pool) { p.Root = flip(p.Root) })
-	}, nil, []audit.What{audit.PoolReplaced}, "shuffler/0 pool"},
-	{"the pool is of another announcement", panels, poolAt(1, func(p *wire.Pool) { p.Announcement = flip(p.Announcement) }),
-		nil, nil, []audit.What{audit.WrongAnnouncement}, "shuffler/0 pool"},
-	{"the analyzer draws twice", panels, nil, func(l *ledger.Ledger, _ *audit.Options) error {
-		return again(l, bus.Analyzer, 2, func(d *wire.Draw) { d.Contribution = flip(d.Contribution) })
-	}, nil, []audit.What{audit.SecondDraw}, "analyzer/3 draw"},
-	{"an earlier epoch is drawn again", twice, nil, func(l *ledger.Ledger, _ *audit.Options) error {
-		l.Logs[bus.Analyzer] = slices.Insert(l.Logs[bus.Analyzer], 6, l.Logs[bus.Analyzer][2])
-		return change(l, bus.Analyzer, 6, func(d *wire.Draw) { d.Contribution = flip(d.Contribution) })
-	}, nil, []audit.What{audit.SecondDraw}, "analyzer/6 draw"},
-	{"the analyzer reveals something else", panels, drawAt(1, func(d *wire.Draw) { d.Contribution = flip(d.Contribution) }),
-		nil, nil, []audit.What{audit.CommitmentBroken}, "analyzer/2 draw"},
-	{"the draw is of another announcement", panels, drawAt(1, func(d *wire.Draw) { d.Announcement = flip(d.Announcement) }),
-		nil, nil, []audit.What{audit.WrongAnnouncement}, "analyzer/2 draw"},
-	{"the analyzer commits to what is known", twice, repeated, nil, nil, []audit.What{audit.ContributionRepeated},
-		"analyzer/5 announcement"},
-	{"the shuffler contributes what is known", twice, func(o *ledger.Options) {
-		var first []byte
-		o.Tamper.Pool = func(p *wire.Pool) {
-			if p.Epoch == 1 {
-				first = p.Contribution
+// panelFrauds are frauds with panels, and with what the control group says.
+var panelFrauds = []fraud{
+	{
+		name: "the shuffler fixes no pool", of: panels,
+		after: one(func(l *ledger.Ledger) { drop(l, bus.Shuffler, 0, 1) }),
+		want:  []audit.What{audit.PoolMissing}, entry: "analyzer/2 draw",
+	},
+	{
+		name: "the analyzer contributes nothing", of: panels,
+		after: one(func(l *ledger.Ledger) { drop(l, bus.Analyzer, 2, 1) }),
+		want:  []audit.What{audit.DrawMissing}, entry: "shuffler/1 manifest",
+	},
+	{
+		name: "nothing says who was drawn", of: panels,
+		after: one(func(l *ledger.Ledger) {
+			drop(l, bus.Analyzer, 2, 1)
+			drop(l, bus.Shuffler, 0, 1)
+		}),
+		want: []audit.What{audit.PoolMissing, audit.DrawMissing}, entry: "shuffler/0 manifest",
+	},
+	{
+		name: "the shuffler fixes a second pool", of: panels,
+		after: func(l *ledger.Ledger, _ *audit.Options) error {
+			return again(l, bus.Shuffler, 0, func(p *wire.Pool) { p.Registered++ })
+		},
+		want: []audit.What{audit.SecondPool}, entry: "shuffler/1 pool",
+	},
+	{
+		name: "a pool is fixed after its cohort was released", of: twice,
+		after: func(l *ledger.Ledger, _ *audit.Options) error {
+			l.Logs[bus.Shuffler] = append(l.Logs[bus.Shuffler], l.Logs[bus.Shuffler][0])
+			return change(l, bus.Shuffler, end(l, bus.Shuffler)-1, func(p *wire.Pool) { p.Registered++ })
+		},
+		want: []audit.What{audit.SecondPool}, entry: "shuffler/4 pool",
+	},
+	{
+		name: "an earlier epoch's pool is fixed again in a later one", of: twice,
+		after: func(l *ledger.Ledger, _ *audit.Options) error {
+			l.Logs[bus.Shuffler] = slices.Insert(l.Logs[bus.Shuffler], 2, l.Logs[bus.Shuffler][0])
+			return change(l, bus.Shuffler, 2, func(p *wire.Pool) { p.Registered++ })
+		},
+		want: []audit.What{audit.SecondPool}, entry: "shuffler/2 pool",
+	},
+	{
+		name: "a panel is drawn from too few", of: panels,
+		plant: poolAt(1, func(p *wire.Pool) { p.Registered = 59 }),
+		want:  []audit.What{audit.PoolTooSmall}, entry: "shuffler/0 pool",
+	},
+	{
+		name: "a panel has more devices than were registered", of: panels,
+		plant: poolAt(1, func(p *wire.Pool) { p.Registered = 9 }),
+		want:  []audit.What{audit.PoolTooSmall, audit.CohortExceeded}, entry: "shuffler/0 pool",
+	},
+	{
+		name: "the pool is exchanged afterwards", of: panels,
+		after: func(l *ledger.Ledger, _ *audit.Options) error {
+			return change(l, bus.Shuffler, 0, func(p *wire.Pool) { p.Root = flip(p.Root) })
+		},
+		want: []audit.What{audit.PoolReplaced}, entry: "shuffler/0 pool",
+	},
+	{
+		name: "the pool is of another announcement", of: panels,
+		plant: poolAt(1, func(p *wire.Pool) { p.Announcement = flip(p.Announcement) }),
+		want:  []audit.What{audit.WrongAnnouncement}, entry: "shuffler/0 pool",
+	},
+	{
+		name: "the analyzer draws twice", of: panels,
+		after: func(l *ledger.Ledger, _ *audit.Options) error {
+			return again(l, bus.Analyzer, 2, func(d *wire.Draw) { d.Contribution = flip(d.Contribution) })
+		},
+		want: []audit.What{audit.SecondDraw}, entry: "analyzer/3 draw",
+	},
+	{
+		name: "an earlier epoch is drawn again", of: twice,
+		after: func(l *ledger.Ledger, _ *audit.Options) error {
+			l.Logs[bus.Analyzer] = slices.Insert(l.Logs[bus.Analyzer], 6, l.Logs[bus.Analyzer][2])
+			return change(l, bus.Analyzer, 6, func(d *wire.Draw) { d.Contribution = flip(d.Contribution) })
+		},
+		want: []audit.What{audit.SecondDraw}, entry: "analyzer/6 draw",
+	},
+	{
+		name: "the analyzer reveals something else", of: panels,
+		plant: drawAt(1, func(d *wire.Draw) { d.Contribution = flip(d.Contribution) }),
+		want:  []audit.What{audit.CommitmentBroken}, entry: "analyzer/2 draw",
+	},
+	{
+		name: "the draw is of another announcement", of: panels,
+		plant: drawAt(1, func(d *wire.Draw) { d.Announcement = flip(d.Announcement) }),
+		want:  []audit.What{audit.WrongAnnouncement}, entry: "analyzer/2 draw",
+	},
+	{
+		name: "the analyzer commits to what is known", of: twice,
+		plant: repeated,
+		want:  []audit.What{audit.ContributionRepeated}, entry: "analyzer/5 announcement",
+	},
+	{
+		name: "the shuffler contributes what is known", of: twice,
+		plant: func(o *ledger.Options) {
+			var first []byte
+			o.Tamper.Pool = func(p *wire.Pool) {
+				if p.Epoch == 1 {
+					first = p.Contribution
+				}
+				p.Contribution = first
 			}
-			p.Contribution = first
-		}
-	}, nil, nil, []audit.What{audit.ContributionRepeated}, "shuffler/2 pool"},
-	{"the draw comes after the counts", panels, nil, one(func(l *ledger.Ledger) {
-		log := l.Logs[bus.Analyzer]
-		log[2], log[3] = log[3], log[2]
-	}), nil, []audit.What{audit.DrawMissing, audit.OutOfOrder}, "shuffler/1 manifest"},
-	{"a draw of an epoch that is not announced", twice, nil, func(l *ledger.Ledger, _ *audit.Options) error {
-		l.Logs[bus.Analyzer] = slices.Insert(l.Logs[bus.Analyzer], 5, l.Logs[bus.Analyzer][6])
-		drop(l, bus.Analyzer, 7, 1)
-		return nil
-	}, nil, []audit.What{audit.DrawMissing, audit.OutOfOrder}, "analyzer/5 draw"},
-	{"a pool of an epoch that is not announced", twice, nil, func(l *ledger.Ledger, _ *audit.Options) error {
-		l.Logs[bus.Shuffler] = append(l.Logs[bus.Shuffler], l.Logs[bus.Shuffler][0])
-		return change(l, bus.Shuffler, end(l, bus.Shuffler)-1, func(p *wire.Pool) { p.Epoch = 9 })
-	}, nil, []audit.What{audit.OutOfOrder}, "shuffler/4 pool"},
-	{"a pool where no panel is drawn", joint, nil, moved(bus.Shuffler, 0, 0, func(*wire.Pool) {}), nil,
-		[]audit.What{audit.OutOfOrder}, "shuffler/0 pool"},
-	{"a draw where no panel is drawn", joint, nil, moved(bus.Analyzer, 2, 2, func(*wire.Draw) {}), nil,
-		[]audit.What{audit.OutOfOrder}, "analyzer/2 draw"},
-	{"a person reports in more epochs", panels, announcementAt(1, 0, func(a *plan.Announcement) { a.Plan.Records = 3 }), nil,
-		nil, []audit.What{audit.PlanChanged, audit.WeakPlan}, "analyzer/1 announcement"},
-	{"the lift is made larger", panels, learnedAt(1, 0, func(v *wire.Learned) { v.Lift.Low, v.Lift.High = 1, 2 }), nil, nil,
-		[]audit.What{audit.LiftWrong}, "analyzer/4 learned"},
-	{"the lift of all epochs is made larger", panels, learnedAt(1, 0, func(v *wire.Learned) { v.Total.Lift++ }), nil, nil,
-		[]audit.What{audit.LiftWrong}, "analyzer/4 learned"},
-	{"the lift is left out", panels, learnedAt(1, 0, func(v *wire.Learned) { v.Lift = nil }), nil, nil,
-		[]audit.What{audit.LiftWrong}, "analyzer/4 learned"},
-	{"a change of the world is hidden", panels, learnedAt(1, 0, func(v *wire.Learned) { v.Unchanged = 0.987 }), nil, nil,
-		[]audit.What{audit.ChangeWrong}, "analyzer/4 learned"},
-	{"a policy is said to be taken back", panels, learnedAt(1, 0, func(v *wire.Learned) { v.Action = wire.ActionStop }), nil,
-		nil, []audit.What{audit.ActionWrong}, "analyzer/4 learned"},
+		},
+		want: []audit.What{audit.ContributionRepeated}, entry: "shuffler/2 pool",
+	},
+	{
+		name: "the draw comes after the counts", of: panels,
+		after: one(func(l *ledger.Ledger) {
+			log := l.Logs[bus.Analyzer]
+			log[2], log[3] = log[3], log[2]
+		}),
+		want: []audit.What{audit.DrawMissing, audit.OutOfOrder}, entry: "shuffler/1 manifest",
+	},
+	{
+		name: "a draw of an epoch that is not announced", of: twice,
+		after: func(l *ledger.Ledger, _ *audit.Options) error {
+			l.Logs[bus.Analyzer] = slices.Insert(l.Logs[bus.Analyzer], 5, l.Logs[bus.Analyzer][6])
+			drop(l, bus.Analyzer, 7, 1)
+			return nil
+		},
+		want: []audit.What{audit.DrawMissing, audit.OutOfOrder}, entry: "analyzer/5 draw",
+	},
+	{
+		name: "a pool of an epoch that is not announced", of: twice,
+		after: func(l *ledger.Ledger, _ *audit.Options) error {
+			l.Logs[bus.Shuffler] = append(l.Logs[bus.Shuffler], l.Logs[bus.Shuffler][0])
+			return change(l, bus.Shuffler, end(l, bus.Shuffler)-1, func(p *wire.Pool) { p.Epoch = 9 })
+		},
+		want: []audit.What{audit.OutOfOrder}, entry: "shuffler/4 pool",
+	},
+	{
+		name: "a pool where no panel is drawn", of: joint,
+		after: moved(bus.Shuffler, 0, 0, func(*wire.Pool) {}),
+		want:  []audit.What{audit.OutOfOrder}, entry: "shuffler/0 pool",
+	},
+	{
+		name: "a draw where no panel is drawn", of: joint,
+		after: moved(bus.Analyzer, 2, 2, func(*wire.Draw) {}),
+		want:  []audit.What{audit.OutOfOrder}, entry: "analyzer/2 draw",
+	},
+	{
+		name: "a person reports in more epochs", of: panels,
+		plant: announcementAt(1, 0, func(a *plan.Announcement) { a.Plan.Records = 3 }),
+		want:  []audit.What{audit.PlanChanged, audit.WeakPlan}, entry: "analyzer/1 announcement",
+	},
+	{
+		name: "the lift is made larger", of: panels,
+		plant: learnedAt(1, 0, func(v *wire.Learned) { v.Lift.Low, v.Lift.High = 1, 2 }),
+		want:  []audit.What{audit.LiftWrong}, entry: "analyzer/4 learned",
+	},
+	{
+		name: "the lift of all epochs is made larger", of: panels,
+		plant: learnedAt(1, 0, func(v *wire.Learned) { v.Total.Lift++ }),
+		want:  []audit.What{audit.LiftWrong}, entry: "analyzer/4 learned",
+	},
+	{
+		name: "the lift is left out", of: panels,
+		plant: learnedAt(1, 0, func(v *wire.Learned) { v.Lift = nil }),
+		want:  []audit.What{audit.LiftWrong}, entry: "analyzer/4 learned",
+	},
+	{
+		name: "a change of the world is hidden", of: panels,
+		plant: learnedAt(1, 0, func(v *wire.Learned) { v.Unchanged = 0.987 }),
+		want:  []audit.What{audit.ChangeWrong}, entry: "analyzer/4 learned",
+	},
+	{
+		name: "a policy is said to be taken back", of: panels,
+		plant: learnedAt(1, 0, func(v *wire.Learned) { v.Action = wire.ActionStop }),
+		want:  []audit.What{audit.ActionWrong}, entry: "analyzer/4 learned",
+	},
 }
 
-// Honest panels have no breach, with RIFFLE_LONG=1 in any channel, while they run and after their end, with a destroyed cohort, which is told.
+// Honest panels have no breach, with RIFFLE_LONG=1 in any channel, while they run and after their end, with a destroyed
+// cohort, which is told.
 func TestHonestPanelsPass(t *testing.T) {
 	channels := []plan.Channel{plan.Shuffle, plan.Central}
 	if os.Getenv("RIFFLE_LONG") != "" {
@@ -170,19 +267,27 @@ func TestHonestPanelsPass(t *testing.T) {
 			continue
 		}
 		q := r.Panel
-		if q == nil || q.Registered != 60 || q.Records != 2 || q.Decisions != 3 || q.Drawn != len(rows) || q.Undone != 1 {
+		if q == nil || q.Registered != 60 || q.Records != 2 || q.Decisions != 3 || q.Drawn != len(rows) ||
+			q.Undone != 1 {
 			t.Errorf("%s: %+v", channel, q)
 		}
 		if notes := strings.Join(r.Notes, " "); !strings.Contains(notes, "Of 1 of 4 panels") ||
-			!strings.Contains(notes, "stands in no log") {
+			!strings.Contains(notes, "is in no log") {
 			t.Errorf("%s: %q", channel, r.Notes)
 		}
 		// After one release one epoch is spent, from the second on two: a device is in two at most.
 		first, last := rows[0], rows[len(rows)-1]
 		if !(first.SoFar > 0 && first.SoFar <= first.Epsilon && last.SoFar > first.SoFar && last.SoFar <= r.Epsilon) ||
 			rows[1].SoFar != first.SoFar || !(r.Epsilon <= 4) || r.EpsilonSoFar != last.SoFar {
-			t.Errorf("%s: so far %v, %v and %v of %v, an epoch %v", channel, first.SoFar, rows[1].SoFar, last.SoFar, r.Epsilon,
-				first.Epsilon)
+			t.Errorf(
+				"%s: so far %v, %v and %v of %v, an epoch %v",
+				channel,
+				first.SoFar,
+				rows[1].SoFar,
+				last.SoFar,
+				r.Epsilon,
+				first.Epsilon,
+			)
 		}
 		if first.Lift == nil || last.Total == nil || rows[1].Lift != nil || first.Registered != 61 ||
 			last.Total.Reports <= first.Lift.Reports || *r.Lift != *last.Total {

@@ -16,7 +16,7 @@ import (
 // Breach is one thing that is wrong, with the entry that proves it.
 type Breach struct {
 	What What `json:"what"`
-	// Entry is where the proof stands: "<role>/<index of the leaf> <kind>", "<role>.checkpoint", or the name of a file.
+	// Entry is where the proof is: "<role>/<index of the leaf> <kind>", "<role>.checkpoint", or the name of a file.
 	Entry   string `json:"entry"`
 	Release string `json:"release,omitempty"` // "<epoch>.<round>"
 	Detail  string `json:"detail"`            // one sentence for people: what was expected, what was found

@@ -2,11 +2,13 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/audit/retained"
+	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
@@ -17,10 +19,90 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// kept is what was retained of a release. It holds 32 bytes for each message, and one chunk at a time.
+// retention holds what was retained of releases, where there is something, to what their manifests commit to.
+type retention struct {
+	*findings
+	source            Source
+	trust             keyring.Bundle
+	auditor, analyzer []*seal.HPKEKey  // see Options
+	rounds            map[roundID]bool // of which something is retained, and that have a manifest
+}
+
+// has reports whether a round has a manifest that its retained chunks were held to.
+func (ret *retention) has(round roundID) bool { return ret.rounds[round] }
+
+// check compares what was retained of a round with what the manifest commits to, and where the analyzer's key is there,
+// counts it again.
+func (ret *retention) check(ctx context.Context, x *mixture, r *round) error {
+	k := &kept{retention: ret, s: x.statement, m: x.m, r: r, size: registry.MessageSize(r.a),
+		chunks: map[uint32][32]byte{}}
+	some, opened := false, false
+	err := ret.source.Retained(ctx, x.m.Epoch, x.m.Round, func(index uint32, sealed []byte) error {
+		some, ret.rounds[roundID{x.m.Epoch, x.m.Round}] = true, true
+		if len(ret.auditor) == 0 {
+			return nil
+		}
+		if !opened {
+			opened = true
+			k.recount = ret.recounting(r)
+		}
+		k.chunk(index, sealed)
+		return nil
+	})
+	switch {
+	case errors.Is(err, ErrFolder):
+		ret.wrong(RetainedForged, x.statement, "%v", err)
+		return nil
+	case err != nil:
+		return err
+	case !some && x.m.Outcome == wire.Released:
+		ret.report.note("Of some releases nothing is retained: that the messages out are those that the shuffler " +
+			"committed to was not checked for them, and nothing was counted again.")
+	case !some:
+	case x.m.Outcome == wire.Destroyed && x.m.Messages > 0 && k.size > 0:
+		ret.report.note("Chunks are retained of a cohort that was destroyed after a part of it left. Its manifest " +
+			"commits to no messages, so that they were not checked.")
+	case x.m.Outcome != wire.Released || k.size == 0:
+		ret.wrong(MessageAdded, x.statement, "messages are retained of a round of which none left, or none may be kept")
+	case !opened:
+		ret.report.note("What is retained was not opened: the auditor's key was not given.")
+	case !k.bad:
+		k.whole()
+	}
+	return nil
+}
+
+// recounting begins to count a round again; nil where the analyzer's key of the round is not there.
+func (ret *retention) recounting(r *round) recount {
+	for _, key := range ret.analyzer {
+		if !bytes.Equal(key.Public(), r.a.AnalyzerKey) {
+			continue
+		}
+		switch r.a.Plan.Channel {
+		case plan.Shuffle:
+			return &bitRecount{r.a, seal.NewBitOpener(key, r.digest), shuffle.NewTally(r.a.Encodings)}
+		case plan.Local:
+			registrar := ret.trust.RegistrarParty()
+			registrar.Hosts = registrar.Hosts.Past() // keys that were in force then may have been replaced since
+			verifier := channel.NewVerifier(registrar)
+			if o, err := envelope.NewOpener(r.a, r.digest, key, verifier); err == nil {
+				return &envelopeRecount{a: r.a, opener: o, absent: envelope.Absent(nil, r.a.Encodings),
+					sums: make([]uint64, o.Entries()), who: map[channel.Participant]bool{}}
+			}
+		}
+	}
+	if len(ret.analyzer) > 0 {
+		ret.report.note("Some releases were not counted again: the analyzer's key of their announcement was not given.")
+	}
+	return nil
+}
+
+// kept is what was retained of one release. It holds 32 bytes for each message, and one chunk at a time.
 type kept struct {
+	*retention
 	s        *statement // the manifest
 	m        *wire.Manifest
+	r        *round
 	size     int // of a message
 	messages [][32]byte
 	chunks   map[uint32][32]byte // by index
@@ -28,54 +110,14 @@ type kept struct {
 	recount  recount // nil: nothing is counted again
 }
 
-// retained compares what was retained of a round with what the manifest commits to, and where the analyzer's key is
-// there, counts it again.
-func (c *checker) retained(x *mixture, r *round) error {
-	k := &kept{s: x.statement, m: x.m, size: registry.MessageSize(r.a), chunks: map[uint32][32]byte{}}
-	some, opened := false, false
-	err := c.source.Retained(c.ctx, x.m.Epoch, x.m.Round, func(index uint32, sealed []byte) error {
-		some, c.opened[roundID{x.m.Epoch, x.m.Round}] = true, true
-		if len(c.o.Auditor) == 0 {
-			return nil
-		}
-		if !opened {
-			opened = true
-			k.recount = c.recounting(r)
-		}
-		c.chunk(k, index, sealed, r)
-		return nil
-	})
-	switch {
-	case errors.Is(err, ErrFolder):
-		c.wrong(RetainedForged, x.statement, "%v", err)
-		return nil
-	case err != nil:
-		return err
-	case !some && x.m.Outcome == wire.Released:
-		c.report.note("Of some releases nothing is retained: that the messages out are those that the shuffler " +
-			"committed to was not checked for them, and nothing was counted again.")
-	case !some:
-	case x.m.Outcome == wire.Destroyed && x.m.Messages > 0 && k.size > 0:
-		c.report.note("Chunks are retained of a cohort that was destroyed after a part of it left. Its manifest " +
-			"commits to no messages, so that they were not checked.")
-	case x.m.Outcome != wire.Released || k.size == 0:
-		c.wrong(MessageAdded, x.statement, "messages are retained of a round of which none left, or none may be kept")
-	case !opened:
-		c.report.note("What is retained was not opened: the auditor's key was not given.")
-	case !k.bad:
-		c.whole(k, r)
-	}
-	return nil
-}
-
 // chunk opens one retained chunk.
-func (c *checker) chunk(k *kept, index uint32, sealed []byte, r *round) {
+func (k *kept) chunk(index uint32, sealed []byte) {
 	forged := func(format string, v ...any) {
 		k.bad = true
-		c.wrong(RetainedForged, k.s, format, v...)
+		k.wrong(RetainedForged, k.s, format, v...)
 	}
-	b, err := retained.Open(sealed, c.o.Auditor, seal.RetainedContext{
-		Deployment: c.o.Trust.Deployment, Epoch: k.m.Epoch, Round: k.m.Round, Index: index, Announcement: r.digest,
+	b, err := retained.Open(sealed, k.auditor, seal.RetainedContext{
+		Deployment: k.trust.Deployment, Epoch: k.m.Epoch, Round: k.m.Round, Index: index, Announcement: k.r.digest,
 	})
 	if err != nil {
 		forged("%v", err)
@@ -109,7 +151,7 @@ func (c *checker) chunk(k *kept, index uint32, sealed []byte, r *round) {
 }
 
 // whole compares all that is retained of a release with the manifest.
-func (c *checker) whole(k *kept, r *round) {
+func (k *kept) whole() {
 	digests := make([][32]byte, 0, len(k.chunks))
 	for i := range k.m.Chunks {
 		if digest, ok := k.chunks[i]; ok {
@@ -118,46 +160,46 @@ func (c *checker) whole(k *kept, r *round) {
 	}
 	switch {
 	case len(digests) < len(k.chunks):
-		c.wrong(MessageAdded, k.s, "%d chunks are retained that the manifest, of %d chunks, does not name",
+		k.wrong(MessageAdded, k.s, "%d chunks are retained that the manifest, of %d chunks, does not name",
 			len(k.chunks)-len(digests), k.m.Chunks)
 		return
 	case len(digests) < int(k.m.Chunks):
-		c.report.note("Some of a release's retained chunks are gone, as when their window ends: it was not checked.")
+		k.report.note("Some of a release's retained chunks are gone, as when their window ends: it was not checked.")
 		return
 	}
 	all := wire.ChunksDigest(digests)
 	root := transparency.SortedRoot(k.messages) // which sorts them
 	switch n := uint64(len(k.messages)); {
 	case n < k.m.Messages:
-		c.wrong(MessageDropped, k.s, "%d messages are retained, and the manifest commits to %d", n, k.m.Messages)
+		k.wrong(MessageDropped, k.s, "%d messages are retained, and the manifest commits to %d", n, k.m.Messages)
 		return
 	case n > k.m.Messages:
-		c.wrong(MessageAdded, k.s, "%d messages are retained, and the manifest commits to %d", n, k.m.Messages)
+		k.wrong(MessageAdded, k.s, "%d messages are retained, and the manifest commits to %d", n, k.m.Messages)
 		return
 	case !bytes.Equal(root[:], k.m.MessagesRoot):
-		c.wrong(MessageSwapped, k.s, "as many messages are retained as the manifest commits to, and they are not the "+
+		k.wrong(MessageSwapped, k.s, "as many messages are retained as the manifest commits to, and they are not the "+
 			"same: their root is %x, committed is %x", short(root[:]), short(k.m.MessagesRoot))
 		return
 	case !bytes.Equal(all[:], k.m.ChunksDigest):
-		c.wrong(ChunksDiffer, k.s, "the messages are those of the manifest, and stand in other chunks or in another "+
+		k.wrong(ChunksDiffer, k.s, "the messages are those of the manifest, and are in other chunks or in another "+
 			"order")
 		return
 	}
 	if len(slices.Compact(k.messages)) < int(k.m.Messages) {
-		c.wrong(MessageCopied, k.s, "a message stands twice among those that left: a person's bits were multiplied")
+		k.wrong(MessageCopied, k.s, "two messages that left are the same: a person's bits were multiplied")
 		return
 	}
-	if c.report.Opened++; k.recount == nil || r.counts == nil || r.counts.Destroyed {
+	if k.report.Opened++; k.recount == nil || k.r.counts == nil || k.r.counts.Destroyed {
 		return
 	}
-	c.report.Recounted++
+	k.report.Recounted++
 	counted := k.recount.ones(k.m)
-	if len(counted) != len(r.counts.Releases) {
+	if len(counted) != len(k.r.counts.Releases) {
 		return // possible names it
 	}
 	for i, ones := range counted {
-		if !slices.Equal(ones, r.counts.Releases[i].Ones) {
-			c.wrong(RecountDiffers, r.counted, "release %d: the retained messages give other counts than were signed",
+		if !slices.Equal(ones, k.r.counts.Releases[i].Ones) {
+			k.wrong(RecountDiffers, k.r.counted, "release %d: the retained messages give other counts than were signed",
 				i)
 			return
 		}
@@ -168,32 +210,6 @@ func (c *checker) whole(k *kept, r *round) {
 type recount interface {
 	add(messages [][]byte)
 	ones(m *wire.Manifest) [][]uint64
-}
-
-// recounting begins to count a round again; nil where the analyzer's key of the round is not there.
-func (c *checker) recounting(r *round) recount {
-	for _, key := range c.o.AnalyzerKeys {
-		if !bytes.Equal(key.Public(), r.a.AnalyzerKey) {
-			continue
-		}
-		switch r.a.Plan.Channel {
-		case plan.Shuffle:
-			return &bitRecount{r.a, seal.NewBitOpener(key, r.digest),
-				shuffle.NewTally(r.a.Encodings)}
-		case plan.Local:
-			registrar := c.o.Trust.RegistrarParty()
-			registrar.Hosts = registrar.Hosts.Past() // keys that were in force then may have been replaced since
-			verifier := channel.NewVerifier(registrar)
-			if o, err := envelope.NewOpener(r.a, r.digest, key, verifier); err == nil {
-				return &envelopeRecount{a: r.a, opener: o, absent: envelope.Absent(nil, r.a.Encodings),
-					sums: make([]uint64, o.Entries()), who: map[channel.Participant]bool{}}
-			}
-		}
-	}
-	if len(c.o.AnalyzerKeys) > 0 {
-		c.report.note("Some releases were not counted again: the analyzer's key of their announcement was not given.")
-	}
-	return nil
 }
 
 // bitRecount is that of the channel shuffle.

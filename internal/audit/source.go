@@ -8,7 +8,7 @@
 //
 //	bundle.json                          the deployment's public keys; those to trust should come from elsewhere
 //	analyzer.log, shuffler.log           the leaves of a role's log, one JSON object a line (Entry), in order
-//	analyzer.checkpoint, ...             the role's newest checkpoint, a signed note, with the cosignatures of witnesses
+//	analyzer.checkpoint, ...             the role's newest checkpoint, a signed note, with witnesses' cosignatures
 //	retained/<epoch>/<round>/<index>     chunks that the shuffler retained, sealed to the auditor (package retained)
 //	certificates/epoch-<epoch>.json      what one epoch did, for one who has nothing else (package certificate)
 //

@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -14,14 +15,29 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// small are options of two cohorts of one round in a channel.
+// small are options of two cohorts in a channel. Each has two rounds, which are planned far quicker than one round of
+// two releases.
 func small(channel plan.Channel) ledger.Options {
-	return ledger.Options{Configuration: ledger.Small(glm.Practical, channel, 2), Seed: 5}
+	return ledger.Options{Configuration: ledger.Small(glm.Paper, channel, 2), Seed: 5}
+}
+
+// second finds the row of the second cohort's first round.
+func second(rows []audit.Row) (audit.Row, bool) {
+	i := slices.IndexFunc(rows, func(row audit.Row) bool { return row.Epoch == 2 && row.Round == 0 })
+	if i < 0 {
+		return audit.Row{}, false
+	}
+	return rows[i], true
+}
+
+// secondDestroyed has the second cohort destroyed in its first round.
+func secondDestroyed(o *ledger.Options) {
+	o.Destroyed = func(epoch uint64, _ uint32) bool { return epoch == 2 }
 }
 
 // partly has the shuffler destroy the second cohort after so many of its messages may have left.
 func partly(o *ledger.Options) {
-	o.Destroyed = func(epoch uint64, _ uint32) bool { return epoch == 2 }
+	secondDestroyed(o)
 	o.Tamper.Manifest = func(m *wire.Manifest) {
 		if m.Epoch == 2 {
 			m.Reports = m.Enrolled
@@ -35,41 +51,51 @@ func partly(o *ledger.Options) {
 	}
 }
 
-// silently drops what the analyzer signed of the second cohort and after it.
+// silently drops what the analyzer signed of the second cohort from its first counts on, and its second round.
 func silently(l *ledger.Ledger) {
-	at := l.Find(bus.Analyzer, wire.KindCounts, l.Find(bus.Analyzer, wire.KindCounts, 0)+1)
+	at := ofSecond(l, bus.Analyzer, wire.KindCounts)
 	drop(l, bus.Analyzer, at, end(l, bus.Analyzer)-at)
+	at = ofSecond(l, bus.Shuffler, wire.KindManifest) + 1
+	drop(l, bus.Shuffler, at, end(l, bus.Shuffler)-at)
 }
 
-// What left the shuffler is spent, whatever the analyzer signs of it afterwards: that it refuses it, nothing at all, or the
-// next announcement. So is what may have left of a cohort that was destroyed. Only of a cohort of which nothing left
-// nothing is spent.
+// ofSecond is where a role's log has the first statement of a kind about the second cohort: the first has two rounds.
+func ofSecond(l *ledger.Ledger, role bus.Role, kind string) int {
+	at := -1
+	for range 3 {
+		at = l.Find(role, kind, at+1)
+	}
+	return at
+}
+
+// What left the shuffler is spent, whatever the analyzer signs of it afterwards: that it refuses it, nothing at all, or
+// the next announcement. So is what may have left of a cohort that was destroyed. Only of a cohort of which nothing
+// left nothing is spent.
 func TestWhatLeftIsSpent(t *testing.T) {
 	for _, channel := range []plan.Channel{plan.Shuffle, plan.Shares, plan.Local, plan.Central} {
+		honest := made(t, small(channel))
 		for _, x := range []struct {
 			name  string
 			plant func(*ledger.Options)
 			after func(*ledger.Ledger)
 			want  string // outcome of the second cohort
 			left  bool
+			rows  int // rounds
 		}{
-			{"counted", nil, nil, "released", true},
-			{"refused", countsAt(2, 0, refuse), nil, "refused", true},
-			{"silent", nil, silently, "uncounted", true},
+			{"counted", nil, nil, "released", true, 4},
+			{"refused", countsAt(2, 0, refuse), nil, "refused", true, 3},
+			{"silent", nil, silently, "uncounted", true, 3},
 			{"passed over", nil, func(l *ledger.Ledger) {
-				at := l.Find(bus.Analyzer, wire.KindCounts, l.Find(bus.Analyzer, wire.KindCounts, 0)+1)
-				drop(l, bus.Analyzer, at, 2)
-			}, "uncounted", true},
-			{"destroyed after a part left", partly, nil, "destroyed", true},
-			{"destroyed", func(o *ledger.Options) { o.Destroyed = func(epoch uint64, _ uint32) bool { return epoch == 2 } }, nil,
-				"destroyed", false},
+				drop(l, bus.Analyzer, ofSecond(l, bus.Analyzer, wire.KindCounts), 2)
+			}, "uncounted", true, 4},
+			{"destroyed after a part left", partly, nil, "destroyed", true, 3},
+			{"destroyed", secondDestroyed, nil, "destroyed", false, 3},
 		} {
 			t.Run(string(channel)+" "+x.name, func(t *testing.T) {
-				o := small(channel)
+				l := copied(honest)
 				if x.plant != nil {
-					x.plant(&o)
+					l = made(t, planted(small(channel), x.plant))
 				}
-				l := made(t, o)
 				if x.after != nil {
 					x.after(l)
 					if err := l.Seal(); err != nil {
@@ -78,24 +104,27 @@ func TestWhatLeftIsSpent(t *testing.T) {
 				}
 				var rows []audit.Row
 				r := check(t, l, audit.Options{Row: func(row audit.Row) { rows = append(rows, row) }})
-				if len(rows) != 2 || rows[1].Outcome != x.want || rows[1].Left != x.left {
-					t.Fatalf("rows %+v, want the second one %s, left: %t%s", rows, x.want, x.left, list(r))
+				row, ok := second(rows)
+				if !ok || row.Outcome != x.want || row.Left != x.left || len(rows) != x.rows {
+					t.Fatalf("rows %+v, want the second cohort's %s, left: %t%s", rows, x.want, x.left, list(r))
 				}
 				want := 0.0
 				if x.left {
-					g, err := plan.GuaranteeWith(announced(t, l, 2), rows[1].Reports)
+					g, err := plan.GuaranteeWith(announced(t, l, 2), row.Reports)
 					if err != nil {
 						t.Fatal(err)
 					}
-					want = g.Epsilon(o.Configuration.Terms.Delta)
+					want = g.Epsilon(r.Delta)
 				}
-				if got := float64(rows[1].Epsilon); got != want {
-					t.Errorf("epsilon %v of %d reports, what left reveals %v", got, rows[1].Reports, want)
+				if got := float64(row.Epsilon); got != want {
+					t.Errorf("epsilon %v of %d reports, what left reveals %v", got, row.Reports, want)
 				}
-				if got := float64(r.EpsilonSoFar); got != math.Max(want, float64(rows[0].Epsilon)) {
-					t.Errorf("so far %v, the cohorts are %v and %v", got, rows[0].Epsilon, want)
+				most := slices.MaxFunc(rows, func(a, b audit.Row) int { return cmp.Compare(a.Epsilon, b.Epsilon) })
+				if !(most.Epsilon > 0) || r.EpsilonSoFar != most.Epsilon {
+					t.Errorf("so far %v, the most of a round is %v", r.EpsilonSoFar, most.Epsilon)
 				}
-				if slices.Contains(whats(r), audit.ReleaseRefused) != (x.name == "refused") || r.OK && x.name == "refused" {
+				if slices.Contains(whats(r), audit.ReleaseRefused) != (x.name == "refused") ||
+					r.OK && x.name == "refused" {
 					t.Errorf("refused: %t, found %v", x.name == "refused", whats(r))
 				}
 			})
@@ -107,7 +136,8 @@ func TestWhatLeftIsSpent(t *testing.T) {
 func announced(t *testing.T, l *ledger.Ledger, epoch uint64) *plan.Announcement {
 	t.Helper()
 	for _, e := range l.Logs[bus.Analyzer] {
-		if a, _, err := wire.Open[plan.Announcement](e.Signed, l.Bundle.AnalyzerParty()); err == nil && a.Epoch == epoch {
+		if a, _, err := wire.Open[plan.Announcement](e.Signed, l.Bundle.AnalyzerParty()); err == nil &&
+			a.Epoch == epoch {
 			return a
 		}
 	}
@@ -115,8 +145,8 @@ func announced(t *testing.T, l *ledger.Ledger, epoch uint64) *plan.Announcement 
 	return nil
 }
 
-// A person in several panels spends what left of each, also of those that the analyzer refused, and an audit that cannot
-// recompute what was learned still says what was spent.
+// A person in several panels spends what left of each, also of those that the analyzer refused, and an audit that
+// cannot recompute what was learned still says what was spent.
 func TestPanelsThatTheAnalyzerRefusesAreSpent(t *testing.T) {
 	honest := made(t, configuration(twice))
 	want := check(t, honest, audit.Options{}).EpsilonSoFar
@@ -141,7 +171,7 @@ func TestAShareThatWasSignedForIsSpent(t *testing.T) {
 		if err := exchanged(l, 11, 11, 1); err != nil {
 			t.Fatal(err)
 		}
-		if !manifest { // nor anything behind it
+		if !manifest { // nor anything after it
 			drop(l, bus.Shuffler, 1, end(l, bus.Shuffler)-1)
 			drop(l, bus.Analyzer, 3, end(l, bus.Analyzer)-3)
 		}
@@ -154,7 +184,8 @@ func TestAShareThatWasSignedForIsSpent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := g.Epsilon(1e-3); len(rows) == 0 || !rows[0].Left || float64(rows[0].Epsilon) != want || r.EpsilonSoFar == 0 {
+		if want := g.Epsilon(1e-3); len(rows) == 0 || !rows[0].Left || float64(rows[0].Epsilon) != want ||
+			r.EpsilonSoFar == 0 {
 			t.Errorf("a manifest: %t: %+v, so far %v, want %v%s", manifest, rows, r.EpsilonSoFar, want, list(r))
 		}
 	}
@@ -179,8 +210,8 @@ func TestWhatNoPlanBoundsIsUnbounded(t *testing.T) {
 	}
 }
 
-// A reader of the table cannot overlook that the analyzer refused what it had, nor that the shuffler destroyed a cohort that
-// had reports enough. The second is no breach: an honest shuffler may ask for more reports than was announced.
+// A reader of the table cannot overlook that the analyzer refused what it had, nor that the shuffler destroyed a cohort
+// that had reports enough. The second is no breach: an honest shuffler may ask for more reports than was announced.
 func TestRefusedAndDestroyedCohortsStandOut(t *testing.T) {
 	table := func(r *audit.Report) string {
 		var b strings.Builder
@@ -190,14 +221,20 @@ func TestRefusedAndDestroyedCohortsStandOut(t *testing.T) {
 		return b.String()
 	}
 	r := check(t, made(t, planted(small(plan.Central), countsAt(2, 0, refuse))), audit.Options{})
-	if text := table(r); !strings.HasPrefix(text, "BREACH: 1 found") || !strings.Contains(text, "1 REFUSED BY THE ANALYZER") ||
-		r.Refused != 1 || strings.Contains(text, "destroyed or refused") {
+	if text := table(r); !strings.HasPrefix(text, "BREACH: 1 found") ||
+		!strings.Contains(text, "1 REFUSED BY THE ANALYZER") ||
+		r.Refused != 1 ||
+		strings.Contains(text, "destroyed or refused") {
 		t.Errorf("refused: %s", text)
 	}
 	enough := func(o *ledger.Options) {
 		partly(o)
 		change := o.Tamper.Manifest
-		o.Tamper.Manifest = func(m *wire.Manifest) { change(m); m.Messages *= map[bool]uint64{true: 0, false: 1}[m.Epoch == 2] }
+		o.Tamper.Manifest = func(m *wire.Manifest) {
+			if change(m); m.Epoch == 2 {
+				m.Messages = 0
+			}
+		}
 	}
 	r = check(t, made(t, planted(small(plan.Central), enough)), audit.Options{})
 	if text := table(r); !r.OK || r.Enough != 1 || !strings.Contains(text, "1 of them with reports enough") ||
@@ -210,15 +247,16 @@ func TestRefusedAndDestroyedCohortsStandOut(t *testing.T) {
 	}
 }
 
-// No plan bounds what leaves by a second manifest of a round, also where by the first one nothing left: the row of the round
-// says so, and not only the breach.
+// No plan bounds what leaves by a second manifest of a round, also where by the first one nothing left: the row of the
+// round says so, and not only the breach.
 func TestNothingBoundsARoundThatLeftTwice(t *testing.T) {
 	for _, destroyed := range []bool{false, true} {
 		o := small(plan.Central)
-		o.Destroyed = func(epoch uint64, _ uint32) bool { return destroyed && epoch == 2 }
+		if destroyed {
+			secondDestroyed(&o)
+		}
 		l := made(t, o)
-		at := l.Find(bus.Shuffler, wire.KindManifest, l.Find(bus.Shuffler, wire.KindManifest, 0)+1)
-		err := again(l, bus.Shuffler, at, func(m *wire.Manifest) {
+		err := again(l, bus.Shuffler, ofSecond(l, bus.Shuffler, wire.KindManifest), func(m *wire.Manifest) {
 			if destroyed {
 				m.Messages = uint64(m.Reports) // a part may have left
 				return
@@ -233,8 +271,14 @@ func TestNothingBoundsARoundThatLeftTwice(t *testing.T) {
 		}
 		var rows []audit.Row
 		r := check(t, l, audit.Options{Row: func(row audit.Row) { rows = append(rows, row) }})
-		if len(rows) != 2 || rows[0].Again || !rows[1].Again || !rows[1].Left || !math.IsInf(float64(rows[1].Epsilon), 1) {
+		row, ok := second(rows)
+		if !ok || !row.Again || !row.Left || !math.IsInf(float64(row.Epsilon), 1) {
 			t.Errorf("destroyed first: %t: rows %+v", destroyed, rows)
+		}
+		for _, other := range rows {
+			if other.Again && (other.Epoch != row.Epoch || other.Round != row.Round) {
+				t.Errorf("destroyed first: %t: another round left twice: %+v", destroyed, other)
+			}
 		}
 		if !slices.Equal(whats(r), []audit.What{audit.DoubledRelease}) || !math.IsInf(float64(r.EpsilonSoFar), 1) {
 			t.Errorf("destroyed first: %t: found %v, epsilon so far %v", destroyed, whats(r), r.EpsilonSoFar)

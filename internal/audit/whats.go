@@ -1,6 +1,6 @@
 package audit
 
-// What names a kind of breach. The names stand in results, on pages and in docs.
+// What names a kind of breach. The names are in results, on pages and in docs.
 type What string
 
 // The breaches of a log by itself.
@@ -72,7 +72,7 @@ const (
 	SecondDraw What = "second_draw"
 	// CommitmentBroken is a draw with another contribution than the announcement commits to.
 	CommitmentBroken What = "commitment_broken"
-	// ContributionRepeated is a contribution or a commitment that stands in an earlier statement: it is no secret.
+	// ContributionRepeated is a contribution or a commitment that is in an earlier statement: it is no secret.
 	ContributionRepeated What = "contribution_repeated"
 )
 
@@ -84,7 +84,7 @@ const (
 	DoubledRelease What = "doubled_release"
 	// UnannouncedRelease is a manifest of a round that was never announced.
 	UnannouncedRelease What = "unannounced_release"
-	// WrongAnnouncement is a statement about a round under another announcement than the one that stands in the log.
+	// WrongAnnouncement is a statement about a round under another announcement than the one in the log.
 	WrongAnnouncement What = "wrong_announcement"
 	// BelowMinimum is a release of fewer reports than the announced minimum.
 	BelowMinimum What = "below_minimum"
@@ -114,7 +114,7 @@ const (
 	MessageAdded What = "message_added"
 	// MessageSwapped is a release of which other messages were retained than the manifest commits to.
 	MessageSwapped What = "message_swapped"
-	// MessageCopied is a message that stands twice in a release.
+	// MessageCopied is a duplicate message in a release.
 	MessageCopied What = "message_copied"
 	// ChunksDiffer is a release whose messages are those of the manifest, in chunks that are not.
 	ChunksDiffer What = "chunks_differ"

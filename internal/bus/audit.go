@@ -103,7 +103,8 @@ func (s *AuditStream) Said(ctx context.Context, role Role, kind string, handler 
 		checkToken("audit kind", kind, maxKind)); err != nil {
 		return err
 	}
-	return s.readOneByOne(ctx, SubjectAudit+"."+string(role)+"."+kind+".*", 1, func(r Record) error { return handler(r.Data) })
+	filter := SubjectAudit + "." + string(role) + "." + kind + ".*"
+	return s.readOneByOne(ctx, filter, 1, func(r Record) error { return handler(r.Data) })
 }
 
 // SaidSince hands all entries of a role, from a sequence on and of whatever kind, to the handler, in the order of the

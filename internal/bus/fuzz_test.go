@@ -11,7 +11,8 @@ import (
 // FuzzMessageHeader reads any headers as those with which a replica sends a stored message, and any text as the status
 // of an answer. What is read has the sequence and the time that are there; anything else is an odd answer.
 func FuzzMessageHeader(f *testing.F) {
-	f.Add([]byte("NATS/1.0\r\nNats-Subject: riffle.v1.x\r\nNats-Sequence: 7\r\nNats-Time-Stamp: 2026-01-01T00:00:00Z\r\n\r\n"))
+	f.Add([]byte("NATS/1.0\r\nNats-Subject: riffle.v1.x\r\nNats-Sequence: 7\r\n" +
+		"Nats-Time-Stamp: 2026-01-01T00:00:00Z\r\n\r\n"))
 	f.Add([]byte("NATS/1.0 404 Message Not Found\r\n\r\n"))
 	f.Add([]byte("NATS/1.0\r\nNats-Sequence: -1\r\n\r\n"))
 	f.Add([]byte("NATS/1.0\r\nNats-Sequence: 18446744073709551616\r\nNats-Time-Stamp: x\r\n\r\n"))

@@ -127,6 +127,7 @@ func double(t *testing.T, role bus.Role, answer func(*nats.Msg)) *bus.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
+	c.Hasten()
 	return c
 }
 
@@ -152,12 +153,15 @@ func TestUnknownAnswerEndsTheCall(t *testing.T) {
 			})
 			var wg sync.WaitGroup
 			for call, f := range map[string]func(context.Context) error{
-				"purge":         func(ctx context.Context) error { return c.Reports.PurgeReports(ctx, 1) },
-				"read":          func(ctx context.Context) error { _, err := c.Reports.GetReport(ctx, 1); return err },
-				"read a batch":  func(ctx context.Context) error { return c.Batch(ctx, bus.StreamReports, ">", 1) },
-				"read manifest": func(ctx context.Context) error { _, err := c.Mixed.ReadManifest(ctx, 1, 0); return err },
-				"publish":       func(ctx context.Context) error { return c.Mixed.PublishManifest(ctx, 1, 0, nil) },
-				"backlog":       func(ctx context.Context) error { _, err := c.Reports.Backlog(ctx); return err },
+				"purge":        func(ctx context.Context) error { return c.Reports.PurgeReports(ctx, 1) },
+				"read":         func(ctx context.Context) error { _, err := c.Reports.GetReport(ctx, 1); return err },
+				"read a batch": func(ctx context.Context) error { return c.Batch(ctx, bus.StreamReports, ">", 1) },
+				"read manifest": func(ctx context.Context) error {
+					_, err := c.Mixed.ReadManifest(ctx, 1, 0)
+					return err
+				},
+				"publish": func(ctx context.Context) error { return c.Mixed.PublishManifest(ctx, 1, 0, nil) },
+				"backlog": func(ctx context.Context) error { _, err := c.Reports.Backlog(ctx); return err },
 			} {
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)

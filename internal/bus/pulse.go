@@ -200,8 +200,8 @@ func newConnMetrics(role string, u *pulse) *connMetrics {
 	return &connMetrics{
 		u:         u,
 		connected: desc("connected", "1 while the broker is reached and answers."),
-		stuckCalls: desc("stuck_calls", "Calls that the broker has given no final answer for ten seconds or more, and that "+
-			"are being repeated."),
+		stuckCalls: desc("stuck_calls", "Calls that the broker has given no final answer for ten seconds or more, "+
+			"and that are being repeated."),
 		stuckTime: desc("stuck_seconds", "How long the oldest of these calls has waited, 0 where there is none."),
 		refuses: desc("refuses_writes", "1 while the broker has no room for what is written, or answers anything "+
 			"but writes."),

@@ -119,7 +119,8 @@ func TestARunThatLearnedNothingSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := strings.Join(strings.Fields(b.String()), " ")
-		if said := strings.Contains(text, "learned next to nothing"); said != (c.says != "") || !strings.Contains(text, c.says) {
+		if said := strings.Contains(text, "learned next to nothing"); said != (c.says != "") ||
+			!strings.Contains(text, c.says) {
 			t.Errorf("%s at %v of uniform play:\n%s", c.trust, c.regret, b.String())
 		}
 	}

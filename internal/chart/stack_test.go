@@ -11,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/chart"
 )
 
-// Charts below each other are one picture, as wide as the widest and as high as all of them, and a mark is in it: a dark
-// line where the same chart without it has none. What cannot be drawn is refused.
+// Charts below each other are one picture, as wide as the widest and as high as all of them, and a mark is in it: a
+// dark line where the same chart without it has none. What cannot be drawn is refused.
 func TestStackIsOnePicture(t *testing.T) {
 	one := chart.Chart{Title: "one", Width: 300, Height: 200,
 		Series: []chart.Series{{Name: "a long name", X: []float64{0, 10}, Y: []float64{1, 2}}}}

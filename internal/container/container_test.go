@@ -38,7 +38,7 @@ func TestReadyIsWhatTheRoleSays(t *testing.T) {
 	}
 }
 
-// The commands stand beside a role's own run without taking its place.
+// The commands are beside a role's own run without taking its place.
 func TestCommandsStandBesideTheRole(t *testing.T) {
 	ran := 0
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -47,7 +47,7 @@ func TestCommandsStandBesideTheRole(t *testing.T) {
 		role := &cobra.Command{Use: "shuffler", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { ran++; return nil }, SilenceErrors: true, SilenceUsage: true}
 		role = container.Equip(role, server.URL)
-		role.SetArgs(append([]string{}, args...)) // not nil, which stands for the arguments of this process
+		role.SetArgs(append([]string{}, args...)) // not nil, which means the arguments of this process
 		return role.Execute()
 	}
 	if err := command(); err != nil || ran != 1 {

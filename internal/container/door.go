@@ -20,8 +20,8 @@ const (
 	// doorCallers is the largest number of open connections: far more than a role serves at the same time, and far
 	// fewer than fit into the container's memory.
 	doorCallers = 1024
-	// doorIdle is how long nothing may pass through a connection in either direction: longer than a role lets an idle
-	// one stand, so that only a caller who keeps places from others meets it.
+	// doorIdle is how long nothing may pass through a connection in either direction: longer than a role keeps an idle
+	// one open, so that only a caller who keeps places from others meets it.
 	doorIdle = 3 * time.Minute
 	// doorPatience is the longest time in which a role must accept a connection.
 	doorPatience = 5 * time.Second

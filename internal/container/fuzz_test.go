@@ -8,8 +8,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/container"
 )
 
-// FuzzForwards reads any text as the addresses that a door forwards. What is read has two addresses of a host and a port
-// each, and is what was written.
+// FuzzForwards reads any text as the addresses that a door forwards. What is read has two addresses of a host and a
+// port each, and is what was written.
 func FuzzForwards(f *testing.F) {
 	f.Add("0.0.0.0:8400=randomizer:8400 [::1]:1=a:2")
 	f.Add("a=b")

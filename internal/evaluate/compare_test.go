@@ -42,7 +42,8 @@ func TestComparisonsAreOfThePriorThatIsWritten(t *testing.T) {
 		var gains []float64
 		for seed := range logs {
 			log, _ := logOf(t, 900, seed, evaluate.Uniform)
-			prior, c, err := evaluate.NewPrior(log, 0, priorOptions(epsilon, seed), evaluate.Options{Family: newFamily(t)})
+			prior, c, err := evaluate.NewPrior(log, 0, priorOptions(epsilon, seed),
+				evaluate.Options{Family: newFamily(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,10 +60,12 @@ func TestComparisonsAreOfThePriorThatIsWritten(t *testing.T) {
 				better++
 			}
 		}
-		t.Logf("epsilon %v: held in %d of %d, better in %d, gains from %.3f to %.3f", epsilon, held, logs, better, slices.Min(gains), slices.Max(gains))
-		if held < int(logs)*7/8 || epsilon == 0 && better < 50 || epsilon > 0 && slices.Max(gains)-slices.Min(gains) < 0.1 {
-			t.Errorf("epsilon %v: the interval holds the truth in %d of %d logs; the prior is found better in %d; gains are %.3f to %.3f", epsilon,
-				held, logs, better, slices.Min(gains), slices.Max(gains))
+		t.Logf("epsilon %v: held in %d of %d, better in %d, gains from %.3f to %.3f", epsilon, held, logs, better,
+			slices.Min(gains), slices.Max(gains))
+		if held < int(logs)*7/8 || epsilon == 0 && better < 50 ||
+			epsilon > 0 && slices.Max(gains)-slices.Min(gains) < 0.1 {
+			t.Errorf("epsilon %v: the interval holds the truth in %d of %d logs; the prior is found better in %d; "+
+				"gains are %.3f to %.3f", epsilon, held, logs, better, slices.Min(gains), slices.Max(gains))
 		}
 	}
 }
@@ -74,7 +77,7 @@ func TestComparisonsAreOfThePriorThatIsWritten(t *testing.T) {
 // without a guarantee is called noise.
 func TestPriorsOfNoiseAreCalledSo(t *testing.T) {
 	for epsilon, logs := range map[float64]byte{1e-6: 25, 0: 50} {
-		missed := 0
+		missed, o := 0, priorOptions(epsilon, 0).PlannedOnce()
 		for seed := range logs {
 			log, _ := logOf(t, 600, seed, evaluate.Uniform)
 			if epsilon == 0 {
@@ -83,7 +86,8 @@ func TestPriorsOfNoiseAreCalledSo(t *testing.T) {
 					log[i].Reward = float64(src.IntN(2))
 				}
 			}
-			_, c, err := evaluate.NewPrior(log, 0, priorOptions(epsilon, seed), evaluate.Options{Family: newFamily(t)})
+			o.Noise = priorOptions(epsilon, seed).Noise
+			_, c, err := evaluate.NewPrior(log, 0, o, evaluate.Options{Family: newFamily(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,9 +110,11 @@ func TestPriorsHaveTheNoiseOfTheirGuarantee(t *testing.T) {
 	log, _ := logOf(t, 600, 1, evaluate.Uniform)
 	const draws = 20
 	var priors []evaluate.Prior
+	o := priorOptions(0.3, 0).PlannedOnce()
 	mean := make([]float64, 3)
 	for seed := range byte(draws) {
-		p, err := evaluate.FitPrior(log, priorOptions(0.3, seed))
+		o.Noise = priorOptions(0.3, seed).Noise
+		p, err := evaluate.FitPrior(log, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +131,8 @@ func TestPriorsHaveTheNoiseOfTheirGuarantee(t *testing.T) {
 	if spread < 0.4 || spread > 1.3 {
 		t.Errorf("draws are %.3f deviations apart, squared", spread)
 	}
-	if _, err := evaluate.FitPrior(log, evaluate.PriorOptions{Family: "logistic", MaxReward: 1, Radius: 3, Epsilon: 1, Delta: 1e-6}); err == nil {
+	if _, err := evaluate.FitPrior(log, evaluate.PriorOptions{Family: "logistic", MaxReward: 1, Radius: 3, Epsilon: 1,
+		Delta: 1e-6}); err == nil {
 		t.Error("a guarantee without a source of noise was given")
 	}
 }
@@ -137,7 +144,8 @@ func TestWhatTheLogCannotSayIsNotSaid(t *testing.T) {
 		log[i].Propensity = 1
 	}
 	prior, c, err := evaluate.NewPrior(log, 0, priorOptions(0, 1), evaluate.Options{Family: newFamily(t)})
-	if err != nil || c.Decisions != 300 || c.Verdict != evaluate.Unknown || c.Values != nil || !strings.Contains(c.Doubt, "could not be played") ||
+	if err != nil || c.Decisions != 300 || c.Verdict != evaluate.Unknown || c.Values != nil ||
+		!strings.Contains(c.Doubt, "could not be played") ||
 		len(prior.Theta) != 3 {
 		t.Errorf("%+v, %v", c, err)
 	}

@@ -104,11 +104,12 @@ func TestOwnPolicyHasTheMeanReward(t *testing.T) {
 		mean += d.Reward / float64(len(log))
 	}
 	if math.Abs(r.IPS.Value-mean) > 1e-12 || math.Abs(r.SNIPS.Value-mean) > 1e-12 ||
-		math.Abs(r.Overlap.EffectiveSize-200) > 1e-6 || math.Abs(r.Overlap.MeanWeight-1) > 1e-9 || r.Overlap.NeverPlayed != 0 {
+		math.Abs(r.Overlap.EffectiveSize-200) > 1e-6 || math.Abs(r.Overlap.MeanWeight-1) > 1e-9 ||
+		r.Overlap.NeverPlayed != 0 {
 		t.Errorf("%+v, mean reward %v", r, mean)
 	}
-	if wide, err := evaluate.Evaluate(log, evaluate.Uniform,
-		evaluate.Options{Family: newFamily(t), Confidence: 0.99}); err != nil || !(wide.IPS.Interval.High > r.IPS.Interval.High) {
+	wide, err := evaluate.Evaluate(log, evaluate.Uniform, evaluate.Options{Family: newFamily(t), Confidence: 0.99})
+	if err != nil || !(wide.IPS.Interval.High > r.IPS.Interval.High) {
 		t.Error("a larger confidence needs a wider interval", err)
 	}
 }

@@ -42,7 +42,8 @@ func TestFaultyLinesAreRefused(t *testing.T) {
 	for _, c := range []struct{ line, problem string }{
 		{`{"arms":[[1],[1]],"arm":0,"propensity":0.5}`, `"reward" is missing`},
 		{`{"arms":[[1],[1]],"reward":1,"propensity":0.5}`, `"arm" is missing`},
-		{`{"arms":[[1]],"arm":0,"reward":1}`, `"propensity" is missing`}, {`{"arm":0,"reward":1,"propensity":1}`, `"arms" is missing`},
+		{`{"arms":[[1]],"arm":0,"reward":1}`, `"propensity" is missing`},
+		{`{"arm":0,"reward":1,"propensity":1}`, `"arms" is missing`},
 		{`{"arms":[[1],[1]],"arm":0,"reward":null,"propensity":0.5}`, `"reward" is null`},
 		{`{"arms":[[1],[null]],"arm":0,"reward":1,"propensity":0.5}`, `"arms[1][0]" is null`},
 		{`{"arms":[[1],null],"arm":0,"reward":1,"propensity":0.5}`, `"arms[1]" is null`},
@@ -54,7 +55,8 @@ func TestFaultyLinesAreRefused(t *testing.T) {
 		{`{"arms":[[1],[1]],"arm":1.5,"reward":1,"propensity":0.5}`, `"arm" must be a whole number`},
 		{`{"arms":[[1],[1]],"arm":"0","reward":1,"propensity":0.5}`, `"arm" must be a whole number`},
 		{`{"arms":[[1],[1]],"arm":77777777777777777777,"reward":1,"propensity":0.5}`, `"arm" must be a whole number`},
-		{`{"arms":[],"arm":0,"reward":1,"propensity":0.5}`, `"arms" is empty`}, {`{"arms":[[1],[]],"arm":0,"reward":1,"propensity":1}`, "give at least one number"},
+		{`{"arms":[],"arm":0,"reward":1,"propensity":0.5}`, `"arms" is empty`},
+		{`{"arms":[[1],[]],"arm":0,"reward":1,"propensity":1}`, "give at least one number"},
 		{`{"arms":[[1],[2,3]],"arm":0,"reward":1,"propensity":0.5}`, `"arms[1]" has dimension 2`},
 		{`{"arms":[[1,2]],"arm":0,"reward":1,"propensity":1}`, "those before 1"},
 		{`{"arms":[[1],[1e101]],"arm":0,"reward":1,"propensity":0.5}`, `"arms[1][0]" is beyond`},
@@ -62,15 +64,19 @@ func TestFaultyLinesAreRefused(t *testing.T) {
 		{`{"arms":[[1],[1]],"arm":0,"reward":-0.1,"propensity":0.5}`, `"reward" is not from 0 to 1`},
 		{`{"arms":[[1],[1]],"arm":0,"reward":1e308,"propensity":0.5}`, `"reward" is not from 0 to 1`},
 		{`{"arms":[[1],[1]],"arm":0,"reward":1e400,"propensity":0.5}`, `"reward" is larger`},
-		{`{"arms":[[1],[1]],"arm":0,"reward":NaN,"propensity":0.5}`, "not JSON"}, {`{"arms":[[1],[1]],"arm":0,"reward":true,"propensity":1}`, "must be a number"},
+		{`{"arms":[[1],[1]],"arm":0,"reward":NaN,"propensity":0.5}`, "not JSON"},
+		{`{"arms":[[1],[1]],"arm":0,"reward":true,"propensity":1}`, "must be a number"},
 		{`{"arms":[[1],[1]],"arm":0,"reward":1,"propensity":0}`, `"propensity" must be above 0`},
 		{`{"arms":[[1],[1]],"arm":0,"reward":1,"propensity":-0.5}`, `"propensity" must be above 0`},
-		{`{"arms":[[1],[1]],"arm":0,"reward":1,"propensity":1.1}`, "at most 1"}, {good + " " + good, "something behind it"},
+		{`{"arms":[[1],[1]],"arm":0,"reward":1,"propensity":1.1}`, "at most 1"},
+		{good + " " + good, "something behind it"},
 		{`{"arms":[[1],[1]],"arm":0,"reward":1,"propensity":1e-400}`, `"propensity" is too small`},
 		{`[` + good + `]`, "it must be an object"}, {`age;dose;pressure`, "not JSON"}, {good[:20], "cut off"},
 	} {
 		log, err := readLogistic(t, good+"\n\n"+c.line+"\n"+good, false)
-		if !errors.Is(err, evaluate.ErrLog) || !strings.Contains(err.Error(), "line 3: ") || !strings.Contains(err.Error(), c.problem) || log != nil {
+		if !errors.Is(err, evaluate.ErrLog) || !strings.Contains(err.Error(), "line 3: ") ||
+			!strings.Contains(err.Error(), c.problem) ||
+			log != nil {
 			t.Errorf("%s: %v, want %q", c.line, err, c.problem)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 // coins is a log of n decisions between two arms, of which arm 0 is drawn with the probability drawn and logged with
 // the probability logged.
-func coins(n int, drawn, logged float64, seed byte) (log []evaluate.Decision) {
-	src := rand.New(rand.NewChaCha8([32]byte{seed, 7}))
+func coins(n int, drawn, logged float64, seed uint32) (log []evaluate.Decision) {
+	src := rand.New(rand.NewChaCha8([32]byte{byte(seed), 7, byte(seed >> 8), byte(seed >> 16), byte(seed >> 24)}))
 	for range n {
 		d := evaluate.Decision{Arms: [][]float64{{0.4}, {-0.4}}, Propensity: logged}
 		if src.Float64() >= drawn {
@@ -52,7 +52,8 @@ func TestProvedAbsenceOfOverlapIsRefused(t *testing.T) {
 		theta   float64
 		problem string
 	}{
-		"certain": {certain, 1, "could not be played"}, "one decision": {one, map[int]float64{0: -1, 1: 1}[one[77].Arm], "could not be played"},
+		"certain":      {certain, 1, "could not be played"},
+		"one decision": {one, map[int]float64{0: -1, 1: 1}[one[77].Arm], "could not be played"},
 		"tiny, played": {tiny, 1, "decision 6"}, "tiny, not played": {tiny, -1, "decision 6"},
 		"too large":   {coins(400, 0.2, 0.5, 5), 1, "too large ones"},
 		"too small":   {coins(400, 0.5, 0.2, 6), 1, "too small ones"},
@@ -77,7 +78,7 @@ func TestHonestLogsAreNotRefused(t *testing.T) {
 			src, refused := rand.New(rand.NewPCG(1, uint64(n))), 0
 			const logs = 4000
 			for range logs {
-				log := coins(n, q, q, byte(src.Uint32()))
+				log := coins(n, q, q, src.Uint32())
 				_, err := evaluate.Diagnose(log, evaluate.Greedy([]float64{1}))
 				if errors.Is(err, evaluate.ErrOverlap) && !strings.Contains(err.Error(), "no arm that was played") {
 					refused++
@@ -96,7 +97,8 @@ func TestSmallEffectiveSizesHaveNoInterval(t *testing.T) {
 	match[5].Arm, match[5].Reward, match[5].Propensity = 0, 1, 0.01
 	for name, log := range map[string][]evaluate.Decision{"one match": match, "forty": coins(40, 0.5, 0.5, 2)} {
 		r, err := valued(t, log, 1)
-		if err != nil || r.SNIPS.Interval != nil || r.IPS.Interval != nil || r.DoublyRobust.Interval != nil || r.Overlap.Doubt() == "" {
+		if err != nil || r.SNIPS.Interval != nil || r.IPS.Interval != nil || r.DoublyRobust.Interval != nil ||
+			r.Overlap.Doubt() == "" {
 			t.Errorf("%s: %+v, %v", name, r, err)
 			continue
 		}
@@ -105,20 +107,22 @@ func TestSmallEffectiveSizesHaveNoInterval(t *testing.T) {
 		}
 	}
 	r, err := valued(t, match, 1)
-	if err != nil || math.Abs(r.Overlap.EffectiveSize-1) > 1e-9 || math.Abs(r.Overlap.MeanWeight-100.0/12) > 1e-9 || !r.Outside {
+	if err != nil || math.Abs(r.Overlap.EffectiveSize-1) > 1e-9 || math.Abs(r.Overlap.MeanWeight-100.0/12) > 1e-9 ||
+		!r.Outside {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// One decision of weight 50 among many of weight 1.25 decides how wide an interval would be.
 	skewed := coins(400, 0.8, 0.8, 3)
 	skewed[0].Arm, skewed[0].Propensity = 0, 0.02
-	if r, err := valued(t, skewed, 1); err != nil || r.SNIPS.Interval != nil || r.Overlap.EffectiveSize < evaluate.MinEffectiveSize {
+	if r, err := valued(t, skewed, 1); err != nil || r.SNIPS.Interval != nil ||
+		r.Overlap.EffectiveSize < evaluate.MinEffectiveSize {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
 // IPS is SNIPS times the mean weight.
 func TestEstimatesAreConsistent(t *testing.T) {
-	for seed := range byte(20) {
+	for seed := range uint32(20) {
 		r, err := valued(t, coins(300, 0.3, 0.3, seed), 1)
 		if err != nil {
 			t.Fatal(err)

@@ -67,6 +67,8 @@ type PriorOptions struct {
 	// data are of other people or other days. 0 is 1.
 	Worth float64
 	Noise protocol.Source // of the guarantee; nil without one
+
+	trust play.Trust // of the guarantee; nil: every fit plans its own
 }
 
 func (o PriorOptions) worth() float64 { return cmp.Or(o.Worth, 1) }
@@ -162,13 +164,20 @@ func (o PriorOptions) inputs(log []Decision) (in inputs, err error) {
 		Horizon: len(log),
 		Epsilon: cmp.Or(o.Epsilon, 10), Delta: o.Delta, MinCohort: 1,
 		Practical: learner.PracticalConfig{FirstCohort: first, Growth: 2, MaxEpochs: len(parts)}}
-	in.trust = play.Trust(play.Exact)
+	in.trust = play.Exact
 	if o.Epsilon != 0 {
-		t := plan.DefaultTermsFor(plan.Central)
-		t.Epsilon, t.Delta, t.DishonestReports, t.DropOut, t.MinCohort = o.Epsilon, o.Delta, 0, 0, 0
-		in.trust = play.Planned(t)
+		if in.trust = o.trust; in.trust == nil {
+			in.trust = o.planned()
+		}
 	}
 	return in, nil
+}
+
+// planned is the channel that gives rows the guarantee.
+func (o PriorOptions) planned() play.Trust {
+	t := plan.DefaultTermsFor(plan.Central)
+	t.Epsilon, t.Delta, t.DishonestReports, t.DropOut, t.MinCohort = o.Epsilon, o.Delta, 0, 0, 0
+	return play.Planned(t)
 }
 
 // learned is what a learner knows after the rows, cohort by cohort.

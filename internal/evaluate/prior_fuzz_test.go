@@ -22,7 +22,8 @@ func FuzzReadPrior(f *testing.F) {
 			}
 			return
 		}
-		if a, b, c := p.Precision[0], p.Precision[1], p.Precision[2]; len(p.Theta) != 2 || !(a > 0 && c > 0) || b/a*b > c*(1+1e-9) {
+		if a, b, c := p.Precision[0], p.Precision[1], p.Precision[2]; len(p.Theta) != 2 || !(a > 0 && c > 0) ||
+			b/a*b > c*(1+1e-9) {
 			t.Fatalf("%s is the prior %+v", text, p)
 		}
 		again, err := json.Marshal(p)

@@ -51,15 +51,15 @@ func covarianceOf(t *testing.T, p evaluate.Prior) *mat.Dense {
 	return &out
 }
 
-// A prior with an epsilon has the noise that it states, and the noise is as large as the epsilon asks for. Of one log 20
-// priors are made with noise, and one without. Two of them never agree, nor does one with the raw prior. How far they lie
-// from the raw one, in the deviations by which their stated covariance exceeds the raw one's, is a chi-square number of 60
-// degrees of freedom but for what a second order adds: outside [0.3, 2.2] of its mean with probability 1e-6 (seeds are
-// fixed). Half or twice the noise is 0.25 or 4 of it, none is 0.
+// A prior with an epsilon has the noise that it states, and the noise is as large as the epsilon asks for. Of one log
+// 20 priors are made with noise, and one without. Two of them never agree, nor does one with the raw prior. How far
+// they lie from the raw one, in the deviations by which their stated covariance exceeds the raw one's, is a chi-square
+// number of 60 degrees of freedom but for what a second order adds: outside [0.3, 2.2] of its mean with probability
+// 1e-6 (seeds are fixed). Half or twice the noise is 0.25 or 4 of it, none is 0.
 //
-// The stated noise is compared with what the analytic Gaussian mechanism needs at least: each of three cohorts releases a
-// gradient that one row moves by 1, the diameter of y - mu(0) times an arm, so that theta has noise of 3 sigma^2 times the
-// square of the raw covariance. Below it the guarantee cannot hold; above three times of it noise is wasted.
+// The stated noise is compared with what the analytic Gaussian mechanism needs at least: each of three cohorts releases
+// a gradient that one row moves by 1, the diameter of y - mu(0) times an arm, so that theta has noise of 3 sigma^2
+// times the square of the raw covariance. Below it the guarantee cannot hold; above three times of it noise is wasted.
 func TestPriorsHaveTheNoiseOfTheirEpsilon(t *testing.T) {
 	const rows, d, epsilon, delta, priors = 1500, 3, 0.5, 1e-6, 20
 	log := playedAtRandom(rows, d)

@@ -108,11 +108,13 @@ func TestBadPriorsAreRefused(t *testing.T) {
 		}
 	}
 	for _, standard := range []int{-1, 4} { // decisions have four arms
-		if _, _, err := evaluate.NewPrior(log, standard, priorOptions(0, 1), evaluate.Options{Family: newFamily(t)}); err == nil {
+		_, _, err := evaluate.NewPrior(log, standard, priorOptions(0, 1), evaluate.Options{Family: newFamily(t)})
+		if err == nil {
 			t.Errorf("a default arm of %d was taken", standard)
 		}
 	}
-	if _, _, err := evaluate.NewPrior(log[:29], 0, priorOptions(0, 1), evaluate.Options{Family: newFamily(t)}); err == nil {
+	_, _, err := evaluate.NewPrior(log[:29], 0, priorOptions(0, 1), evaluate.Options{Family: newFamily(t)})
+	if err == nil {
 		t.Error("29 rows were taken")
 	}
 	for _, text := range []string{``, `{"theta": [1]}`, `{"theta": [1, 2], "precision": [1, 2, 1]}`,

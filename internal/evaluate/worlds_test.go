@@ -153,13 +153,15 @@ func TestIntervalsAreRarelyWrong(t *testing.T) {
 				continue
 			}
 			given++
-			for name, e := range map[string]*evaluate.Interval{"IPS": r.IPS.Interval, "SNIPS": r.SNIPS.Interval, "doubly robust": r.DoublyRobust.Interval} {
+			for name, e := range map[string]*evaluate.Interval{"IPS": r.IPS.Interval, "SNIPS": r.SNIPS.Interval,
+				"doubly robust": r.DoublyRobust.Interval} {
 				if truth < e.Low || truth > e.High {
 					wrong[name]++
 				}
 			}
 		}
-		t.Logf("%-28s %5d decisions: %3d of %d logs have intervals, wrong are %v", w.name, w.size(w.effective), given, logs, wrong)
+		t.Logf("%-28s %5d decisions: %3d of %d logs have intervals, wrong are %v", w.name, w.size(w.effective), given,
+			logs, wrong)
 		for name, n := range wrong {
 			if float64(n) > 0.08*logs {
 				t.Errorf("%s: the interval of %s is wrong in %d of %d logs", w.name, name, n, logs)

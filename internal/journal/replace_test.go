@@ -116,7 +116,8 @@ func TestAReplacedJournalDoesNotGrow(t *testing.T) {
 	for round := range 30 {
 		var durable func() error
 		for i := range 1000 {
-			durable = j.Append(fmt.Appendf(nil, "entry %d of round %d, as long as an enrolment is in the journal", i, round))
+			entry := fmt.Appendf(nil, "entry %d of round %d, as long as an enrolment is in the journal", i, round)
+			durable = j.Append(entry)
 		}
 		if err := durable(); err != nil {
 			t.Fatal(err)

@@ -30,8 +30,10 @@ func TestAnAuditorsKeyIsRotated(t *testing.T) {
 			t.Fatal(path, err)
 		}
 		after := auditorOf(t, root, n).Bundle
-		if after.Auditor = nil; after.Deployment != before.Deployment || !bytes.Equal(after.Analyzer, before.Analyzer) ||
-			!bytes.Equal(after.Shuffler, before.Shuffler) || !bytes.Equal(after.Registrar, before.Registrar) {
+		if after.Auditor = nil; after.Deployment != before.Deployment ||
+			!bytes.Equal(after.Analyzer, before.Analyzer) ||
+			!bytes.Equal(after.Shuffler, before.Shuffler) ||
+			!bytes.Equal(after.Registrar, before.Registrar) {
 			t.Errorf("the bundle became %+v", after)
 		}
 	}

@@ -82,7 +82,7 @@ func (b Bundle) hosts() (*wire.Hosts, error) {
 			return nil, err
 		}
 		if names[h.Name] {
-			return nil, fmt.Errorf("%w: host %q stands in it twice", ErrBundle, h.Name)
+			return nil, fmt.Errorf("%w: host %q is a duplicate", ErrBundle, h.Name)
 		}
 		names[h.Name] = true
 		one := wire.HostKeys{Withdrawn: h.Withdrawn}
@@ -173,7 +173,7 @@ type usersJSON struct {
 // LoadBundle reads the bundle of a key folder.
 func LoadBundle(root string) (Bundle, error) { return LoadBundleFile(filepath.Join(root, BundleFile)) }
 
-// LoadBundleFile reads a bundle that stands in a file of any name.
+// LoadBundleFile reads a bundle from a file of any name.
 func LoadBundleFile(path string) (Bundle, error) {
 	var b bundleJSON
 	if err := load(path, &b); err != nil {

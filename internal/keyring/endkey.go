@@ -5,7 +5,7 @@ import (
 	"maps"
 )
 
-// EndKey writes into the bundle the last epoch for which a role's signing key is good, for audits. An end that stands
+// EndKey writes into the bundle the last epoch for which a role's signing key is good, for audits. An end that is
 // there already can only be brought forward.
 func EndKey(root, role string, epoch uint64) error {
 	bundle, err := LoadBundle(root)

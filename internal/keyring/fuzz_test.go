@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzBundle loads any bytes as a bundle and as the users of the broker. A bundle that loads is written so that it loads
-// as the same, names three different keys, and is said in one way: its keys stand there as Encode writes them.
+// FuzzBundle loads any bytes as a bundle and as the users of the broker. A bundle that loads is written so that it
+// loads as the same, names three different keys, and is said in one way: its keys are there as Encode writes them.
 func FuzzBundle(f *testing.F) {
 	b := Bundle{Deployment: "demo", Analyzer: make(Key, 32), Shuffler: make(Key, 32), Registrar: make(Key, 32),
 		Auditor: make(Key, 32)}
@@ -93,8 +93,9 @@ func FuzzAuthority(f *testing.F) {
 			t.Fatal(err)
 		}
 		a, err = loadAuthority(root)
-		if (a == nil) != (err != nil) || err != nil && !errors.Is(err, ErrCertificate) && !errors.Is(err, ErrMismatch) &&
-			len(text) <= 4096 {
+		if (a == nil) != (err != nil) ||
+			err != nil && !errors.Is(err, ErrCertificate) && !errors.Is(err, ErrMismatch) &&
+				len(text) <= 4096 {
 			t.Fatalf("%v, %v", a, err)
 		}
 		if err := os.WriteFile(key, secret, 0o600); err != nil {

@@ -28,7 +28,7 @@ type HostOptions struct {
 	Devices uint32 // how many devices it may enrol, each once; at least 1
 }
 
-// NATS roles, which are also the names of the folders (randomizer's with the host's name behind it).
+// NATS roles, which are also the names of the folders (randomizer's with the host's name after it).
 const (
 	Randomizer = "randomizer"
 	Shuffler   = "shuffler"

@@ -73,7 +73,8 @@ func TestAHostsNewKeyReplacesTheOldOne(t *testing.T) {
 	}
 }
 
-// A rotation that was ended after it had written the bundle can be run again: the key that nobody has got is replaced too.
+// A rotation that was ended after it had written the bundle can be run again: the key that nobody has got is replaced
+// too.
 func TestAnInterruptedRotationCanBeRunAgain(t *testing.T) {
 	root := generate(t)
 	old, folder := hostOf(t, root), filepath.Join(root, "randomizer-one")
@@ -254,7 +255,33 @@ func TestAHostsNumberIsRaised(t *testing.T) {
 	if err := keyring.WithdrawHost(root, "one"); err != nil {
 		t.Fatal(err)
 	}
-	if err := keyring.RaiseHost(root, keyring.HostOptions{Name: "one", Devices: 900}); !errors.Is(err, keyring.ErrOptions) {
+	err := keyring.RaiseHost(root, keyring.HostOptions{Name: "one", Devices: 900})
+	if !errors.Is(err, keyring.ErrOptions) {
 		t.Errorf("a withdrawn host: %v", err)
+	}
+}
+
+func TestAddedHostHasItsKeys(t *testing.T) {
+	root := generate(t)
+	if err := keyring.AddHost(root, keyring.HostOptions{Name: "three", Devices: 9}); err != nil {
+		t.Fatal(err)
+	}
+	h, err := keyring.LoadRandomizer(root, "three")
+	if err != nil || h.Devices != 9 {
+		t.Fatal(h, err)
+	}
+	users, err := keyring.LoadUsers(root)
+	if err != nil || len(users["randomizer"]) != 3 {
+		t.Error(users, err)
+	}
+	before := snapshot(t, root)
+	if err := keyring.AddHost(root, keyring.HostOptions{Name: "one", Devices: 9}); !errors.Is(err, keyfile.ErrExists) {
+		t.Error(err)
+	}
+	if err := keyring.AddHost(root, keyring.HostOptions{Name: "four"}); !errors.Is(err, keyring.ErrOptions) {
+		t.Error(err)
+	}
+	if !maps.Equal(before, snapshot(t, root)) {
+		t.Error("a refused AddHost changed the folder")
 	}
 }

@@ -257,7 +257,7 @@ func (s *scene) shares(entries, width int) (t [3]float64, err error) {
 		return t, err
 	}
 	src, vectors := rand.NewChaCha8([32]byte{}), [][]float64{make([]float64, entries)}
-	var payload, row []byte
+	var payload, message []byte
 	var pending shares.Pending
 	var answer [shares.AnswerSize]byte
 	const most = 8000 // entry bits that one batch measures
@@ -270,14 +270,14 @@ func (s *scene) shares(entries, width int) (t [3]float64, err error) {
 	}
 	// The analyzer is measured before the shuffler finishes: it makes the answer that the shuffler finishes with.
 	prepare := func() (err error) {
-		row, pending, err = leader.Prepare(row[:0], payload)
+		message, pending, err = leader.Prepare(message[:0], payload)
 		return err
 	}
 	if err := prepare(); err != nil {
 		return t, err
 	}
 	if t[2], err = best(sealBatches, batch, func() error {
-		v, err := helper.Verify(row)
+		v, err := helper.Verify(message)
 		answer = v.Answer
 		return err
 	}); err != nil {

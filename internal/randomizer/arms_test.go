@@ -248,10 +248,12 @@ func TestLimitsOfArms(t *testing.T) {
 	if _, err := p.decide(first, &later, only, rand.New(rand.NewPCG(1, 2))); !errors.Is(err, glm.ErrNoArms) {
 		t.Errorf("an arm is played beyond its limit, or the error is %v", err)
 	}
-	// An app may make up names. Where no more are counted, those that are keep their counts, and others play no limited arm.
+	// An app may make up names. Where no more are counted, those that are keep their counts, and others play no limited
+	// arm.
 	counted := p.open()
 	counted.most = len(counted.times) + 1
-	if x, y := calls("new", &later), calls("one too many", &later); x != 2 || y != 0 || len(counted.times) != counted.most {
+	if x, y := calls("new", &later), calls("one too many", &later); x != 2 || y != 0 ||
+		len(counted.times) != counted.most {
 		t.Errorf("played %d and %d times, %d devices are counted of at most %d", x, y, len(counted.times), counted.most)
 	}
 	if most, limited := schema.AtMost("none"); limited {

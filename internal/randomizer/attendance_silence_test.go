@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
@@ -57,7 +58,8 @@ type away struct {
 func (u *away) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 	u.asked.Add(1)
 	return u.bed.Asked(request, func(signed []byte) (*wire.EnrolReply, error) {
-		e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: testbed.Deployment, Key: u.bed.Registrar.Public()})
+		e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: testbed.Deployment,
+			Key: u.bed.Registrar.Public()})
 		switch {
 		case err != nil:
 			return nil, err
@@ -78,7 +80,7 @@ type counted struct {
 	kept atomic.Int64
 }
 
-func (c *counted) Put(d Device) error {
+func (c *counted) Put(d store.Device) error {
 	c.kept.Add(1)
 	return c.memory.Put(d)
 }
@@ -127,7 +129,8 @@ func TestAShufflerThatIsAwayIsAskedByOneDevice(t *testing.T) {
 			defer cancel()
 			testbed.Eventually(t, "asked", func() bool { return u.asked.Load() > test.answers })
 			time.Sleep(time.Second)
-			// As many as are asked for at the same time may not have heard of the silence. A busy machine may take longer.
+			// As many as are asked for at the same time may not have heard of the silence. A busy machine may take
+			// longer.
 			if n, took := u.asked.Load(), time.Since(started); n > int64(3*maxPatient*max(1, took.Seconds())) {
 				t.Errorf("asked %d times in the first %v", n, took)
 			}
@@ -148,9 +151,10 @@ func TestAShufflerThatIsAwayIsAskedByOneDevice(t *testing.T) {
 			}
 			u.answers.Store(1 << 40) // it is back
 			testbed.Eventually(t, "all answered", func() bool {
-				h.attendance.mu.Lock()
-				defer h.attendance.mu.Unlock()
-				return len(h.attendance.waiting)+len(h.attendance.visits) == 0 && u.asked.Load() >= devices
+				h.panels.attendance.mu.Lock()
+				defer h.panels.attendance.mu.Unlock()
+				return len(h.panels.attendance.waiting)+len(h.panels.attendance.visits) == 0 &&
+					u.asked.Load() >= devices
 			})
 		})
 	}
@@ -170,7 +174,7 @@ func awayFrom(t *testing.T, devices int, registered bool) (*away, *Host, *counte
 	u.signed, _ = bed.Sign(a, bed.Analyzer)
 	identity, credential := bed.Host(uint32(devices))
 	store := &counted{memory: memory{
-		devices: map[string]Device{}, outbox: map[string]Outgoing{}, notes: map[string][]byte{},
+		devices: map[string]store.Device{}, outbox: map[outboxKey]store.Outgoing{}, notes: map[store.Note][]byte{},
 	}}
 	clock := &looked{Clock: role.SystemClock()}
 	h, err := New(Config{
@@ -185,7 +189,7 @@ func awayFrom(t *testing.T, devices int, registered bool) (*away, *Host, *counte
 		t.Fatal(err)
 	}
 	for i := range devices {
-		s, _, _, err := h.seat(fmt.Sprint("d", i))
+		s, _, _, err := h.places.find(fmt.Sprint("d", i))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,9 +33,9 @@ func TestOneDeviceAsksForAll(t *testing.T) {
 		p.name(fmt.Sprint("d", i))
 	}
 	testbed.Eventually(t, "waiting", func() bool {
-		s.host.attendance.mu.Lock()
-		defer s.host.attendance.mu.Unlock()
-		return len(s.host.attendance.waiting) >= devices-1
+		s.host.panels.attendance.mu.Lock()
+		defer s.host.panels.attendance.mu.Unlock()
+		return len(s.host.panels.attendance.waiting) >= devices-1
 	})
 	begun, before := time.Now(), asked()
 	testbed.Eventually(t, "asked again", func() bool { return asked() > before })

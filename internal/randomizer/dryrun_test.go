@@ -45,7 +45,8 @@ func TestDryRun(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
 			s.config.DryRun = true
-			s.config.Enrolments = testbed.Account(t, "enrolment", func() int64 { return s.host.Asking() }, EnrolmentReasons())
+			s.config.Enrolments = testbed.Account(t, "enrolment", func() int64 { return s.host.Asking() },
+				EnrolmentReasons())
 			a := s.unhurried(12)
 			p := ofPanels(s)
 			s.start()
@@ -103,8 +104,8 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// A state folder in which devices took part is not taken for a dry run, which would break what they promised; one of a dry
-// run has none.
+// A state folder in which devices took part is not taken for a dry run, which would break what they promised; one of a
+// dry run has none.
 func TestADryRunHasAStateOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -188,8 +189,8 @@ func keysOf(m map[string]string) func(func(string) bool) {
 }
 
 // What an app sends shows to the app alone. Two hosts whose people come in the same order, one with bodies that are all
-// unusable and the other with good ones, have the same metrics, the same page and the same log; the status says how many
-// were unusable.
+// unusable and the other with good ones, have the same metrics, the same page and the same log; the status says how
+// many were unusable.
 func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 	t.Parallel()
 	bodies := slices.Sorted(keysOf(unusable))
@@ -228,7 +229,8 @@ func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 	if good != bad {
 		t.Errorf("with good bodies a host shows\n%s\nand with unusable ones\n%s", good, bad)
 	}
-	if want := (api.Malformed{Decisions: 2 * len(bodies), Rewards: len(bodies)}); ill.Malformed != want || well.Malformed != (api.Malformed{}) {
+	if want := (api.Malformed{Decisions: 2 * len(bodies), Rewards: len(bodies)}); ill.Malformed != want ||
+		well.Malformed != (api.Malformed{}) {
 		t.Errorf("malformed: %+v, want %+v, and %+v", ill.Malformed, want, well.Malformed)
 	}
 }

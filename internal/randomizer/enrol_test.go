@@ -3,13 +3,12 @@ package randomizer
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -35,9 +34,7 @@ func (s *scene) impatient(name string) api.Decision {
 	defer cancel()
 	go func() {
 		for ctx.Err() == nil {
-			s.host.mu.Lock()
-			seat := s.host.devices[name]
-			s.host.mu.Unlock()
+			seat := s.host.places.known(name)
 			if seat != nil && s.heardOf(seat.now().Number) {
 				cancel()
 			}
@@ -106,15 +103,13 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 	for i := range 7 {
 		testbed.Eventually(t, "promised", func() bool { return s.device(fmt.Sprint("p", i)).Enrolment != nil })
 	}
-	s.host.mu.Lock()
-	open := slices.Collect(maps.Values(s.host.open))
-	s.host.mu.Unlock()
+	open := s.host.promises.sessions()
 	for _, held := range open {
-		held.seat.mu.Lock()
+		held.dev.mu.Lock()
 		if _, kept := held.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); !kept {
 			t.Error("something of a decision that was told to be not sampled is in the record")
 		}
-		held.seat.mu.Unlock()
+		held.dev.mu.Unlock()
 	}
 	if d := s.decide("p0", twoArms); d["reason"] != "record_used" {
 		t.Errorf("a later decision: %v", d)
@@ -162,9 +157,9 @@ func TestARestartFillsThePlace(t *testing.T) {
 }
 
 // kept is what the store has of a device.
-func kept(t *testing.T, h *Host, name string) (found Device) {
+func kept(t *testing.T, h *Host, name string) (found store.Device) {
 	t.Helper()
-	if err := h.store.Load(func(d Device) error {
+	if err := h.store.Load(func(d store.Device) error {
 		if d.Name == name {
 			found = d
 		}
@@ -190,7 +185,8 @@ func TestARefusalCostsNothing(t *testing.T) {
 	s.impatient("late")
 	found()
 	time.Sleep(300 * time.Millisecond)
-	if l := s.host.State("late").Ledger; l.State(1) != privacy.Asked { // an answer got lost, and "another epoch" is none
+	// an answer got lost, and "another epoch" is none
+	if l := s.host.State("late").Ledger; l.State(1) != privacy.Asked {
 		t.Errorf("ledger %+v", l)
 	}
 	s.mu.Lock()

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"testing"
 	"time"
@@ -15,8 +14,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/journal/wal"
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
@@ -79,7 +78,7 @@ func FuzzLocalAPI(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	judged, err := judge.core.Judge(announced.Payload, announced.Epoch, announced.Round)
+	judged, err := judge.rules.Judge(announced.Payload, announced.Epoch, announced.Round)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -104,7 +103,8 @@ func FuzzLocalAPI(f *testing.F) {
 			host.asking.Wait()
 		}()
 		host.shuffler = config.Bus.(granting).ShufflerKey.Public()
-		// As follow does with what it has judged: to compute the plan's guarantee for every input takes most of the time.
+		// As follow does with what it has judged: to compute the plan's guarantee for every input takes most of the
+		// time.
 		host.current, host.pinned = judged, judged.Plan.Channel
 		host.played.begin(judged.Epoch)
 		served := api.New(host, role.Callers{}, false, api.DefaultBounds()).Handler()
@@ -164,65 +164,16 @@ func FuzzLocalAPI(f *testing.F) {
 	})
 }
 
-// FuzzStore puts any bytes into a host's store, as a device, a report that was not sent, the last announcement and the
-// evidence against the shuffler, and reads them again. What is read is put back as the same; a key that no version wrote
-// is an error, and so is a device under another name.
-func FuzzStore(f *testing.F) {
-	good, err := json.Marshal(Device{Name: "a", State: device.State{Number: 1}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add([]byte("a"), good)
-	f.Add(Outgoing{Epoch: 1, Round: 2, Number: 3}.key(), []byte("envelope"))
-	f.Add([]byte("evidence"), []byte(`{"epoch":1,"device":2,"what":"x"}`))
-	f.Add(make([]byte, 12), []byte(`{}`))
-	f.Fuzz(func(t *testing.T, key, text []byte) {
-		if len(key) == 0 || len(key) > 1<<10 || len(text) > 1<<16 {
-			return
-		}
-		st, err := OpenUnsyncedStore(filepath.Join(t.TempDir(), "devices"))
-		if err != nil {
+// FuzzEvidence reads any bytes as the evidence that an earlier process kept: there is none, or it is an error, or it is
+// read.
+func FuzzEvidence(f *testing.F) {
+	f.Add([]byte(`{"epoch":1,"device":2,"what":"x"}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		kept := noDevices()
+		if err := kept.PutNote(store.Evidence, text); err != nil {
 			t.Fatal(err)
 		}
-		defer st.Close()
-		put := func(bucket []byte) {
-			if err := st.(*fileStore).db.Commit([]wal.Change{{Bucket: bucket, Key: key, Value: text}}); err != nil {
-				t.Fatal(err)
-			}
-			if err := st.(*fileStore).db.Flush(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		put(bucketDevices)
-		err = st.Load(func(d Device) error {
-			if d.Name != string(key) {
-				t.Fatalf("device %q stands under %q", d.Name, key)
-			}
-			return st.Put(d)
-		})
-		if err == nil {
-			if err := st.Load(func(Device) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
-		}
-		put(bucketOutbox)
-		unsent := 0
-		err = st.Unsent(func(o Outgoing) {
-			if unsent++; !bytes.Equal(o.key(), key) || !bytes.Equal(o.Envelope, text) {
-				t.Fatalf("%x is %+v", key, o)
-			}
-		})
-		if (err == nil) != (len(key) == 16) || unsent > 0 && err != nil {
-			t.Fatalf("a key of %d bytes: %d reports, %v", len(key), unsent, err)
-		}
-		put(bucketChain)
-		if last, err := st.Latest(); (err == nil) != (len(key) == 12) || err != nil && last != (RoundID{}) {
-			t.Fatalf("a key of %d bytes: %+v, %v", len(key), last, err)
-		}
-		if err := st.PutNote(noteEvidence, text); err != nil {
-			t.Fatal(err)
-		}
-		if e, err := keptEvidence(st); (err != nil) != (e == nil && len(text) > 0) {
+		if e, err := readEvidence(kept); (err != nil) != (e == nil && len(text) > 0) {
 			t.Fatalf("%+v with %v", e, err)
 		}
 	})

@@ -21,7 +21,8 @@ func TestPagesAreNotServed(t *testing.T) {
 		Origins: []string{"https://app.clinic.example"}}
 	s.start()
 	s.open(s.Announcement(glm.Practical, 12))
-	const ledger, status, decision, reward = "GET /v1/devices/x/ledger", "GET /v1/status", "POST /v1/devices/x/decisions", "POST /v1/rewards"
+	const ledger, status, decision, reward = "GET /v1/devices/x/ledger", "GET /v1/status",
+		"POST /v1/devices/x/decisions", "POST /v1/rewards"
 	all := []string{ledger, status, decision, reward, "GET /elsewhere", "OPTIONS /v1/rewards"}
 	type header map[string]string
 	json := func(more header) header {

@@ -209,9 +209,9 @@ func TestRounds(t *testing.T) {
 		}
 	}
 	testbed.Eventually(t, "forgotten", func() bool {
-		s.host.mu.Lock()
-		defer s.host.mu.Unlock()
-		return len(s.host.open) == 0 && len(s.host.sessions) == 0
+		s.host.promises.lock.Lock()
+		defer s.host.promises.lock.Unlock()
+		return len(s.host.promises.open) == 0 && len(s.host.promises.tokens) == 0
 	})
 	for i := range 3 {
 		if l := s.host.State(fmt.Sprint("p", i)).Ledger; len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent ||

@@ -18,7 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/journal/wal"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -44,10 +46,10 @@ func (u *undrawn) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 func (u *undrawn) PublishReport(context.Context, uint64, uint32, string, []byte) error { return nil }
 
 // What a device that waits costs its host. Where devices enrol as they arrive, each took part in an epoch before; where
-// panels are drawn, each is registered and waits until the panel is. A process of the host finds them in its store. The
-// metrics are bytes of the heap and of stacks per device; what the process has resident in all, of that what is its own
-// and what is pages of the state file, which the system takes back as it needs, in megabytes (where there is /proc);
-// and questions to the shuffler in the first second.
+// panelScene is drawn, each is registered and waits until the panel is. A process of the host finds them in its store.
+// The metrics are bytes of the heap and of stacks per device; what the process has resident in all, of that what is its
+// own and what is pages of the state file, which the system takes back as it needs, in megabytes (where there is
+// /proc); and questions to the shuffler in the first second.
 func BenchmarkIdleDevices(b *testing.B) {
 	const devices = 100_000
 	for _, panels := range []bool{false, true} {
@@ -75,9 +77,9 @@ func BenchmarkIdleDevices(b *testing.B) {
 			begin := time.Now()
 			running.Go(func() { _ = h.Run(ctx) })
 			testbed.Eventually(b, "waiting", func() bool {
-				h.attendance.mu.Lock()
-				defer h.attendance.mu.Unlock()
-				return h.Status().Epoch == 1 && (!panels || len(h.attendance.waiting) >= devices-maxPatient)
+				h.panels.attendance.mu.Lock()
+				defer h.panels.attendance.mu.Unlock()
+				return h.Status().Epoch == 1 && (!panels || len(h.panels.attendance.waiting) >= devices-maxPatient)
 			})
 			time.Sleep(time.Second - time.Since(begin))
 			asked := float64(u.asked.Load())
@@ -86,7 +88,8 @@ func BenchmarkIdleDevices(b *testing.B) {
 			}
 			b.ReportMetric(asked, "asked")
 			b.ReportMetric(float64(used()-before)/devices, "bytes/device")
-			for name, what := range map[string]string{"resident-MB": "VmRSS", "own-MB": "RssAnon", "file-MB": "RssFile"} {
+			for name, what := range map[string]string{"resident-MB": "VmRSS", "own-MB": "RssAnon",
+				"file-MB": "RssFile"} {
 				b.ReportMetric(resident(what), name)
 			}
 			runtime.KeepAlive(h)
@@ -112,37 +115,33 @@ func settled(b *testing.B, bed *testbed.Bed, u *undrawn, devices int, panels boo
 	}
 	config := h.c
 	config.Store, config.StateDir = nil, b.TempDir()
-	store, err := OpenStore(filepath.Join(config.StateDir, "devices"))
+	kept, err := store.Open(filepath.Join(config.StateDir, "devices"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	reply := make([]byte, 180) // as long as the shuffler's word
-	for i := 0; i < devices; {
-		var some []wal.Change
-		for ; i < devices && len(some) < 10_000; i++ {
-			s := core.NewState(uint32(i))
-			if panels {
-				s.Registration = &device.Registration{Reply: bytes.Repeat([]byte{byte(i)}, len(reply))}
-			} else if s, err = s.Ask(a, time.Now()); err == nil {
-				if s, err = s.Promise(a, &wire.EnrolReply{Enrolled: true, Slot: uint32(i)}, time.Now()); err == nil {
-					s.Enrolment.Reported = 1
-					s.Ledger, err = s.Ledger.Spend(1)
-				}
+	reply := make([]byte, 180)  // as long as the shuffler's word
+	puts := new(errgroup.Group) // together, so that they share writes to the disk
+	puts.SetLimit(1_000)
+	for i := range devices {
+		s := core.NewState(uint32(i))
+		if panels {
+			s.Registration = &device.Registration{Reply: bytes.Repeat([]byte{byte(i)}, len(reply))}
+		} else if s, err = s.Ask(a, time.Now()); err == nil {
+			if s, err = s.Promise(a, &wire.EnrolReply{Enrolled: true, Slot: uint32(i)}, time.Now()); err == nil {
+				s.Enrolment.Reported = 1
+				s.Ledger, err = s.Ledger.Spend(1)
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
-			c, err := written(Device{fmt.Sprintf("person-%06d@example.org", i), s})
-			if err != nil {
-				b.Fatal(err)
-			}
-			some = append(some, c)
 		}
-		if err := store.(*fileStore).db.Commit(some); err != nil {
+		if err != nil {
 			b.Fatal(err)
 		}
+		name := fmt.Sprintf("person-%06d@example.org", i)
+		puts.Go(func() error { return kept.Put(store.Device{Name: name, State: s}) })
 	}
-	if err := errors.Join(store.Close(), h.Close()); err != nil {
+	if err := puts.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	if err := errors.Join(kept.Close(), h.Close()); err != nil {
 		b.Fatal(err)
 	}
 	return config

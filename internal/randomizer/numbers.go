@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -19,7 +20,7 @@ type numbers struct {
 	taken map[uint32]bool
 	order [32]byte // what the order follows from
 	words uint64   // that were taken from it
-	// The permutation of all numbers as far as it was drawn: an entry that is not in the map stands at its own place.
+	// The permutation of all numbers as far as it was drawn: an entry that is not in the map is at its own place.
 	at    map[uint32]uint32
 	drawn uint32
 	left  uint32   // not drawn, of those below the first bound that is above drawn
@@ -35,13 +36,10 @@ func newNumbers(host *seal.Identity, covered ...uint32) *numbers {
 	}
 }
 
-// noteCovered is how many devices each credential covered that the host ran with: ascending, 4 bytes each.
-var noteCovered = []byte("covered")
-
 // coveredSoFar is what each credential of the host covered, this one with so many devices last. It refuses one that
 // covers fewer than the one before, and is durable before a number is given.
-func coveredSoFar(st Store, devices uint32) (covered []uint32, err error) {
-	kept, err := st.Note(noteCovered)
+func coveredSoFar(st store.Store, devices uint32) (covered []uint32, err error) {
+	kept, err := st.Note(store.Covered)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +59,7 @@ func coveredSoFar(st Store, devices uint32) (covered []uint32, err error) {
 	case devices == last && len(covered) > 0:
 		return covered, nil
 	}
-	return append(covered, devices), st.PutNote(noteCovered, binary.BigEndian.AppendUint32(kept, devices))
+	return append(covered, devices), st.PutNote(store.Covered, binary.BigEndian.AppendUint32(kept, devices))
 }
 
 // take marks a number as a known device's.
@@ -79,8 +77,8 @@ func (n *numbers) next(raised bool) (number uint32, ok bool) {
 	return 0, false
 }
 
-// more reports whether there is a number that was not drawn. Those of a later credential come when the earlier one's have
-// all been.
+// more reports whether there is a number that was not drawn. Those of a later credential come when the earlier one's
+// have all been.
 func (n *numbers) more(raised bool) bool {
 	for n.left == 0 && len(n.later) > 0 && (raised || n.drawn == 0) {
 		n.left, n.later = n.later[0]-n.drawn, n.later[1:]

@@ -14,23 +14,23 @@ import (
 )
 
 // What one person does in an epoch: how often they decide, on what, and which rewards come.
-var lives = map[string]func(p *panels, device string){
-	"nothing": func(*panels, string) {},
-	"one":     func(p *panels, device string) { p.lives(device, 1, twoArms, "1") },
-	"as many as a report holds": func(p *panels, device string) {
+var lives = map[string]func(p *panelScene, device string){
+	"nothing": func(*panelScene, string) {},
+	"one":     func(p *panelScene, device string) { p.lives(device, 1, twoArms, "1") },
+	"as many as a report holds": func(p *panelScene, device string) {
 		p.lives(device, panelDecisions, twoArms, "1")
 	},
-	"more":           func(p *panels, device string) { p.lives(device, 4*panelDecisions, twoArms, "0") },
-	"without reward": func(p *panels, device string) { p.lives(device, 2, twoArms, "") },
-	"other arms": func(p *panels, device string) {
+	"more":           func(p *panelScene, device string) { p.lives(device, 4*panelDecisions, twoArms, "0") },
+	"without reward": func(p *panelScene, device string) { p.lives(device, 2, twoArms, "") },
+	"other arms": func(p *panelScene, device string) {
 		p.lives(device, 2, `{"arms": [[0.6172839451, -0.3], [0, 1], [0.1, 0.1]]}`, "0.7312907")
 	},
-	"arms that cannot be read": func(p *panels, device string) { p.lives(device, 2, `{"arms": [[0.1, `, "1") },
-	"empty arms":               func(p *panels, device string) { p.lives(device, 2, `{"arms": []}`, "1") },
-	"a connection that is cut": func(p *panels, device string) { p.cut(device, twoArms) },
+	"arms that cannot be read": func(p *panelScene, device string) { p.lives(device, 2, `{"arms": [[0.1, `, "1") },
+	"empty arms":               func(p *panelScene, device string) { p.lives(device, 2, `{"arms": []}`, "1") },
+	"a connection that is cut": func(p *panelScene, device string) { p.cut(device, twoArms) },
 }
 
-func (p *panels) lives(device string, times int, arms, reward string) {
+func (p *panelScene) lives(device string, times int, arms, reward string) {
 	for range times {
 		_, answer := p.post("/v1/devices/"+device+"/decisions", arms)
 		if reward != "" {
@@ -39,9 +39,9 @@ func (p *panels) lives(device string, times int, arms, reward string) {
 	}
 }
 
-// status is the host's status without how many bodies could not be used, which is for the person's own app: nothing else
-// shows it (TestMalformedBodiesShowToTheAppAlone).
-func (p *panels) status() string {
+// status is the host's status without how many bodies could not be used, which is for the person's own app: nothing
+// else shows it (TestMalformedBodiesShowToTheAppAlone).
+func (p *panelScene) status() string {
 	_, now := p.get("/v1/status")
 	delete(now, "malformed")
 	return fmt.Sprint(now)
@@ -58,8 +58,8 @@ type panelView struct {
 }
 
 // Whatever a person decides in the epoch, nothing outside is another for it: who registers and asks, who reports, how
-// often, how much and when, what everybody else is told, accounts, status, ledgers, log and disk. Seven devices, of which
-// the person is in the panel; and once more where the person is not.
+// often, how much and when, what everybody else is told, accounts, status, ledgers, log and disk. Seven devices, of
+// which the person is in the panel; and once more where the person is not.
 func TestDecisionsChangeNothingOutside(t *testing.T) {
 	t.Parallel()
 	sides := []bool{true, false}
@@ -69,15 +69,15 @@ func TestDecisionsChangeNothingOutside(t *testing.T) {
 	for _, in := range sides {
 		chosen := lives
 		if testing.Short() || !in {
-			chosen = map[string]func(*panels, string){"nothing": lives["nothing"], "more": lives["more"]}
+			chosen = map[string]func(*panelScene, string){"nothing": lives["nothing"], "more": lives["more"]}
 		}
 		views := make(chan func(map[string]panelView), len(chosen))
 		t.Run(fmt.Sprintf("in the panel %v", in), func(t *testing.T) {
 			for name, live := range chosen {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					// What is seen before the reports leave is only comparable if it was seen before they left: a machine
-					// that is too busy for that has the epoch once more, with a longer window.
+					// What is seen before the reports leave is only comparable if it was seen before they left: a
+					// machine that is too busy for that has the epoch once more, with a longer window.
 					v, inTime := panelView{}, false
 					for window := 1500 * time.Millisecond; !inTime; window *= 4 {
 						if window > time.Minute {
@@ -105,7 +105,7 @@ func TestDecisionsChangeNothingOutside(t *testing.T) {
 
 // epochOf returns what is seen of an epoch, and whether everything that is to be seen before its reports leave was,
 // and every device registered with one request.
-func epochOf(t *testing.T, in bool, live func(*panels, string), window time.Duration) (panelView, bool) {
+func epochOf(t *testing.T, in bool, live func(*panelScene, string), window time.Duration) (panelView, bool) {
 	s := newScene(t)
 	p := ofPanels(s)
 	s.config.Enrolments = testbed.Account(t, "enrolment", nil, EnrolmentReasons())
@@ -190,7 +190,7 @@ func epochOf(t *testing.T, in bool, live func(*panels, string), window time.Dura
 }
 
 // says is what the API answers, without times.
-func (p *panels) says(path string) string {
+func (p *panelScene) says(path string) string {
 	p.t.Helper()
 	_, answer := p.get(path)
 	text, err := json.Marshal(answer)

@@ -12,7 +12,7 @@ import (
 )
 
 // accused waits until the host shows evidence, and returns it.
-func (p *panels) accused() *device.Evidence {
+func (p *panelScene) accused() *device.Evidence {
 	p.t.Helper()
 	testbed.Eventually(p.t, "accused", func() bool { return p.host.Status().Evidence != nil })
 	return p.host.Status().Evidence
@@ -39,7 +39,8 @@ func TestALieOfTheShufflerIsKept(t *testing.T) {
 	if e := s.host.Status().Evidence; e != nil {
 		t.Fatalf("a device that may have come late accuses the shuffler: %+v", e)
 	}
-	if d := s.decide("x", twoArms); d["reason"] != "not_drawn" || !strings.Contains(d["detail"].(string), "registered after") {
+	if d := s.decide("x", twoArms); d["reason"] != "not_drawn" ||
+		!strings.Contains(d["detail"].(string), "registered after") {
 		t.Errorf("%v", d)
 	}
 	b := p.next(time.Second)
@@ -115,7 +116,8 @@ func TestTwoDrawsOfOneEpochAreEvidence(t *testing.T) {
 	s.must(s.stop())
 }
 
-// The shuffler says that a device is in the panel that by its rank is not: the device takes no place, and the host says so.
+// The shuffler says that a device is in the panel that by its rank is not: the device takes no place, and the host says
+// so.
 func TestAPlaceThatCannotBeIsNotTaken(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// A host that dies after the shuffler registered a device and before it heard so registers it again, and takes the answer
-// that it was registered for what it is.
+// A host that dies after the shuffler registered a device and before it heard so registers it again, and takes the
+// answer that it was registered for what it is.
 func TestARestartWhileADeviceRegisters(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -85,8 +85,8 @@ func TestARefusedRegistrationIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A host dies with a question that has no answer, with a promise and decisions, and after a report. The next process asks
-// again, keeps the promise with what is decided from then on, and reports once.
+// A host dies with a question that has no answer, with a promise and decisions, and after a report. The next process
+// asks again, keeps the promise with what is decided from then on, and reports once.
 func TestRestartsInAnEpochOfPanels(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -112,7 +112,8 @@ func TestRestartsInAnEpochOfPanels(t *testing.T) {
 	s.must(s.stop())
 	s.start()
 	s.judged(a)
-	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, lost["token"])); status != http.StatusGone {
+	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`,
+		lost["token"])); status != http.StatusGone {
 		t.Errorf("the reward of a decision that is lost: %d", status)
 	}
 	for i := range panelDecisions {
@@ -150,13 +151,14 @@ func TestADecisionThatOvertakesTheFirstAnnouncementAsksNothing(t *testing.T) {
 		return p.asks[[2]uint64{uint64(x), 1}]
 	}
 	testbed.Eventually(t, "asked", func() bool { return asked() > 0 })
-	seat, _, err := s.host.named("x", nil, nil)
+	seat, _, err := s.host.take("x", nil, nil)
 	s.must(err)
 	seat.mu.Lock()
-	seat.state = seat.state.Expire(&device.Announced{Announcement: &plan.Announcement{Epoch: 2}}) // as if it had not asked yet
+	// as if it had not asked yet
+	seat.state = seat.state.Expire(&device.Announced{Announcement: &plan.Announcement{Epoch: 2}})
 	seat.mu.Unlock()
 	before := len(seat.now().Ledger.Entries)
-	_, session, why, err := s.host.enrol(t.Context(), "x")
+	_, session, why, err := s.host.enrolments.enrol(t.Context(), "x")
 	if err != nil || session != nil || reasonOf(why) != NotDrawn {
 		t.Errorf("the decision enrols: %v, %v, %v", session, why, err)
 	}
@@ -190,12 +192,13 @@ func TestAHostThatWasAway(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	s.must(s.stop())
 	s.mu.Lock()
-	// Pauses double from 50 ms (firstPause), so that five requests fit into the first second, and there are those before
-	// the other device had its answer. A device that does not wait asks hundreds of times.
+	// Pauses double from 50 ms (firstPause), so that five requests fit into the first second, and there are those
+	// before the other device had its answer. A device that does not wait asks hundreds of times.
 	n, most := p.asks[[2]uint64{uint64(asks), 1}], int(time.Since(begun)/hostAsks)+8
 	s.mu.Unlock()
 	if n > most {
-		t.Errorf("a device that hears nothing while another one does asked %d times in %v, at most %d", n, time.Since(begun), most)
+		t.Errorf("a device that hears nothing while another one does asked %d times in %v, at most %d", n,
+			time.Since(begun), most)
 	}
 	s.host = nil
 	for range 2 {

@@ -8,8 +8,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
-// Two epochs of panels through the API: devices register when the app names them, each asks by itself, those in the panel
-// keep as many decisions as a report holds, and report once, at the panel's time.
+// Two epochs of panels through the API: devices register when the app names them, each asks by itself, those in the
+// panel keep as many decisions as a report holds, and report once, at the panel's time.
 func TestPanels(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -20,7 +20,8 @@ func TestPanels(t *testing.T) {
 	}
 	a := p.next(testbed.Long)
 	early, in, out := p.name("early"), p.name("in"), p.name("out")
-	if b, of := s.host.Snapshot().Budget, s.host.Status(); b == nil || b.Records != 2 || b.Decisions != panelDecisions ||
+	if b, of := s.host.Snapshot().Budget, s.host.Status(); b == nil || b.Records != 2 ||
+		b.Decisions != panelDecisions ||
 		float64(b.Epsilon) != of.Epsilon || !strings.Contains(of.Guarantee, "reports in 2 of its epochs at most") {
 		t.Errorf("people are told %+v and %+v", b, of)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -19,7 +20,8 @@ func (s *scene) next(a *plan.Announcement, digest [32]byte, final bool) (*plan.A
 	b := *a
 	b.Epoch, b.Round, b.Previous = a.Epoch+1, 0, digest[:]
 	if final {
-		b = plan.Announcement{Deployment: a.Deployment, Epoch: b.Epoch, Previous: digest[:], Policy: a.Policy, Final: true}
+		b = plan.Announcement{Deployment: a.Deployment, Epoch: b.Epoch, Previous: digest[:], Policy: a.Policy,
+			Final: true}
 	}
 	s.mu.Lock()
 	s.slots = map[uint32]uint32{}
@@ -52,7 +54,8 @@ func (s *scene) expectAll(from, to int, reason string) {
 	s.t.Helper()
 	for i := from; i < to; i++ {
 		d := s.decide(fmt.Sprint("p", i), twoArms)
-		if d["reason"] != reason || (d["sampled"] == true) != (reason == "sampled") || !(d["propensity"].(float64) > 0) {
+		if d["reason"] != reason || (d["sampled"] == true) != (reason == "sampled") ||
+			!(d["propensity"].(float64) > 0) {
 			s.t.Errorf("p%d: %v, want reason %s", i, d, reason)
 		}
 	}
@@ -62,7 +65,7 @@ func (s *scene) expectAll(from, to int, reason string) {
 func (s *scene) stored() (names []string) {
 	s.t.Helper()
 	numbers := map[uint32]string{}
-	s.must(s.host.store.Load(func(d Device) error {
+	s.must(s.host.store.Load(func(d store.Device) error {
 		if other, twice := numbers[d.Number]; twice {
 			s.t.Errorf("%s and %s have the same number", d.Name, other)
 		}
@@ -76,7 +79,8 @@ func (s *scene) stored() (names []string) {
 // places is how many the status says are taken.
 func (s *scene) places(want int) {
 	s.t.Helper()
-	testbed.Eventually(s.t, fmt.Sprintf("%d places taken", want), func() bool { return s.host.Status().Devices == want })
+	testbed.Eventually(s.t, fmt.Sprintf("%d places taken", want),
+		func() bool { return s.host.Status().Devices == want })
 }
 
 // Everybody gets an arm by the public policy. A host whose places are all taken goes on to decide, and says for what
@@ -102,9 +106,9 @@ func TestAFullHostDecidesForEverybody(t *testing.T) {
 	}
 }
 
-// Whoever is not sampled takes none of the host's places, for whatever reason: many times as many people as the host has
-// places come before the epochs in which all places are given to people who are sampled. However many names come, the
-// host knows of no more than it has places, in memory and on disk.
+// Whoever is not sampled takes none of the host's places, for whatever reason: many times as many people as the host
+// has places come before the epochs in which all places are given to people who are sampled. However many names come,
+// the host knows of no more than it has places, in memory and on disk.
 func TestWhoIsNotSampledTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -263,13 +267,13 @@ func TestPlacesAreGivenOnceWhoeverComesAtOnce(t *testing.T) {
 func TestVacantPlacesAreGivenInOneOrder(t *testing.T) {
 	t.Parallel()
 	numbers := func() (order []uint32) {
-		h := &Host{devices: map[string]*seat{}, numbers: newNumbers(host(t, 1), 0)}
+		all := &places{devices: map[string]*localDevice{}, numbers: newNumbers(host(t, 1), 0)}
 		for _, i := range []uint32{5, 3, 9, 1, 7} {
-			s := &seat{name: fmt.Sprint(i, len(order))}
+			s := &localDevice{name: fmt.Sprint(i, len(order))}
 			s.state.Number = i
-			h.vacate(s)
+			all.vacate(s)
 		}
-		for s := h.firstVacant(); s != nil; s = h.firstVacant() {
+		for s := all.firstVacant(); s != nil; s = all.firstVacant() {
 			order = append(order, s.state.Number)
 		}
 		return order

@@ -97,7 +97,8 @@ func startProcess(t *testing.T, keys string, announced func(*testbed.Bed) *plan.
 	bedMust(t, err)
 	bed.Registrar = registrar.Identity
 	p := &process{
-		scene: sceneOn(t, bed), world: &world{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}, log: new(lockedBuffer),
+		scene: sceneOn(t, bed), world: &world{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)},
+		log:   new(lockedBuffer),
 		state: filepath.Join(t.TempDir(), "state"), written: map[string]time.Time{},
 	}
 	p.announced = announced(bed)
@@ -167,15 +168,17 @@ func (p *process) opened(path string) string {
 	return fmt.Sprintf("%s %v\n%s", answer.Status, answer.Header, body)
 }
 
-// What differs from run to run whatever the record. The broker's heartbeats come by the machine's time, and the counters
-// of the connection are read once in a second of it: what goes out is held against the tap at the end. By that time, too,
-// a host looks whether something was announced or new keys were published, and asks for it over an inbox of its own.
+// What differs from run to run whatever the record. The broker's heartbeats come by the machine's time, and the
+// counters of the connection are read once in a second of it: what goes out is held against the tap at the end. By that
+// time, too, a host looks whether something was announced or new keys were published, and asks for it over an inbox of
+// its own.
 var (
 	looking    = regexp.MustCompile(`^(UN)?SUB |\.GET\.KV_(announcements|keys) `)
 	heartbeats = regexp.MustCompile(`(?m)^riffle_broker_(messages|bytes)_total\{direction="(in|out)".*\n`)
-	nonce      = regexp.MustCompile(`"nonce":[0-9]+`) // of a wish for a slot: it is drawn, and has as many digits as it has
-	clockTime  = regexp.MustCompile(`"time":"[^"]*"`)
-	port       = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
+	// of a wish for a slot: it is drawn, and has as many digits as it has
+	nonce     = regexp.MustCompile(`"nonce":[0-9]+`)
+	clockTime = regexp.MustCompile(`"time":"[^"]*"`)
+	port      = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
 )
 
 // look is everything that an onlooker sees of the process now, and what it did since the last look.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,15 +41,13 @@ func TestRestartKeepsPromises(t *testing.T) {
 
 	s.start()
 	s.judged(a)
-	s.host.mu.Lock()
-	recalled := slices.Collect(maps.Values(s.host.open))
-	s.host.mu.Unlock()
+	recalled := s.host.promises.sessions()
 	for _, open := range recalled {
-		open.seat.mu.Lock()
+		open.dev.mu.Lock()
 		if _, kept := open.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); !kept {
 			t.Error("a record survived the process")
 		}
-		open.seat.mu.Unlock()
+		open.dev.mu.Unlock()
 	}
 	if status, _ := s.post("/v1/rewards",
 		fmt.Sprintf(`{"token": %q, "reward": 1}`, tokens[0])); status != http.StatusGone {
@@ -153,11 +150,9 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 	a := s.unhurried(12)
 	s.open(a)
 	s.decide("x", twoArms)
-	s.host.mu.Lock()
-	held, current := s.host.open[s.host.devices["x"].state.Number], s.host.current
-	s.host.mu.Unlock()
+	held, current := s.host.promises.of(s.host.places.known("x").state.Number), s.host.announced()
 	// sealed, and never handed to a sender
-	o, ok, err := s.host.sealOne(job{time.Now(), held, current}, newBench(1, testbed.Source))
+	o, ok, err := s.host.reports.sealOne(job{time.Now(), held, current}, newSources(1, testbed.Source))
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -238,9 +233,9 @@ func TestAWeakLaterRoundIsNotAnswered(t *testing.T) {
 			}
 			s.judged(weak)
 			testbed.Eventually(t, "without promises", func() bool {
-				s.host.mu.Lock()
-				defer s.host.mu.Unlock()
-				return len(s.host.open) == 0
+				s.host.promises.lock.Lock()
+				defer s.host.promises.lock.Unlock()
+				return len(s.host.promises.open) == 0
 			})
 			time.Sleep(200 * time.Millisecond) // past the time at which they would report
 			s.reports(2)
@@ -302,23 +297,5 @@ func TestRewoundBroker(t *testing.T) {
 	})
 	if len(other.enrolments()) != 0 {
 		t.Error("somebody was enrolled")
-	}
-}
-
-// A state folder has one owner, and a second one is told so.
-func TestOneProcessPerStateFolder(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	held, err := OpenStore(filepath.Join(dir, "devices"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	if testing.Short() {
-		t.Skip("waits for a time limit")
-	}
-	if _, err := OpenStore(filepath.Join(dir, "devices")); err == nil ||
-		!strings.Contains(err.Error(), "another process has it open") {
-		t.Errorf("%v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -162,10 +163,10 @@ func TestARolledBackStoreIsProvedByALaterEpoch(t *testing.T) {
 	}
 	// A sealed one that waits for a sender.
 	s.host.c.Reports.Received(1)
-	s.host.mu.Lock()
-	s.host.pending++
-	s.host.mu.Unlock()
-	s.host.outbox <- Outgoing{Epoch: 1, Number: 7, Envelope: []byte("sealed")}
+	s.host.promises.lock.Lock()
+	s.host.promises.pending++
+	s.host.promises.lock.Unlock()
+	s.host.reports.outbox <- store.Outgoing{Epoch: 1, Number: 7, Envelope: []byte("sealed")}
 	testbed.Eventually(t, "withheld", func() bool { return s.refused(StateRolledBack) == 2 })
 	s.reports(0)
 }
@@ -204,7 +205,7 @@ func TestAPromiseBesideTheProofIsWithheld(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	s.open(s.Announcement(glm.Practical, 12))
-	seat, _, _, err := s.host.seat("x")
+	seat, _, _, err := s.host.places.find("x")
 	s.must(err)
 	s.host.mu.Lock()
 	a := s.host.current
@@ -214,7 +215,8 @@ func TestAPromiseBesideTheProofIsWithheld(t *testing.T) {
 	seat.state, err = seat.state.Ask(a, time.Now())
 	seat.mu.Unlock()
 	s.must(err)
-	promised, err := s.host.promise(a, seat, &wire.EnrolReply{Enrolled: true, ReportAfter: 100 * time.Millisecond})
+	promised, err := s.host.promises.promise(a, seat,
+		&wire.EnrolReply{Enrolled: true, ReportAfter: 100 * time.Millisecond})
 	s.must(err)
 	seat.mu.Lock()
 	over := promised.record.Over()
@@ -279,7 +281,7 @@ func TestLossesAndRestartsAreNoRollback(t *testing.T) {
 	epoch()
 	testbed.Eventually(t, "settled", func() bool {
 		s.clock.Pass(longestPause) // most answers get lost: by the system's time the tries would take minutes
-		for _, seat := range s.host.seats() {
+		for _, seat := range s.host.places.all() {
 			if seat.now().Asked(2) {
 				return false
 			}

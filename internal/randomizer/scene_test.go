@@ -184,10 +184,7 @@ func (s *scene) judged(a *plan.Announcement) {
 	s.t.Helper()
 	testbed.Eventually(s.t, "in the announced round, with the shuffler's key", func() bool {
 		now := s.host.Status()
-		s.host.mu.Lock()
-		keyed := s.host.shuffler != nil
-		s.host.mu.Unlock()
-		return keyed && now.Epoch == a.Epoch && now.Round == a.Round
+		return s.host.shufflerKey() != nil && now.Epoch == a.Epoch && now.Round == a.Round
 	})
 }
 
@@ -355,9 +352,7 @@ func (s *scene) bits(envelope []byte, a *plan.Announcement, digest [32]byte) (on
 
 // device is what the host holds of a device.
 func (s *scene) device(name string) device.State {
-	s.host.mu.Lock()
-	held := s.host.devices[name]
-	s.host.mu.Unlock()
+	held := s.host.places.known(name)
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	return held.state

@@ -25,8 +25,8 @@ func (r *recording) EnrolOnce(ctx context.Context, request []byte) ([]byte, erro
 	return reply, err
 }
 
-// Whatever devices ask, alone or together, and whatever they are told, the broker sees requests of one size and replies of
-// one size, in which stands neither the host's key nor its credential nor a part of the request.
+// Whatever devices ask, alone or together, and whatever they are told, the broker sees requests of one size and replies
+// of one size, in which stands neither the host's key nor its credential nor a part of the request.
 func TestTheBrokerSeesNoDeviceNumber(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -104,22 +105,30 @@ func (w *world) PublishReport(_ context.Context, _ uint64, _ uint32, _ string, e
 	return nil
 }
 
+// outboxKey names a sealed report.
+type outboxKey struct {
+	epoch         uint64
+	round, number uint32
+}
+
+func keyOf(o store.Outgoing) outboxKey { return outboxKey{o.Epoch, o.Round, o.Number} }
+
 // memory is a Store that forgets everything with the process.
 type memory struct {
 	mu      sync.Mutex
-	devices map[string]Device
-	outbox  map[string]Outgoing
-	notes   map[string][]byte
+	devices map[string]store.Device
+	outbox  map[outboxKey]store.Outgoing
+	notes   map[store.Note][]byte
 }
 
-func (m *memory) Put(d Device) error {
+func (m *memory) Put(d store.Device) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.devices[d.Name] = d
 	return nil
 }
 
-func (m *memory) Replace(name string, d Device) error {
+func (m *memory) Replace(name string, d store.Device) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.devices, name)
@@ -127,38 +136,39 @@ func (m *memory) Replace(name string, d Device) error {
 	return nil
 }
 
-func (m *memory) Seal(d Device, o Outgoing) error {
+func (m *memory) Seal(d store.Device, o store.Outgoing) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.devices[d.Name], m.outbox[string(o.key())] = d, o
+	m.devices[d.Name], m.outbox[keyOf(o)] = d, o
 	return nil
 }
 
-func (m *memory) Sent(o Outgoing) error {
+func (m *memory) Sent(o store.Outgoing) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.outbox, string(o.key()))
+	delete(m.outbox, keyOf(o))
 	return nil
 }
 
-func (m *memory) PutNote(name, text []byte) error {
+func (m *memory) PutNote(n store.Note, text []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.notes[string(name)] = bytes.Clone(text)
+	m.notes[n] = bytes.Clone(text)
 	return nil
 }
 
-func (m *memory) Note(name []byte) ([]byte, error) { return m.notes[string(name)], nil }
-func (m *memory) Load(func(Device) error) error    { return nil }
-func (m *memory) Unsent(func(Outgoing)) error      { return nil }
+func (m *memory) Note(n store.Note) ([]byte, error)   { return m.notes[n], nil }
+func (m *memory) Load(func(store.Device) error) error { return nil }
+func (m *memory) Unsent(func(store.Outgoing)) error   { return nil }
 
 // noDevices is a store in which nothing is yet.
 func noDevices() *memory {
-	return &memory{devices: map[string]Device{}, outbox: map[string]Outgoing{}, notes: map[string][]byte{}}
+	return &memory{devices: map[string]store.Device{}, outbox: map[outboxKey]store.Outgoing{},
+		notes: map[store.Note][]byte{}}
 }
 
 func (m *memory) Follow(uint64, uint32, [32]byte) error { return nil }
-func (m *memory) Latest() (RoundID, error)              { return RoundID{}, nil }
+func (m *memory) Latest() (store.Round, error)          { return store.Round{}, nil }
 func (m *memory) Close() error                          { return nil }
 
 // A host runs on any broker, store and clock: with all three in memory, a report that is due in a day leaves when the

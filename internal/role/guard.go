@@ -47,7 +47,8 @@ func CallersOf(key, listen string, hosts, origins []string) Callers {
 func (c Callers) Faults() (faults []error) {
 	for _, h := range c.Hosts {
 		if h == "" || strings.ContainsAny(h, "/*") {
-			faults = append(faults, config.Wrong("hosts", c.Hosts, "must be names or addresses, without scheme or wildcards"))
+			faults = append(faults, config.Wrong("hosts", c.Hosts,
+				"must be names or addresses, without scheme or wildcards"))
 		}
 	}
 	for _, o := range c.Origins {

@@ -118,7 +118,8 @@ func TestTheAddressThatARequestCameToIsAName(t *testing.T) {
 		want        bool
 	}{
 		{"10.1.2.3", "10.1.2.3:9401", true}, {"10.1.2.3", "10.1.2.4:9401", false}, {"10.1.2.3", "ten.example", false},
-		{"fd00::7", "[fd00::7]:9401", true}, {"fd00::7", "[fd00::8]:9401", false}, {"::ffff:10.1.2.3", "10.1.2.3", true},
+		{"fd00::7", "[fd00::7]:9401", true}, {"fd00::7", "[fd00::8]:9401", false},
+		{"::ffff:10.1.2.3", "10.1.2.3", true},
 		{"10.1.2.3", "", false}, {"10.1.2.3", "0.0.0.0", false}, {"10.1.2.3", "::", false},
 	} {
 		r, err := http.NewRequest(http.MethodGet, "http://x/", nil)

@@ -59,10 +59,11 @@ func (s *announcements) verify(stored bus.Announcement) (*opening, error) {
 	return &opening{a, digest, layout}, nil
 }
 
-// announced takes an announcement from the bucket, old ones first.
+// announced takes an announcement from the bucket, old ones first. One on which nothing is decided when the process
+// ends is in no account: the next process takes it.
 func (s *announcements) announced(ctx context.Context, stored bus.Announcement) error {
-	s.c.Announcements.Received(1)
 	refused := func(err error) error {
+		s.c.Announcements.Received(1)
 		why := s.c.Announcements.Refused(err, 1)
 		s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Func(about(stored.Epoch, stored.Round)).
 			Msg("announcement refused")
@@ -71,6 +72,7 @@ func (s *announcements) announced(ctx context.Context, stored bus.Announcement) 
 	o, err := s.verify(stored)
 	switch no := cohort.Refuse(wire.Reason(err), "%v", err); {
 	case errors.Is(err, wire.ErrForeign): // any holder of the analyzer's broker credential can put it there
+		s.c.Announcements.Received(1)
 		why := s.c.Announcements.Refused(no, 1)
 		s.c.Log.Warn().Err(no).Str(outcome.Field, string(why)).Func(about(stored.Epoch, stored.Round)).
 			Msg("an announcement that is not the analyzer's is skipped: another client writes with the analyzer's " +
@@ -118,6 +120,7 @@ func (s *announcements) announced(ctx context.Context, stored bus.Announcement) 
 	case err != nil:
 		return err
 	}
+	s.c.Announcements.Received(1)
 	s.c.Announcements.Released(1)
 	return nil
 }

@@ -204,8 +204,8 @@ func (s *scene) crowd(of plan.Channel) (c crowd) {
 	return c
 }
 
-// In the channel of shares a payload is bound to its sender, and rows leave in the order of digests. Another order of
-// arrival changes no byte of what the two servers say, and of what leaves.
+// In the channel of shares a payload is bound to its sender, and prepare messages leave in the order of digests.
+// Another order of arrival changes no byte of what the two servers say, and of what leaves.
 func TestTheLogOfSharesTellsNoOrder(t *testing.T) {
 	t.Parallel()
 	first := newScene(t)

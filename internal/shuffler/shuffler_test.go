@@ -11,6 +11,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -131,7 +132,17 @@ func TestWeakPlanIsNotOpened(t *testing.T) {
 	s.start()
 	s.opened = s.announcement()
 	s.digest = s.Announce(s.analyzer, s.opened)
-	s.eventually("refused", func() bool { return s.ask(0).Refusal == wire.RefusalWrongEpoch })
+	s.eventually("refused", func() bool {
+		for _, c := range s.shuffler.c.Announcements.Balance().Refused {
+			if c.Reason == cohort.Reason(wire.RefusalWeakPlan) {
+				return c.Items == 1
+			}
+		}
+		return false
+	})
+	if r := s.ask(0); r.Refusal != wire.RefusalWrongEpoch {
+		t.Errorf("a device that asks is told %v", r)
+	}
 	if _, ok := s.shuffler.Filling(); ok {
 		t.Error("opened")
 	}

@@ -33,9 +33,9 @@ func (l *Log) read(ctx context.Context) error {
 		err = l.readOn(ctx)
 	}
 	if err != nil {
-		return err // what was read before stands, and the next call goes on behind it
+		return err // what was read before is kept, and the next call goes on after it
 	}
-	return l.settle()
+	return l.finish()
 }
 
 // reset forgets what the stream showed.
@@ -82,7 +82,7 @@ func (l *Log) see(s bus.Statement) error {
 func (l *Log) judge(s bus.Statement) error {
 	switch {
 	case s.Misnamed:
-		return nil // the role did not append it, but may have signed it: it stands where it was appended, too
+		return nil // the role did not append it, but may have signed it: it is where it was appended, too
 	case s.Kind == wire.KindCheckpoint:
 		c, err := transparency.Open(s.Payload, l.origin, l.own.Key)
 		if err != nil {
@@ -101,7 +101,7 @@ func (l *Log) leaf(e entry, sequence uint64) error {
 	known, there := l.places[hash]
 	switch {
 	case there && known < place:
-		return fmt.Errorf("%w: entry %d stands there a second time (sequence %d): the broker's data was tampered "+
+		return fmt.Errorf("%w: entry %d is there a second time (sequence %d): the broker's data was tampered "+
 			"with; restore it from a good copy", ErrForked, known, sequence)
 	case place < len(l.leaves) && l.leaves[place] != hash:
 		return fmt.Errorf("%w: at the place of entry %d the stream has another statement, of the kind %s (sequence "+
@@ -126,8 +126,8 @@ func (l *Log) checkpoint(c transparency.Checkpoint, sequence uint64) error {
 	v := &l.shown
 	switch {
 	case c.Size > v.tree.Size():
-		return fmt.Errorf("%w: the checkpoint at sequence %d counts %d entries, and %d stand before it: restore the "+
-			"broker's newer data", ErrRewound, sequence, c.Size, v.tree.Size())
+		return fmt.Errorf("%w: the checkpoint at sequence %d counts %d entries, and there are %d before it: "+
+			"restore the broker's newer data", ErrRewound, sequence, c.Size, v.tree.Size())
 	case c.Size <= v.signed, v.roots[c.Size-v.signed-1] != c.Root:
 		return fmt.Errorf("%w: the checkpoint of %d entries at sequence %d does not extend the one of %d before it, "+
 			"or is of other entries. Two processes ran with this role's key, or the broker's data were changed. Stop "+
@@ -159,8 +159,8 @@ func (l *Log) flush() error {
 	return nil
 }
 
-// settle ends a reading of all that there is.
-func (l *Log) settle() error {
+// finish ends a reading of all that there is.
+func (l *Log) finish() error {
 	if there := int(l.shown.tree.Size()); l.journal == nil && there < len(l.leaves) {
 		return fmt.Errorf("%w: it shows %d, and this process has logged %d: restore the broker's newer data",
 			ErrRewound, there, len(l.leaves))
@@ -183,7 +183,7 @@ func (l *Log) publish(ctx context.Context, next *entry) error {
 			err = l.see(bus.Statement{Role: l.c.Role, Kind: e.kind, Sequence: sequence, Payload: e.signed})
 		case errors.Is(err, bus.ErrMoved):
 			if err = l.read(ctx); err == nil && l.shown.last == before {
-				err = fmt.Errorf("%w: it does not take an entry of the kind %s, as if something else stood under its "+
+				err = fmt.Errorf("%w: it does not take an entry of the kind %s, as if something else were under its "+
 					"name: the role's broker credential was stolen, or the broker's data were "+
 					"changed", ErrForked, e.kind)
 			}

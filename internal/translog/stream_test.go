@@ -50,7 +50,7 @@ type stream struct {
 	entries []bus.Statement
 	// fail is asked before an entry is stored and after it was, and answers in place of the broker
 	fail func(kind string, stored bool) error
-	// hidden are names under which something unreadable stands
+	// hidden are names under which something unreadable is
 	hidden map[[32]byte]bool
 }
 
@@ -139,7 +139,7 @@ func (s *stream) same(as *stream) bool {
 	})
 }
 
-// leaves reads the stream as an outsider does who trusts the key alone: every checkpoint must be of exactly what stands
+// leaves reads the stream as an outsider does who trusts the key alone: every checkpoint must be of exactly what is
 // before it, or extend it, and the newest one must cover all leaves, which it returns.
 func (s *stream) leaves(id *seal.Identity) (all [][]byte) {
 	s.t.Helper()
@@ -156,7 +156,7 @@ func (s *stream) leaves(id *seal.Identity) (all [][]byte) {
 				continue
 			}
 			if c.Size != tree.Size() || c.Root != tree.Root() || c.Size <= newest.Size {
-				s.t.Errorf("a checkpoint of %d leaves stands behind %d leaves and a checkpoint of %d, or has another root",
+				s.t.Errorf("a checkpoint of %d leaves follows %d leaves and a checkpoint of %d, or has another root",
 					c.Size, tree.Size(), newest.Size)
 			}
 			newest = c

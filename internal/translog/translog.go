@@ -156,11 +156,11 @@ func (l *Log) Sync(ctx context.Context) error {
 }
 
 // AppendAudit appends a statement of this role to its log, and returns when the statement, everything before it and a
-// checkpoint over it stand in the stream. The same statement again is no second entry. kind is as in
+// checkpoint over it are in the stream. The same statement again is no second entry. kind is as in
 // bus.AuditStream.AppendAudit, and must be the statement's (wire.Leaf).
 //
-// Errors: ErrStatement; those of Sync. After one of the broker's the statement may stand in the stream or not: repeat
-// it. With a path it is on disk then, and stands in the log before every later one.
+// Errors: ErrStatement; those of Sync. After one of the broker's the statement may be in the stream or not: repeat
+// it. With a path it is on disk then, and is in the log before every later one.
 func (l *Log) AppendAudit(ctx context.Context, kind string, signed []byte) error {
 	if !wire.Leaf(kind, signed, l.own) {
 		return fmt.Errorf("%w: kind %q of the %s", ErrStatement, kind, l.c.Role)
@@ -224,13 +224,13 @@ func (l *Log) keep(all ...entry) error {
 	return nil
 }
 
-// entry is a statement and the kind under which it stands.
+// entry is a statement and the kind under which it is appended.
 type entry struct {
 	kind   string
 	signed []byte
 }
 
-// encode is the entry as it stands on disk: one byte for the length of the kind, the kind, the statement.
+// encode is the entry as it is on disk: one byte for the length of the kind, the kind, the statement.
 func (e entry) encode() []byte {
 	return append(append([]byte{byte(len(e.kind))}, e.kind...), e.signed...)
 }

@@ -55,7 +55,8 @@ func FuzzOpenedLetter(f *testing.F) {
 	f.Add([]byte{0, 0, 0})
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		body, err := sealer.open(h, toLead, sealer.Seal(nil, h.place(toLead), plain))
-		if err == nil && (len(plain) < 4+len(body) || !bytes.Equal(plain[4:4+len(body)], body)) || err != nil && body != nil {
+		if err != nil && body != nil ||
+			err == nil && (len(plain) < 4+len(body) || !bytes.Equal(plain[4:4+len(body)], body)) {
 			t.Fatalf("%x is opened as %x, %v", plain, body, err)
 		}
 	})
@@ -85,7 +86,8 @@ func FuzzLeadHears(f *testing.F) {
 		s := status(plain[0])
 		switch {
 		case h.kind == callHello && s != statusOK, h.kind != callHello && !mine && s != statusMoved,
-			mine && h.kind == "question" && !bytes.Equal(plain[1:], body), mine && h.kind == "unknown" && s != statusKind,
+			mine && h.kind == "question" && !bytes.Equal(plain[1:], body),
+			mine && h.kind == "unknown" && s != statusKind,
 			mine && (h.kind == callBegin || h.kind == callDone) && s != statusNo:
 			t.Fatalf("%s with %x is answered %x", h.kind, body, plain)
 		}

@@ -127,8 +127,8 @@ func TestResultsThatAreLostAlteredOrRepeated(t *testing.T) {
 		t.Error(err)
 	}
 	if n, more := counted(t, lc, "done"), counted(t, lc, "unwanted"); n != used || more <= unwanted {
-		t.Errorf("a repeated result was used: %d results of %d tasks, %d unwanted in place of more than %d", n, used, more,
-			unwanted)
+		t.Errorf("a repeated result was used: %d results of %d tasks, %d unwanted in place of more than %d",
+			n, used, more, unwanted)
 	}
 }
 
@@ -201,7 +201,9 @@ func TestOtherKeysUnderstandNothing(t *testing.T) {
 	})
 	done := make(chan struct{})
 	go func() { defer close(done); expect(t, l, "a", "did a") }()
-	testbed.Eventually(t, "the foreign worker gives the task back", func() bool { return counted(t, other, "returned") > 0 })
+	testbed.Eventually(t, "the foreign worker gives the task back", func() bool {
+		return counted(t, other, "returned") > 0
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := foreign.Ask(ctx, "who", nil); !errors.Is(err, context.DeadlineExceeded) {

@@ -92,11 +92,11 @@ func (o *openShares) counts(_ context.Context, payloads [][]byte, server protoco
 		return nil, err
 	}
 	for _, p := range payloads {
-		row, pending, err := o.leader.Prepare(nil, p)
+		message, pending, err := o.leader.Prepare(nil, p)
 		if err != nil {
 			return nil, err
 		}
-		verified, err := o.helper.Verify(row)
+		verified, err := o.helper.Verify(message)
 		if err != nil {
 			return nil, err
 		}

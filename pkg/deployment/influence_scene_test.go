@@ -197,11 +197,11 @@ func (s *scene) shared(honest int, attackers []attack) [][]uint64 {
 	leader, helper := made(round.NewLeader(secret)), made(round.NewHelper(secret, s.analyzer, verifier))
 	mine, theirs := made(round.NewLeaderSum()), made(round.NewHelperSum())
 	take := func(payload []byte) {
-		row, pending, err := leader.Prepare(nil, payload)
+		message, pending, err := leader.Prepare(nil, payload)
 		if err != nil {
 			s.Fatal(err)
 		}
-		v := made(helper.Verify(row))
+		v := made(helper.Verify(message))
 		if err := errors.Join(leader.Finish(mine, pending, v.Answer[:]), helper.Add(theirs, v)); err != nil {
 			s.Fatal(err)
 		}

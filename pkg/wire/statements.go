@@ -184,7 +184,7 @@ type Manifest struct {
 	ReportsDigest []byte // of ReportsDigest, 32 bytes
 	// MessagesRoot is the root of the Merkle tree (RFC 6962) whose leaves are the SHA-256 digests of all Messages,
 	// noise included, in ascending order: 32 bytes in a release. A message is a sealed bit in the channel Shuffle, a
-	// sealed envelope in Local and Central, and in Shares the row of a report that both servers accepted.
+	// sealed envelope in Local and Central, and in Shares the prepare message of a report that both servers accepted.
 	MessagesRoot []byte
 	Refused      []Refused // in ascending order of the reason, each once
 }

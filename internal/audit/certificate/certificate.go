@@ -1,6 +1,6 @@
 // Package certificate is a file that shows what one epoch of a deployment did, to a person who has nothing else: no
-// broker, no logs, no network. It holds the epoch's signed statements of both servers, and shows of each that it stands
-// in its server's transparency log. Everything in it that counts is signed by a server. Beside the statements stands a
+// broker, no logs, no network. It holds the epoch's signed statements of both servers, and shows of each that it is in
+// its server's transparency log. Everything in it that counts is signed by a server. Beside the statements there is a
 // summary that people and programs can read without decoding them; it is believed only as far as it is what the
 // statements say.
 //
@@ -17,8 +17,8 @@
 //	            channel shares) and manifest
 //	summary     Summary
 //
-// A statement stands with its index in the log, from 0, the kind that it was appended under, its bytes, and an
-// inclusion proof (RFC 6962) to the checkpoint. Apart from the configuration, which stands at the log's begin, the
+// A statement is given with its index in the log, from 0, the kind that it was appended under, its bytes, and an
+// inclusion proof (RFC 6962) to the checkpoint. Apart from the configuration, which is at the log's begin, the
 // indices of a server's statements follow each other: the server signed nothing else in between.
 package certificate
 

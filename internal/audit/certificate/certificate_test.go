@@ -77,12 +77,13 @@ func TestGoldenCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := certificate.Verify(f, l.Bundle)
-	if err != nil || v.Epoch != 2 || v.Channel != plan.Shares || len(v.Rounds) != 1 || v.Rounds[0].Outcome != "released" ||
-		v.Versions[0] != ledger.Version || !(v.Epsilon > 3 && float64(v.Epsilon) <= v.PromisedEpsilon) {
+	if err != nil || v.Epoch != 2 || v.Channel != plan.Shares || len(v.Rounds) != 1 ||
+		v.Rounds[0].Outcome != "released" || v.Versions[0] != ledger.Version ||
+		!(v.Epsilon > 3 && float64(v.Epsilon) <= v.PromisedEpsilon) {
 		t.Errorf("%+v, %v", v, err)
 	}
-	// Signatures are deterministic, and all numbers of this deployment are the same on every processor but the last bits
-	// of guarantees and sums.
+	// Signatures are deterministic, and all numbers of this deployment are the same on every processor but the last
+	// bits of guarantees and sums.
 	if !bytes.Equal(b, want) {
 		t.Logf("this machine makes other bytes of it")
 		again, err := certificate.Decode(b)
@@ -110,7 +111,7 @@ func TestTamperedCertificatesAreRefused(t *testing.T) {
 		}
 		return f
 	}
-	stranger, err := ledger.Identity(8, "stranger")
+	unknown, err := ledger.Identity(8, "unknown")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,10 +171,10 @@ func TestTamperedCertificatesAreRefused(t *testing.T) {
 				f.Shuffler.Checkpoint = strings.Replace(f.Shuffler.Checkpoint, "\n4\n", "\n5\n", 1)
 			}},
 		{"keys that are not trusted", "other keys than those that are trusted",
-			func(_ *certificate.File, keys *keyring.Bundle) { keys.Analyzer = stranger.Public() }},
+			func(_ *certificate.File, keys *keyring.Bundle) { keys.Analyzer = unknown.Public() }},
 		{"keys that signed nothing", "the checkpoint of the analyzer",
 			func(f *certificate.File, keys *keyring.Bundle) {
-				keys.Analyzer = stranger.Public()
+				keys.Analyzer = unknown.Public()
 				f.Keys = *keys
 			}},
 		{"another deployment", `the keys of "other"`,
@@ -242,7 +243,8 @@ func TestDishonestServersGetNoCertificate(t *testing.T) {
 			t.Errorf("%s: %v", x.what, err)
 			continue
 		}
-		if _, why := certify(t, l, 1); !errors.Is(why, certificate.ErrRefused) || !strings.Contains(why.Error(), x.reason) {
+		if _, why := certify(t, l, 1); !errors.Is(why, certificate.ErrRefused) ||
+			!strings.Contains(why.Error(), x.reason) {
 			t.Errorf("%s: %v, which does not say %q", x.what, why, x.reason)
 		}
 	}
@@ -259,7 +261,8 @@ func TestASecondStatementGetsNoCertificate(t *testing.T) {
 	if err := l.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	if _, why := certify(t, l, 1); !errors.Is(why, certificate.ErrRefused) || !strings.Contains(why.Error(), "two statements") {
+	if _, why := certify(t, l, 1); !errors.Is(why, certificate.ErrRefused) ||
+		!strings.Contains(why.Error(), "two statements") {
 		t.Error(why)
 	}
 }
@@ -365,8 +368,9 @@ func TestWhatLeftIsSpent(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		r := v.Rounds[0]
-		if r.Outcome != x.outcome || r.Left != x.left || (r.Epsilon > 0) != x.left || x.left && !(r.Epsilon <= v.Epsilon) ||
-			x.left && r.EpsilonAlone != v.EpsilonAlone || !x.left && r.EpsilonAlone != 0 {
+		if r.Outcome != x.outcome || r.Left != x.left || (r.Epsilon > 0) != x.left ||
+			x.left && (!(r.Epsilon <= v.Epsilon) || r.EpsilonAlone != v.EpsilonAlone) ||
+			!x.left && r.EpsilonAlone != 0 {
 			t.Errorf("%s: %+v, the plan has %v and %v", name, r, v.Epsilon, v.EpsilonAlone)
 		}
 	}

@@ -240,7 +240,7 @@ func (x *examined) whole() error {
 		case r.counts == nil || r.learned == nil || r.manifest == nil:
 			return fmt.Errorf("round %d lacks a manifest, counts or what was learned: %w", i, ErrUnfinished)
 		case int(a.Round) != i || before != nil && a.Epoch != before.announcement.Epoch:
-			return refuse("round %d of epoch %d stands as round %d of epoch %d", a.Round, a.Epoch, i,
+			return refuse("round %d of epoch %d is in the place of round %d of epoch %d", a.Round, a.Epoch, i,
 				x.rounds[0].announcement.Epoch)
 		case before != nil && !bytes.Equal(a.Previous, before.digests.announcement[:]):
 			return refuse("the announcement of round %d does not name the one before it", i)

@@ -15,8 +15,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// The certificate of a panel names the seed that follows from both servers' statements, and what is protected; that of a
-// destroyed one holds, too.
+// The certificate of a panel names the seed that follows from both servers' statements, and what is protected; that of
+// a destroyed one holds, too.
 func TestACertificateShowsItsPanel(t *testing.T) {
 	c := ledger.Living(plan.Central, 2)
 	c.Terms.Dishonest, c.Terms.Period = 0.01, 3
@@ -47,8 +47,8 @@ func TestACertificateShowsItsPanel(t *testing.T) {
 			t.Fatal(err)
 		}
 		seed, p := panel.NewSeed(digest, draw.Contribution), v.Panel
-		if p == nil || p.Registered != 61+uint32(epoch) || p.Least != 60 || p.Records != 2 || p.Period != 3 || p.Decisions != 3 ||
-			!(p.Tail > 0) || !bytes.Equal(p.Seed, seed[:]) || !bytes.Equal(p.Pool, digest[:]) ||
+		if p == nil || p.Registered != 61+uint32(epoch) || p.Least != 60 || p.Records != 2 || p.Period != 3 ||
+			p.Decisions != 3 || !(p.Tail > 0) || !bytes.Equal(p.Seed, seed[:]) || !bytes.Equal(p.Pool, digest[:]) ||
 			!strings.Contains(p.Unit, "2 of any 3 epochs") {
 			t.Errorf("epoch %d: %+v", epoch+1, p)
 		}
@@ -89,7 +89,8 @@ func TestPanelsThatWereNotDrawnGetNoCertificate(t *testing.T) {
 			Pool: func(p *wire.Pool) { p.Announcement = one }}, nil},
 		{"a draw of another announcement", "of another announcement", ledger.Tamper{
 			Draw: func(d *wire.Draw) { d.Announcement = one }}, nil},
-		{"a draw for another pool", "answers another pool", ledger.Tamper{Draw: func(d *wire.Draw) { d.Pool = one }}, nil},
+		{"a draw for another pool", "answers another pool", ledger.Tamper{
+			Draw: func(d *wire.Draw) { d.Pool = one }}, nil},
 		{"another contribution", "not what the announcement commits to", ledger.Tamper{
 			Draw: func(d *wire.Draw) { d.Contribution = one }}, nil},
 		{"too few registered devices", "announced are at least 60", ledger.Tamper{
@@ -116,7 +117,8 @@ func TestPanelsThatWereNotDrawnGetNoCertificate(t *testing.T) {
 			t.Errorf("%s: %v", x.what, err)
 			continue
 		}
-		if _, why := certify(t, l, 1); !errors.Is(why, certificate.ErrRefused) || !strings.Contains(why.Error(), x.reason) {
+		if _, why := certify(t, l, 1); !errors.Is(why, certificate.ErrRefused) ||
+			!strings.Contains(why.Error(), x.reason) {
 			t.Errorf("%s: %v, which does not say %q", x.what, why, x.reason)
 		}
 	}

@@ -31,7 +31,8 @@ func checked(t *testing.T, o ledger.Options) *audit.Report {
 		t.Fatal(err)
 	}
 	var rows []audit.Row
-	r, err := audit.Check(t.Context(), l, audit.Options{Trust: l.Bundle, Row: func(x audit.Row) { rows = append(rows, x) }})
+	r, err := audit.Check(t.Context(), l,
+		audit.Options{Trust: l.Bundle, Row: func(x audit.Row) { rows = append(rows, x) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +74,9 @@ func TestResultIsTheAudits(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &read); err != nil {
 		t.Fatal(err)
 	}
-	if read.Cumulated.Low == nil || read.SoFar == nil || len(read.Epochs) != len(r.Epochs) || read.Epochs[1].Effect != nil ||
-		read.Epochs[0].Effect.Lift == nil || read.Epochs[0].Effect.Low == nil || read.Epochs[0].Effect.High == nil {
+	if read.Cumulated.Low == nil || read.SoFar == nil || len(read.Epochs) != len(r.Epochs) ||
+		read.Epochs[1].Effect != nil || read.Epochs[0].Effect.Lift == nil || read.Epochs[0].Effect.Low == nil ||
+		read.Epochs[0].Effect.High == nil {
 		t.Errorf("%+v in %s", read, b.String())
 	}
 	b.Reset()
@@ -133,7 +135,8 @@ func TestVerdictIsWhatTheIntervalShows(t *testing.T) {
 	}
 	bad := released(0.01, 0.05, 0.09)
 	bad.OK, bad.Breaches = false, []audit.Breach{{What: audit.LiftWrong}}
-	if r := effect.Of(bad); r.OK || r.Tone() != "bad" || r.Breaches != 1 || !strings.Contains(strings.Join(r.Notes, " "), "THE AUDIT FOUND 1") {
+	if r := effect.Of(bad); r.OK || r.Tone() != "bad" || r.Breaches != 1 ||
+		!strings.Contains(strings.Join(r.Notes, " "), "THE AUDIT FOUND 1") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -170,7 +173,8 @@ func unknown() *audit.Report {
 func TestNothingIsSaidOfWhatIsUnknown(t *testing.T) {
 	r := effect.Of(unknown())
 	var b bytes.Buffer
-	if err := r.WriteTable(&b); err != nil || strings.Contains(b.String(), "0.5 ") || !strings.Contains(b.String(), "unknown") {
+	if err := r.WriteTable(&b); err != nil || strings.Contains(b.String(), "0.5 ") ||
+		!strings.Contains(b.String(), "unknown") {
 		t.Errorf("%v in\n%s", err, b.String())
 	}
 	if _, err := r.Chart(); !errors.Is(err, effect.ErrNoControl) {

@@ -8,7 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// happened says how a round ended, and whose word that is. Why a server did something stands in no statement, so no
+// happened says how a round ended, and whose word that is. Why a server did something is in no statement, so no
 // sentence here says it.
 func (f *Facts) happened(x Round) Section {
 	title, unsaid := x.Outcome, !x.Manifest && x.Shared == 0
@@ -42,8 +42,8 @@ func (f *Facts) happened(x Round) Section {
 		}
 		f.sent(&s, x)
 		s.add("The analyzer signed that it counts none of it. It had what left: its refusal saves nobody's privacy. " +
-			"No statement says why. An honest analyzer refuses where messages do not open, stand twice or do not fit " +
-			"the manifest; another one can refuse what it does not like, and so choose what counts. Ask its " +
+			"No statement says why. An honest analyzer refuses where messages do not open, are duplicates or do not " +
+			"fit the manifest; another one can refuse what it does not like, and so choose what counts. Ask its " +
 			"operator, and count again what is retained.")
 	default:
 		f.sent(&s, x)
@@ -111,7 +111,7 @@ func (f *Facts) destroyed(s *Section, x Round) {
 	switch {
 	case x.Accepted != nil && *x.Accepted < f.Plan.Minimum:
 		s.add("The analyzer signed that it accepts %s, which is below the minimum, too: with so few no share of the "+
-			"sums may leave the shuffler. Why it accepts no more stands in no statement.", many(*x.Accepted, "report"))
+			"sums may leave the shuffler. No statement says why it accepts no more.", many(*x.Accepted, "report"))
 	case x.Accepted != nil:
 		s.add("The analyzer had signed that it accepts %s.", many(*x.Accepted, "report"))
 	}

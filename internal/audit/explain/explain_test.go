@@ -68,8 +68,8 @@ func text(t *testing.T, a *explain.Answer) string {
 	return b.String()
 }
 
-// The explanations of a released and of a destroyed cohort and of a plan, in each channel, are the golden ones, which were
-// read by people.
+// The explanations of a released and of a destroyed cohort and of a plan, in each channel, are the golden ones, which
+// were read by people.
 func TestExplanationsInEachChannel(t *testing.T) {
 	for _, x := range []struct {
 		name    string
@@ -142,7 +142,7 @@ func TestNumbersComeFromTheStatements(t *testing.T) {
 	}
 }
 
-// Every statement of an epoch is listed at the place in its log at which it stands, in several rounds, too.
+// Every statement of an epoch is listed at its place in the log, in several rounds, too.
 func TestStatementsStandWhereTheyAreSaidToStand(t *testing.T) {
 	for _, x := range []struct {
 		profile glm.Profile
@@ -155,7 +155,7 @@ func TestStatementsStandWhereTheyAreSaidToStand(t *testing.T) {
 			for _, s := range r.Statements {
 				n++
 				if got := l.Logs[s.Role][s.Index].Kind; got != s.Kind {
-					t.Errorf("%s is said to be %s, and there stands %s", s.Name(), s.Kind, got)
+					t.Errorf("%s is said to be %s, and there is %s", s.Name(), s.Kind, got)
 				}
 			}
 		}
@@ -174,7 +174,8 @@ func TestBreachesAreToldWithWhatTheyAreAbout(t *testing.T) {
 			}
 		}
 	})
-	if a := ask(t, l, "release 1.0"); len(a.Breaches) == 0 || !strings.Contains(text(t, a), "BREACH reports_differ in analyzer/") {
+	if a := ask(t, l, "release 1.0"); len(a.Breaches) == 0 ||
+		!strings.Contains(text(t, a), "BREACH reports_differ in analyzer/") {
 		t.Errorf("the breach is not told: %s", text(t, a))
 	}
 	if a := ask(t, l, "release 2.0"); len(a.Breaches) > 0 || !strings.Contains(text(t, a), "No breach about it, but") {
@@ -208,7 +209,8 @@ func TestUnknownNamesListWhatExists(t *testing.T) {
 	}
 	l := deployment(t, glm.Paper, plan.Shuffle, func(o *ledger.Options) { o.Rounds = 1 })
 	for question, want := range map[string]string{
-		"epoch 99": "the epochs 1 to", "release 1": "release 1.0 to 1.", "release 1.77": "the rounds 0 to 1", "release 0": "epochs",
+		"epoch 99": "the epochs 1 to", "release 1": "release 1.0 to 1.", "release 1.77": "the rounds 0 to 1",
+		"release 0": "epochs",
 	} {
 		q, _, err := explain.Parse([]string{question})
 		if err != nil {

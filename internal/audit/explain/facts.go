@@ -133,7 +133,7 @@ type Refused struct {
 	TakenOut uint32 `json:"taken_out"` // of them, from a slot; exact
 }
 
-// Statement is where a signed statement stands.
+// Statement is where a signed statement is.
 type Statement struct {
 	Role  bus.Role `json:"role"`
 	Index uint64   `json:"index"` // of the leaf in the role's log, from 0
@@ -200,7 +200,7 @@ func Of(ctx context.Context, q Question, source audit.Source, o audit.Options) (
 	return a, nil
 }
 
-// read takes an entry that the role signed under the kind that it stands under; the audit tells of others.
+// read takes an entry that the role signed under the kind that it has there; the audit tells of others.
 func (r *reader) read(at Statement, signed []byte, from wire.Party) {
 	switch prefix, _, _ := strings.Cut(at.Kind, "-"); {
 	case at.Kind == wire.KindConfiguration && r.configuration == nil:

@@ -37,7 +37,7 @@ func (a *Answer) tell(report *audit.Report) {
 		a.Text = append(a.Text, f.sees())
 	}
 	for _, x := range f.Rounds {
-		a.Text = append(a.Text, x.stands())
+		a.Text = append(a.Text, x.statements())
 	}
 	a.Text = append(a.Text, found(a.Breaches, report, "about it"))
 }
@@ -211,9 +211,9 @@ func (v Vector) noise() string {
 	return text
 }
 
-// stands lists the statements of a round.
-func (x Round) stands() Section {
-	s := Section{Title: fmt.Sprintf("Where release %d.%d stands in the logs", x.Epoch, x.Round)}
+// statements lists the statements of a round.
+func (x Round) statements() Section {
+	s := Section{Title: fmt.Sprintf("Where release %d.%d is in the logs", x.Epoch, x.Round)}
 	for _, one := range x.Statements {
 		s.add("%s: %s", one.Name(), one.says())
 	}

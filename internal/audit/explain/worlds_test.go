@@ -40,7 +40,8 @@ func manifest(f func(*wire.Manifest)) func(*ledger.Options) {
 	}
 }
 
-// enough has the shuffler destroy the second cohort with all reports there, after so many messages of each may have left.
+// enough has the shuffler destroy the second cohort with all reports there, after so many messages of each may have
+// left.
 func enough(left uint64) func(*ledger.Options) {
 	return func(o *ledger.Options) {
 		manifest(func(m *wire.Manifest) { m.Reports, m.Messages = m.Enrolled, left*uint64(m.Enrolled) })(o)
@@ -80,8 +81,8 @@ func cut(role bus.Role, kind string) func(*testing.T, *ledger.Ledger) {
 	}
 }
 
-// exchanged has the analyzer accept so many reports of the second cohort, and the shuffler sign for a share of their sums; 0:
-// it does not.
+// exchanged has the analyzer accept so many reports of the second cohort, and the shuffler sign for a share of their
+// sums; 0: it does not.
 func exchanged(accepted, share uint32) func(*testing.T, *ledger.Ledger) {
 	return func(t *testing.T, l *ledger.Ledger) {
 		t.Helper()
@@ -97,7 +98,8 @@ func exchanged(accepted, share uint32) func(*testing.T, *ledger.Ledger) {
 		if err == nil && share > 0 {
 			last := l.Find(bus.Shuffler, wire.KindManifest, l.Find(bus.Shuffler, wire.KindManifest, 0)+1)
 			err = ledger.Append(l, bus.Shuffler, last, wire.SummedKind(2, 0), &wire.Summed{
-				Deployment: l.Bundle.Deployment, Epoch: 2, Announcement: digest[:], Reports: share, Set: set, Share: set,
+				Deployment: l.Bundle.Deployment, Epoch: 2, Announcement: digest[:], Reports: share, Set: set,
+				Share: set,
 			})
 		}
 		if err != nil {
@@ -138,7 +140,12 @@ var worlds = map[string]world{
 	"central": {channel: plan.Central, change: counted, questions: second},
 	"shares":  {channel: plan.Shares, change: counted, questions: second},
 	"local":   {channel: plan.Local, change: counted, questions: second},
-	"curator": {channel: plan.Central, profile: glm.Joint, change: counted, questions: []string{"release 1.0", "plan 1"}},
+	"curator": {
+		channel:   plan.Central,
+		profile:   glm.Joint,
+		change:    counted,
+		questions: []string{"release 1.0", "plan 1"},
+	},
 	"rounds": {channel: plan.Central, profile: glm.Paper, change: all(counted, func(o *ledger.Options) {
 		o.Configuration.Learner.Paper.Rounds, o.Rounds = 12, 2
 	}), questions: []string{"epoch 1", "plan 1"}},
@@ -152,12 +159,22 @@ var worlds = map[string]world{
 	"refused, no manifest": {channel: plan.Shuffle, change: refused, after: cut(bus.Shuffler, wire.KindManifest),
 		questions: ended},
 	"destroyed, then released": {channel: plan.Shuffle, after: releasedAfter, questions: ended},
-	"silent":                   {channel: plan.Shuffle, change: counted, after: cut(bus.Analyzer, wire.KindCounts), questions: ended},
+	"silent": {
+		channel:   plan.Shuffle,
+		change:    counted,
+		after:     cut(bus.Analyzer, wire.KindCounts),
+		questions: ended,
+	},
 	"open": {channel: plan.Shuffle, change: counted, after: func(t *testing.T, l *ledger.Ledger) {
 		cut(bus.Analyzer, wire.KindCounts)(t, l)
 		cut(bus.Shuffler, wire.KindManifest)(t, l)
 	}, questions: ended},
-	"no manifest": {channel: plan.Shuffle, change: counted, after: cut(bus.Shuffler, wire.KindManifest), questions: ended},
+	"no manifest": {
+		channel:   plan.Shuffle,
+		change:    counted,
+		after:     cut(bus.Shuffler, wire.KindManifest),
+		questions: ended,
+	},
 	"released below the minimum": {channel: plan.Shuffle, change: all(counted, manifest(func(m *wire.Manifest) {
 		m.Messages /= uint64(m.Reports)
 		m.Reports = 5

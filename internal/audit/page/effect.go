@@ -102,8 +102,8 @@ func (v *effectView) rewards() plot {
 	all, labels := v.compared()
 	p := plot{
 		ID: "rewards", Title: "Mean reward over all epochs so far", Below: "epoch", Width: plotWidth,
-		Height: plotHeight,
-		Wide:   true, Alt: fmt.Sprintf("At the end the mean reward of the policy is %s and that of the control group %s.",
+		Height: plotHeight, Wide: true,
+		Alt: fmt.Sprintf("At the end the mean reward of the policy is %s and that of the control group %s.",
 			number(v.Cumulated.Treated), number(v.Cumulated.Control)),
 	}
 	policy := seriesOf(all, "a", "policy", func(e effect.Epoch) float64 { return e.Cumulated.Treated })

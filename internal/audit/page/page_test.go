@@ -82,14 +82,21 @@ func made(tamper func(*wire.Learned)) (*audit.Report, error) {
 
 // many is a report of so many rounds, of which a few have something to say.
 func many(rounds int) *audit.Report {
-	r := &audit.Report{OK: true, Deployment: "many", Channel: plan.Shares, Releases: rounds, Epsilon: 1.2, Promise: 1.25,
-		EpsilonAlone: privacy.Epsilon(math.Inf(1)), Delta: 1e-6}
+	r := &audit.Report{
+		OK:           true,
+		Deployment:   "many",
+		Channel:      plan.Shares,
+		Releases:     rounds,
+		Epsilon:      1.2,
+		Promise:      1.25,
+		EpsilonAlone: privacy.Epsilon(math.Inf(1)),
+		Delta:        1e-6,
+	}
 	for i := range rounds {
 		x := audit.Row{Epoch: uint64(i + 1), Outcome: "released", Left: true, Size: 500, Minimum: 400, Enrolled: 500,
 			Reports: 450 + uint32(i%37), Messages: 450, Epsilon: privacy.Epsilon(1.1 + 0.1*math.Sin(float64(i)/50)),
-			Promised: 1.2, Alone: privacy.Epsilon(math.Inf(1)),
-			Announced: fmt.Sprintf("analyzer/%d announcement", 3*i+1),
-			Interval:  "95 %."}
+			Promised: 1.2, Alone: privacy.Epsilon(math.Inf(1)), Interval: "95 %.",
+			Announced: fmt.Sprintf("analyzer/%d announcement", 3*i+1)}
 		for k := range 14 {
 			x.Coefficients = append(x.Coefficients, math.Sin(float64(k))+math.Exp(-float64(i)/200))
 			x.HalfWidth = append(x.HalfWidth, 2/math.Sqrt(float64(i+1)))
@@ -137,7 +144,9 @@ func TestPageSaysWhatTheAuditFound(t *testing.T) {
 }
 
 // loads finds what a browser would load or run.
-var loads = regexp.MustCompile(`(?i)<script|<link [^>]*href="[^d]|<img|<iframe|\bsrc=|@import|url\(|\son[a-z]+=|javascript:`)
+var loads = regexp.MustCompile(
+	`(?i)<script|<link [^>]*href="[^d]|<img|<iframe|\bsrc=|@import|url\(|\son[a-z]+=|javascript:`,
+)
 
 // The page is one file: nothing is loaded, nothing runs, whatever the logs say.
 func TestUntrustedTextIsText(t *testing.T) {
@@ -151,7 +160,8 @@ func TestUntrustedTextIsText(t *testing.T) {
 	r.Rounds[0].Outcome, r.Rounds[0].Announced, r.Rounds[0].Interval = hostile, hostile, hostile
 	r.Rounds[1].Refused = []audit.Refused{{Reason: hostile, Reports: 1}}
 	doc := write(t, r)
-	if n := strings.Count(doc, "<script"); n > 0 || strings.Contains(doc, "<img") || strings.Count(doc, "</style>") != 1 {
+	if n := strings.Count(doc, "<script"); n > 0 || strings.Contains(doc, "<img") ||
+		strings.Count(doc, "</style>") != 1 {
 		t.Errorf("%d scripts: text of the logs became markup", n)
 	}
 	r.Channel = hostile
@@ -190,8 +200,8 @@ func parts(r *audit.Report) (int, error) {
 	return strings.Count(b.String(), "<"), err
 }
 
-// A thousand rounds stay readable: all are drawn, and listed are the last ones, those of which there is something to say,
-// and those with a breach.
+// A thousand rounds stay readable: all are drawn, and listed are the last ones, those of which there is something to
+// say, and those with a breach.
 func TestThousandRoundsStayUsable(t *testing.T) {
 	t.Parallel()
 	r := many(1000)
@@ -201,7 +211,8 @@ func TestThousandRoundsStayUsable(t *testing.T) {
 	if rows := strings.Count(doc, `<td data-head="Outcome">`); rows != 50+9+1 {
 		t.Errorf("%d rows are listed", rows)
 	}
-	for _, want := range []string{"The last 50 of 1000 rounds", ">2.0<", "2 further coefficients", "which nothing bounds in 1000 of 1000"} {
+	for _, want := range []string{"The last 50 of 1000 rounds", ">2.0<", "2 further coefficients",
+		"which nothing bounds in 1000 of 1000"} {
 		if !strings.Contains(doc, want) {
 			t.Errorf("the page does not say %q", want)
 		}
@@ -219,8 +230,8 @@ const measure = `<script>document.documentElement.style.width = "%dpx"; document
 	'<i data-field="width" data-value="' + document.body.scrollWidth + '"> </i><i data-field="caption" data-value="' +
 	Math.min(...[...document.querySelectorAll("caption")].map(c => c.offsetWidth)) + '"> </i>')</script>`
 
-// Pictures of pages, which people look at: RIFFLE_PICTURES names the folder. In a real browser the page is not wider than
-// a narrow screen.
+// Pictures of pages, which people look at: RIFFLE_PICTURES names the folder. In a real browser the page is not wider
+// than a narrow screen.
 func TestPageInABrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the browser is another process: nothing of it runs at the same time as anything else")

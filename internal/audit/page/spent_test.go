@@ -72,7 +72,8 @@ func TestPageShowsWhatWasSpent(t *testing.T) {
 // What panels spend adds up for a person, and the page of panels says so.
 func TestPageOfPanelsAddsUp(t *testing.T) {
 	doc := shown(t, ledger.Options{Configuration: ledger.Living(plan.Central, 2)})
-	if strings.Contains(doc, "does not add up") || !strings.Contains(doc, "A person can be in several panels, and then it adds up") {
+	if strings.Contains(doc, "does not add up") ||
+		!strings.Contains(doc, "A person can be in several panels, and then it adds up") {
 		t.Error("the page says that what panels spend does not add up")
 	}
 	doc = shown(t, ledger.Options{Configuration: ledger.Living(plan.Shares, 1)})

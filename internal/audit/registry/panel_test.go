@@ -17,10 +17,12 @@ func TestPanelsAreDescribed(t *testing.T) {
 		period             int
 		want, unit, within string
 	}{
-		{0, "for all of the deployment, in which a device reports at most 2 times", "Person-level, for people with one device",
+		{0, "for all of the deployment, in which a device reports at most 2 times",
+			"Person-level, for people with one device",
 			"the guarantee is over all epochs that one device may report in, 2 at most"},
-		{5, "a budget for each period of 5 epochs, in which a device reports at most 2 times: who stays longer spends it again, " +
-			"and nothing bounds all periods together", "Person-level within any 5 epochs in a row, and not over the deployment",
+		{5, "a budget for each period of 5 epochs, in which a device reports at most 2 times: who stays longer " +
+			"spends it again, and nothing bounds all periods together",
+			"Person-level within any 5 epochs in a row, and not over the deployment",
 			"the guarantee is over the 2 epochs, of any 5 in a row, that one device may report in"},
 	} {
 		c := ledger.Living(plan.Central, 1)
@@ -38,13 +40,15 @@ func TestPanelsAreDescribed(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := registry.Describe(f)
-		if f.Epsilon != float64(report.Epsilon) || !(f.Epsilon > float64(report.EpsilonSoFar)) || d.Guarantee.Records != 2 ||
-			int(d.Guarantee.Period) != x.period || !strings.Contains(d.Guarantee.Protected, "up to 3 decisions") ||
+		if f.Epsilon != float64(report.Epsilon) || !(f.Epsilon > float64(report.EpsilonSoFar)) ||
+			d.Guarantee.Records != 2 || int(d.Guarantee.Period) != x.period ||
+			!strings.Contains(d.Guarantee.Protected, "up to 3 decisions") ||
 			d.Guarantee.Neighbouring != "replace all that one person did" {
 			t.Errorf("%+v, the audit says %v", d.Guarantee, report.Epsilon)
 		}
 		loss := d.Record.Deployment.Loss
-		if !strings.Contains(loss.Details, x.want) || !strings.Contains(loss.UnitDetails, "everything that one person did") ||
+		if !strings.Contains(loss.Details, x.want) ||
+			!strings.Contains(loss.UnitDetails, "everything that one person did") ||
 			!strings.Contains(d.Record.Deployment.Model.ReleaseDetails, "at least 60") {
 			t.Errorf("%+v", loss)
 		}

@@ -13,8 +13,14 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// Unsaid stands in a record where no statement tells what belongs there: the operator fills it in.
-const Unsaid = "TODO: no statement of the deployment says this"
+// ByOperator is a text of a record that follows from no statement of the deployment, so that only its operator can give
+// it. In the JSON it says so.
+type ByOperator struct{}
+
+// MarshalText writes what the operator replaces.
+func (ByOperator) MarshalText() ([]byte, error) {
+	return []byte("To be given by the operator: no statement of the deployment says it"), nil
+}
 
 // Description is what riffle audit export --registry writes.
 type Description struct {
@@ -54,16 +60,17 @@ type Record struct {
 	Deployment Deployment `json:"deployment"`
 }
 
-// Deployment is the registry's description, field by field.
+// Deployment is the registry's description, field by field. The fields of type ByOperator are for the operator to fill
+// in.
 type Deployment struct {
 	Basic struct {
-		Name            string   `json:"name"`
-		Curators        []string `json:"data_curators"`
-		IntendedUse     string   `json:"intended_use"`
-		ProductType     string   `json:"data_product_type"`
-		Region          string   `json:"data_product_region"`
-		Description     string   `json:"description"`
-		PublicationDate string   `json:"publication_date"`
+		Name            string        `json:"name"`
+		Curators        [1]ByOperator `json:"data_curators"`
+		IntendedUse     ByOperator    `json:"intended_use"`
+		ProductType     string        `json:"data_product_type"`
+		Region          ByOperator    `json:"data_product_region"`
+		Description     string        `json:"description"`
+		PublicationDate ByOperator    `json:"publication_date"`
 	} `json:"basic"`
 	Variant struct {
 		Name        string `json:"variant_name"`
@@ -93,14 +100,14 @@ type Deployment struct {
 		Composition    string `json:"composition"`
 	} `json:"accounting"`
 	Implementation struct {
-		Preprocessing string `json:"preprocessing_and_hyperparameter_tuning"`
-		Mechanisms    string `json:"mechanisms"`
-		Justification string `json:"justification"`
+		Preprocessing string     `json:"preprocessing_and_hyperparameter_tuning"`
+		Mechanisms    string     `json:"mechanisms"`
+		Justification ByOperator `json:"justification"`
 	} `json:"implementation"`
 	Administrative struct {
-		Sources string   `json:"sources"`
-		Notes   string   `json:"notes"`
-		Authors []string `json:"registry_authors"`
+		Sources string        `json:"sources"`
+		Notes   string        `json:"notes"`
+		Authors [1]ByOperator `json:"registry_authors"`
 	} `json:"administrative"`
 }
 
@@ -222,8 +229,7 @@ func (f *Facts) mechanism() string {
 func (f *Facts) record() Record {
 	r := Record{Slug: "riffle-" + f.Deployment, Status: "Draft", Tier: 3}
 	d := &r.Deployment
-	d.Basic.Name, d.Basic.Curators, d.Basic.IntendedUse = f.Deployment, []string{Unsaid}, Unsaid
-	d.Basic.ProductType, d.Basic.Region, d.Basic.PublicationDate = "Machine learning model", Unsaid, Unsaid
+	d.Basic.Name, d.Basic.ProductType = f.Deployment, "Machine learning model"
 	d.Basic.Description = fmt.Sprintf("A policy that says which of several options works for whom: a contextual "+
 		"bandit with a %s reward model in %d dimensions, learned with Riffle (profile %s) in %d releases from sums "+
 		"over cohorts of people.", cmp.Or(f.Learner.Family, family.NameLogistic), f.Learner.Dimension,
@@ -280,12 +286,10 @@ func (f *Facts) record() Record {
 		"the terms, before anybody reports. From what data the operator chose the terms, and a prior if there is " +
 		"one, no statement says."
 	d.Implementation.Mechanisms = f.mechanism()
-	d.Implementation.Justification = Unsaid
 	d.Administrative.Sources = "Signed statements in the deployment's transparency logs; arXiv 2602.00417."
 	d.Administrative.Notes = "Written by riffle audit export from signed statements. Version of the analyzer's " +
 		"program: " +
 		strings.Join(f.Versions, ", ") + "."
-	d.Administrative.Authors = []string{Unsaid}
 	return r
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/transparency"
 )
 
-// FuzzWitnessFolder puts any bytes in the place of what a witness remembers and of what it published, and has it look at
-// a log. It signs only what extends the checkpoint that it saw and still has in one of them, and a damaged memory is an
-// error: otherwise it would vouch for a log that was rewound.
+// FuzzWitnessFolder puts any bytes in the place of what a witness remembers and of what it published, and has it look
+// at a log. It signs only what extends the checkpoint that it saw and still has in one of them, and a damaged memory is
+// an error: otherwise it would vouch for a log that was rewound.
 func FuzzWitnessFolder(f *testing.F) {
 	role, err := seal.NewIdentity(bytes.Repeat([]byte{1}, 32))
 	if err != nil {
@@ -31,7 +31,8 @@ func FuzzWitnessFolder(f *testing.F) {
 		for _, leaf := range leaves {
 			tree.Append([]byte(leaf))
 		}
-		note, err := transparency.Sign(transparency.Checkpoint{Origin: origin, Size: tree.Size(), Root: tree.Root()}, role)
+		note, err := transparency.Sign(transparency.Checkpoint{Origin: origin, Size: tree.Size(), Root: tree.Root()},
+			role)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -65,7 +66,8 @@ func FuzzWitnessFolder(f *testing.F) {
 		}
 		w := &witness.Witness{Name: "w1", Key: own, State: channel.Folder(state), Out: out}
 		log := logs[int(at)%len(logs)]
-		_, err := w.Look(t.Context(), log, witness.Log{Deployment: deployment, Role: bus.Shuffler, Key: role.Public()}, first)
+		_, err := w.Look(t.Context(), log, witness.Log{Deployment: deployment, Role: bus.Shuffler, Key: role.Public()},
+			first)
 		before, damaged := transparency.Open(remembered, origin, role.Public())
 		own, _, none := transparency.OpenCosigned(cosigned, origin, role.Public(), "w1", own.Public())
 		if none == nil && (damaged != nil || own.Size > before.Size) {

@@ -12,7 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/transparency"
 )
 
-// publicEnding stands behind the name of a witness's key file in that of its public line.
+// publicEnding is what the name of a witness's public line has after that of the key file.
 const publicEnding = ".pub"
 
 // Generate makes the key of a witness, in the file path, and its public line, in path.pub, which it returns. It

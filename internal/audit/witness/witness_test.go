@@ -54,7 +54,12 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	dir := t.TempDir()
-	s := &scene{t: t, key: filepath.Join(dir, "key"), state: filepath.Join(dir, "state"), out: filepath.Join(dir, "out")}
+	s := &scene{
+		t:     t,
+		key:   filepath.Join(dir, "key"),
+		state: filepath.Join(dir, "state"),
+		out:   filepath.Join(dir, "out"),
+	}
 	var err error
 	if s.role, err = seal.GenerateIdentity(); err != nil {
 		t.Fatal(err)

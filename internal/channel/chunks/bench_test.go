@@ -18,9 +18,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// BenchmarkReceive is what the process that leads does for each bit message, where workers open it: its digest, its place
-// among all digests, and its leaf under the root. The bound are the hashes of that alone: of the message twice, since
-// the chunk has a digest too, and two for the tree.
+// BenchmarkReceive is what the process that leads does for each bit message, where workers open it: its digest, its
+// place among all digests, and its leaf under the root. The bound are the hashes of that alone: of the message twice,
+// since the chunk has a digest too, and two for the tree.
 func BenchmarkReceive(b *testing.B) {
 	const chunks = 20
 	src, all := rand.NewChaCha8([32]byte{1}), [][]byte{}

@@ -19,8 +19,8 @@ type one struct {
 
 func (b one) ReadChunk(context.Context, uint64, uint32, uint32) ([]byte, error) { return b.chunk, nil }
 
-// FuzzOpeningTask has a worker open any bytes as a chunk, by any JSON as a task. The result begins with the chunk's digest
-// and holds what was found in the chunk that the task names; anything else is an error.
+// FuzzOpeningTask has a worker open any bytes as a chunk, by any JSON as a task. The result begins with the chunk's
+// digest and holds what was found in the chunk that the task names; anything else is an error.
 func FuzzOpeningTask(f *testing.F) {
 	key, err := seal.NewHPKEKey(bytes.Repeat([]byte{1}, seal.HPKEKeySize))
 	if err != nil {

@@ -49,8 +49,8 @@ func (s *stepped) After(time.Duration) <-chan time.Time {
 }
 
 // A chunk crosses the network once: one that takes longer to open than the quiet time is not read again, nor is what
-// waits behind it, though the wait began before it came; and where one chunk did come to an earlier process, that one is
-// read alone.
+// waits behind it, though the wait began before it came; and where one chunk did come to an earlier process, that one
+// is read alone.
 func TestAChunkIsReceivedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, receivedOnce)
@@ -87,7 +87,7 @@ func receivedOnce(t *testing.T) {
 	defer cancel()
 	src := rand.NewChaCha8([32]byte{1})
 	for i := range uint32(n) {
-		chunk, _ := made(t, src, i)
+		chunk, _ := makeChunk(t, src, i)
 		broker.Chunks = append(broker.Chunks, chunk)
 	}
 	done := make(chan error, 1)

@@ -76,7 +76,8 @@ func TestWorkersAddUpWhatOneProcessAddsUp(t *testing.T) {
 				t.Errorf("%s, %d workers: %v, %v, want %v", name, workers, counts, err, want)
 			}
 			if x.refused(c.why) != 1 || x.Participants.Devices(1) != people {
-				t.Errorf("%s, %d workers: account %+v, %d devices", name, workers, x.Messages.Balance(), x.Participants.Devices(1))
+				t.Errorf("%s, %d workers: account %+v, %d devices",
+					name, workers, x.Messages.Balance(), x.Participants.Devices(1))
 			}
 			if n := int(pool.tasks.Load()); n != min(workers, 1)*len(x.stored) {
 				t.Errorf("%s, %d workers: %d tasks for %d chunks", name, workers, n, len(x.stored))

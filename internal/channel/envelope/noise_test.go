@@ -54,8 +54,8 @@ func TestTheAnalyzersNoiseIsTheWholeBinomial(t *testing.T) {
 	}
 }
 
-// A round of central whose plan names no noise of the analyzer for one of its releases has no counts, wherever such a plan
-// came from: exact sums leave under no announcement, and nothing of them is stored.
+// A round of central whose plan names no noise of the analyzer for one of its releases has no counts, wherever such a
+// plan came from: exact sums leave under no announcement, and nothing of them is stored.
 func TestExactSumsNeverLeave(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -71,13 +71,16 @@ func BenchmarkRelease(b *testing.B) {
 			}
 			src := entropy.New()
 			for i := p; i < reports; i += runtime.GOMAXPROCS(0) {
-				by := devices.Sender{Identity: identity, Credential: credential, Number: uint32(i), Commitment: commitment}
+				by := devices.Sender{
+					Identity: identity, Credential: credential, Number: uint32(i), Commitment: commitment,
+				}
 				payloads[i], _ = device.Append(nil, by, vectors, src)
 			}
 		})
 	}
 	making.Wait()
-	b.ReportMetric(float64(time.Since(begin).Microseconds())*float64(runtime.GOMAXPROCS(0))/float64(reports), "device-µs")
+	perReport := float64(time.Since(begin).Microseconds()) * float64(runtime.GOMAXPROCS(0)) / float64(reports)
+	b.ReportMetric(perReport, "device-µs")
 	for i := range reports {
 		release.Members = append(release.Members, channel.Member{
 			Slot: uint32(i), Digest: sha256.Sum256(binary.BigEndian.AppendUint32(nil, uint32(i))),
@@ -141,5 +144,5 @@ func BenchmarkRelease(b *testing.B) {
 	round, err := shares.NewRound(a, digest)
 	must(err)
 	b.ReportMetric(float64(round.PayloadSize()), "payload-B")
-	b.ReportMetric(float64(round.RowSize()), "row-B")
+	b.ReportMetric(float64(round.PrepareMessageSize()), "prepare-message-B")
 }

@@ -46,12 +46,12 @@ type Counting struct {
 	Broker       CountingBroker
 	Disk         channel.Disk
 	Source       protocol.Source // of the analyzer's noise: a CSPRNG
-	Pool         worker.Pool     // verifies rows (VerifyHandler); nil: this process does
+	Pool         worker.Pool     // verifies prepare messages (VerifyHandler); nil: this process does
 	Clock        role.Clock
 	Log          zerolog.Logger
 	Messages     *outcome.Outcomes // account of reports, made with CountReasons; nil: none is kept
 
-	perChunk int                      // rows of one chunk, the same on both sides; 0: maxRows
+	perChunk int                      // prepare messages of one chunk, the same on both sides; 0: maxMessages
 	current  atomic.Pointer[counting] // the round that Count works on; nil between rounds
 }
 
@@ -116,12 +116,12 @@ func (c *Counting) Count(
 		if read {
 			if err := c.Broker.ReadChunks(ctx, r.Epoch, r.Announcement.Round, func(_ uint32, payload []byte) error {
 				r.take(payload)
-				return r.broken()
+				return r.failure()
 			}); err != nil {
 				return nil, err
 			}
 		}
-		done, refused, err := r.settle()
+		done, refused, err := r.signSet()
 		switch {
 		case err != nil:
 			return nil, err
@@ -162,7 +162,7 @@ func (c *Counting) Forget(ctx context.Context, epoch uint64, round uint32) error
 	if err := c.Broker.PurgePrepared(ctx, epoch, round); err != nil {
 		return err
 	}
-	head, err := c.journaled(epoch, round)
+	head, err := c.readHeader(epoch, round)
 	if err != nil {
 		return err
 	}
@@ -210,9 +210,9 @@ func (c *Counting) join(r *counting, m *wire.Manifest) ([]wire.ReleaseCounts, er
 	case m.Chunks != r.header.chunks+2 || !bytes.Equal(m.ChunksDigest, all[:]):
 		return nil, reject(Rejected, "the chunks are not those of the manifest")
 	}
-	// It is for whoever reads the audit log and sees no row.
-	if root := transparency.SortedRoot(r.rows); !bytes.Equal(m.MessagesRoot, root[:]) {
-		return nil, reject(Rejected, "the manifest's root is not that of the rows of the accepted reports")
+	// It is for whoever reads the audit log and sees no prepare message.
+	if root := transparency.SortedRoot(r.messages); !bytes.Equal(m.MessagesRoot, root[:]) {
+		return nil, reject(Rejected, "the manifest's root is not that of the prepare messages of the accepted reports")
 	}
 	counts, err := c.counts(r, all)
 	if errors.Is(err, shares.ErrSum) || errors.Is(err, wire.ErrShare) || errors.Is(err, wire.ErrSize) {

@@ -34,14 +34,14 @@ type counting struct {
 	working turn  // guards what follows
 	failed  error // after which Count cannot go on
 	refused error // why the round is not accepted; wraps an outcome.Reason
-	settled bool  // the statement is out
+	ended   bool  // the statement is out
 
 	header    *header
 	secret    shares.Secret
-	digests   [][32]byte // of the header and of the chunks of rows that were answered
+	digests   [][32]byte // of the header and of the chunks of prepare messages that were answered
 	helpers   []*helper
 	nonces    []nonce    // of the reports that are accepted
-	rows      [][32]byte // digests of their rows
+	messages  [][32]byte // digests of their prepare messages
 	known     map[nonce]struct{}
 	who       map[devices.Participant]struct{}
 	hosts     map[[seal.IdentitySize]byte]int
@@ -83,8 +83,8 @@ func (r *counting) tell() {
 	}
 }
 
-// broken is the error after which Count cannot go on, if there is one.
-func (r *counting) broken() error {
+// failure is the error after which Count cannot go on, if there is one.
+func (r *counting) failure() error {
 	r.working.Lock()
 	defer r.working.Unlock()
 	return r.failed
@@ -119,7 +119,7 @@ func (r *counting) take(payload []byte) {
 	case next == 0:
 		r.failed = r.takeHeader(chunk.Payload, digest)
 	default:
-		r.failed = r.takeRows(chunk.Index, chunk.Payload, digest)
+		r.failed = r.takeMessages(chunk.Index, chunk.Payload, digest)
 	}
 }
 
@@ -138,8 +138,8 @@ func (r *counting) takeHeader(payload []byte, digest [32]byte) error {
 		r.refuse(wire.RefusalMalformed, "%v", err)
 		return nil
 	}
-	rows := uint64(rowsOf(r.round.RowSize(), r.c.perChunk))
-	if n := uint64(h.reports); n > uint64(r.Cohort.Size) || n == 0 || uint64(h.chunks) != (n+rows-1)/rows {
+	perChunk := uint64(messagesPerChunk(r.round.PrepareMessageSize(), r.c.perChunk))
+	if n := uint64(h.reports); n > uint64(r.Cohort.Size) || n == 0 || uint64(h.chunks) != (n+perChunk-1)/perChunk {
 		r.refuse(wire.RefusalMalformed, "a header of %d reports in %d chunks, the cohort has %d slots",
 			h.reports, h.chunks, r.Cohort.Size)
 		return nil
@@ -209,8 +209,8 @@ func (r *counting) same(file string, content []byte) error {
 	return nil
 }
 
-// journaled is the header that was taken of a round; nil if none was.
-func (c *Counting) journaled(epoch uint64, round uint32) (*header, error) {
+// readHeader reads the header that was taken of a round; nil if none was.
+func (c *Counting) readHeader(epoch uint64, round uint32) (*header, error) {
 	b, err := channel.ReadFile(c.Disk, name("taken", epoch, round))
 	if b == nil || err != nil {
 		return nil, err
@@ -226,35 +226,37 @@ func answerName(epoch uint64, round, index uint32) string {
 	return fmt.Sprintf("%s-%d", name("answer", epoch, round), index)
 }
 
-// verdict is what the analyzer says of a row.
+// verdict is what the analyzer says of a prepare message.
 type verdict struct {
 	shares.Verified
 	refused wire.Refusal
 }
 
-// takeRows verifies a chunk of rows and answers it.
-func (r *counting) takeRows(index uint32, payload []byte, digest [32]byte) error {
-	rows, err := parseRows(payload, r.round.RowSize(), rowsOf(r.round.RowSize(), r.c.perChunk))
+// takeMessages verifies a chunk of prepare messages and answers it.
+func (r *counting) takeMessages(index uint32, payload []byte, digest [32]byte) error {
+	size := r.round.PrepareMessageSize()
+	messages, err := parseMessages(payload, size, messagesPerChunk(size, r.c.perChunk))
 	if err != nil {
 		r.refuse(wire.RefusalMalformed, "chunk %d: %v", index, err)
 		return nil
 	}
-	if n := r.taken.Load() + int64(len(rows)); n > int64(r.header.reports) {
-		r.refuse(wire.RefusalMalformed, "%d rows up to chunk %d, the header says %d", n, index, r.header.reports)
+	if n := r.taken.Load() + int64(len(messages)); n > int64(r.header.reports) {
+		r.refuse(wire.RefusalMalformed, "%d prepare messages up to chunk %d, the header says %d",
+			n, index, r.header.reports)
 		return nil
 	}
-	judged, err := r.verify(rows)
+	judged, err := r.verify(messages)
 	if err != nil {
 		return err
 	}
-	answer := make([]byte, 0, len(rows)*verdictSize)
+	answer := make([]byte, 0, len(messages)*verdictSize)
 	for i := range judged {
 		one := &judged[i]
 		if one.refused == wire.NoRefusal {
 			one.refused = r.admit(one.Verified)
 		}
 		if one.refused == wire.NoRefusal {
-			r.rows = append(r.rows, wire.MessageDigest(rows[i]))
+			r.messages = append(r.messages, wire.MessageDigest(messages[i]))
 		}
 		answer = append(answer, byte(one.refused))
 		if one.refused != wire.NoRefusal {
@@ -265,7 +267,7 @@ func (r *counting) takeRows(index uint32, payload []byte, digest [32]byte) error
 			answer = append(answer, one.Answer[:]...)
 		}
 	}
-	err = r.each(len(rows), func(h *helper, i int) error {
+	err = r.each(len(messages), func(h *helper, i int) error {
 		if judged[i].refused != wire.NoRefusal {
 			return nil
 		}
@@ -283,30 +285,30 @@ func (r *counting) takeRows(index uint32, payload []byte, digest [32]byte) error
 		return err
 	}
 	r.digests = append(r.digests, digest)
-	r.taken.Add(int64(len(rows)))
+	r.taken.Add(int64(len(messages)))
 	return nil
 }
 
-// verify judges rows one by one, on all processors or by workers. It knows nothing of other reports.
-func (r *counting) verify(rows [][]byte) (judged []verdict, err error) {
-	judged = make([]verdict, len(rows))
-	left := make([]int, len(rows))
+// verify judges prepare messages one by one, on all processors or by workers. It knows nothing of other reports.
+func (r *counting) verify(messages [][]byte) (judged []verdict, err error) {
+	judged = make([]verdict, len(messages))
+	left := make([]int, len(messages))
 	for i := range left {
 		left[i] = i
 	}
 	if r.c.Pool != nil {
 		c := crowd{
 			pool: r.c.Pool, kind: TaskVerify, a: r.Announcement, digest: r.Digest, secret: r.secret,
-			item: r.round.RowSize(), result: r.round.VerifiedSize(), log: r.c.Log,
+			item: r.round.PrepareMessageSize(), result: r.round.VerifiedSize(), log: r.c.Log,
 		}
-		left, err = c.do(r.ctx, rows, func(i int, why wire.Refusal, result []byte) (err error) {
+		left, err = c.do(r.ctx, messages, func(i int, why wire.Refusal, result []byte) (err error) {
 			if judged[i].refused = why; why != wire.NoRefusal {
 				return nil
 			}
 			if judged[i].Verified, err = r.round.ParseVerified(result); err != nil {
 				return err
 			}
-			if judged[i].Nonce != shares.Nonce(rows[i]) {
+			if judged[i].Nonce != shares.Nonce(messages[i]) {
 				return errTask
 			}
 			return nil
@@ -316,13 +318,13 @@ func (r *counting) verify(rows [][]byte) (judged []verdict, err error) {
 		}
 	}
 	return judged, r.each(len(left), func(h *helper, i int) error {
-		v, err := h.Verify(rows[left[i]])
+		v, err := h.Verify(messages[left[i]])
 		judged[left[i]] = verdict{v, wire.Reason(err)}
 		return nil
 	})
 }
 
-// admit accepts a verified report, or says why it is refused: a nonce or a device that stands in the round already, a
+// admit accepts a verified report, or says why it is refused: a nonce or a device that is in the round already, a
 // device that cannot be in the panel, a host with as many reports as one may have, or a device that was counted before.
 // The first two come first, so that a process that begins anew after the participants were remembered judges alike.
 func (r *counting) admit(v shares.Verified) wire.Refusal {
@@ -350,7 +352,7 @@ func (r *counting) admit(v shares.Verified) wire.Refusal {
 	return wire.NoRefusal
 }
 
-// publish sends an answer. Where another one stands in its place, the round is refused.
+// publish sends an answer. Where another one is in its place, the round is refused.
 func (r *counting) publish(index uint32, answer []byte) error {
 	err := r.c.Broker.PublishPrepared(r.ctx, r.Epoch, r.Announcement.Round, index, answer)
 	if errors.Is(err, bus.ErrExists) {

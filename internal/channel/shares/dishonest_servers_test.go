@@ -49,9 +49,9 @@ func (s *scene) signs(change func(*wire.Accepted)) func(uint32, []byte) []byte {
 func TestTheShufflersSumLeavesForTheSameSetOnly(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
-	refuses := func(rows int) func(uint32, []byte) []byte {
+	refuses := func(messages int) func(uint32, []byte) []byte {
 		return func(index uint32, b []byte) []byte {
-			for i := 0; index > 0 && i < rows && i < len(b)/verdictSize; i++ {
+			for i := 0; index > 0 && i < messages && i < len(b)/verdictSize; i++ {
 				b[i*verdictSize] = byte(wire.RefusalBadProof)
 			}
 			return b
@@ -204,7 +204,7 @@ func TestTheManifestFitsWhatIsCounted(t *testing.T) {
 	}
 }
 
-// A second sum is refused whatever the broker delivers, and a set in which a nonce stands twice is none.
+// A second sum is refused whatever the broker delivers, and a set with a duplicate nonce is none.
 func TestASecondSumAndARepeatedNonceAreRefused(t *testing.T) {
 	t.Parallel()
 	r, err := new(Counting).newCounting(t.Context(), &channel.Round{Announcement: &plan.Announcement{
@@ -258,15 +258,15 @@ func TestTheShufflersSumLeavesOnce(t *testing.T) {
 	}
 }
 
-// A shuffler that changes a row gets it refused, by the analyzer itself.
-func TestTheAnalyzerVerifiesEachRowItself(t *testing.T) {
+// A shuffler that changes a prepare message gets it refused, by the analyzer itself.
+func TestTheAnalyzerVerifiesEachPrepareMessageItself(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
-	const hashAt = leaderAt // in a row the hash of the leader's share stands in its place, then the envelope
+	const hashAt = leaderAt // a prepare message has the hash of the leader's share in its place, then the envelope
 	const envelopeAt = hashAt + 32
 	const proofAt = envelopeAt + envelopeLen
 	for what, cheat := range map[string]struct {
-		do  func(first, second []byte) // two rows
+		do  func(first, second []byte) // two prepare messages
 		why wire.Refusal
 	}{
 		"another nonce":          {func(a, _ []byte) { a[0] ^= 1 }, wire.RefusalUndecryptable},
@@ -275,21 +275,23 @@ func TestTheAnalyzerVerifiesEachRowItself(t *testing.T) {
 		"another report's envelope": {
 			func(a, b []byte) { copy(a[envelopeAt:proofAt], b[envelopeAt:]) }, wire.RefusalUndecryptable,
 		},
-		"an invalid proof":        {func(a, _ []byte) { a[proofAt] ^= 1 }, wire.RefusalBadProof},
-		"another report's proof":  {func(a, b []byte) { copy(a[proofAt:], b[proofAt:]) }, wire.RefusalBadProof},
-		"a row of another report": {func(a, b []byte) { copy(b, a) }, wire.RefusalDuplicate},
+		"an invalid proof": {func(a, _ []byte) { a[proofAt] ^= 1 }, wire.RefusalBadProof},
+		"another report's proof": {
+			func(a, b []byte) { copy(a[proofAt:], b[proofAt:]) }, wire.RefusalBadProof,
+		},
+		"another report's message": {func(a, b []byte) { copy(b, a) }, wire.RefusalDuplicate},
 	} {
 		s := d.newScene(size)
 		round, err := shares.NewRound(s.a, s.digest)
 		d.must(err)
 		e := s.runOn(s.mixDisk, cheating{s.toMix(), func(index uint32, c *wire.Chunk) {
 			if index == 1 {
-				rows, err := parseRows(c.Payload, round.RowSize(), 5)
+				messages, err := parseMessages(c.Payload, round.PrepareMessageSize(), 5)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				cheat.do(rows[0], rows[1])
+				cheat.do(messages[0], messages[1])
 			}
 		}}, s.countDisk, s.toCount())
 		if e.mixErr != nil || len(e.rejected) != 1 {

@@ -41,7 +41,9 @@ func FuzzSharesTask(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header, items []byte) {
 		framed := append(binary.BigEndian.AppendUint32(nil, uint32(len(header))), header...)
 		for _, body := range [][]byte{header, append(framed, items...)} {
-			for _, size := range []func(*shares.Round) int{(*shares.Round).PayloadSize, (*shares.Round).RowSize} {
+			for _, size := range []func(*shares.Round) int{
+				(*shares.Round).PayloadSize, (*shares.Round).PrepareMessageSize,
+			} {
 				of, round, _, each, err := openTask(body, size)
 				if err != nil {
 					if round != nil || each != nil {
@@ -78,7 +80,7 @@ func FuzzSharesKept(f *testing.F) {
 	f.Add(whole)
 	f.Add([]byte(`{"chunks":3}`))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		kept, err := (&Mixing{Disk: one{file: file}}).kept(r)
+		kept, err := (&Mixing{Disk: one{file: file}}).readResult(r)
 		if (kept == nil) != (err != nil) {
 			t.Fatalf("%+v, %v", kept, err)
 		}

@@ -14,17 +14,18 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// The messages of a round. The shuffler's stand in chunks: chunk 0 is the header, chunks 1 to n are rows of reports,
-// and chunk n+1 is the sum. The analyzer's are answers: answer i to chunk i of 1 to n, and answer 0, which ends the
-// round, is its signed statement of the reports that it accepted. All integers are big endian.
+// The messages of a round. The shuffler's are chunks: chunk 0 is the header, chunks 1 to n are prepare messages of
+// reports (pkg/channel/shares), and chunk n+1 is the sum. The analyzer's are answers: answer i to chunk i of 1 to n,
+// and answer 0, which ends the round, is its signed statement of the reports that it accepted. All integers are big
+// endian.
 
-// maxRows is how many reports are prepared in one chunk, where they fit.
-const maxRows = 512
+// maxMessages is how many reports are prepared in one chunk, where they fit.
+const maxMessages = 512
 
-// rowsOf is how many rows of this size stand in one chunk, at most wanted, or maxRows where that is 0. It follows from
-// the announcement.
-func rowsOf(rowSize, wanted int) int {
-	return max(1, min(cmp.Or(wanted, maxRows), (wire.MaxChunk-countSize)/rowSize))
+// messagesPerChunk is how many prepare messages of this size are in one chunk, at most wanted, or maxMessages where
+// that is 0. It follows from the announcement.
+func messagesPerChunk(size, wanted int) int {
+	return max(1, min(cmp.Or(wanted, maxMessages), (wire.MaxChunk-countSize)/size))
 }
 
 const countSize = 4
@@ -32,8 +33,8 @@ const countSize = 4
 // statementIndex is the index of the answer that ends a round.
 const statementIndex = 0
 
-// header is chunk 0: how many chunks of rows follow, the number of members, and the epoch's secret, sealed to the
-// analyzer.
+// header is chunk 0: how many chunks of prepare messages follow, the number of members, and the epoch's secret, sealed
+// to the analyzer.
 type header struct {
 	chunks, reports uint32
 	secret          []byte
@@ -54,32 +55,33 @@ func parseHeader(b []byte) (h header, err error) {
 	return header{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:]), b[8:]}, nil
 }
 
-// parseRows splits the payload of a chunk of rows: their number, 4 bytes, and the rows. There may be none.
-// most is how many there may be.
-func parseRows(b []byte, rowSize, most int) ([][]byte, error) {
+// parseMessages splits the payload of a chunk of prepare messages: their number, 4 bytes, and the messages. There may
+// be none. most is how many there may be.
+func parseMessages(b []byte, size, most int) ([][]byte, error) {
 	if len(b) < countSize {
-		return nil, fmt.Errorf("rows of %d bytes", len(b))
+		return nil, fmt.Errorf("prepare messages of %d bytes", len(b))
 	}
 	n, rest := uint64(binary.BigEndian.Uint32(b)), b[countSize:]
-	if n > uint64(most) || uint64(len(rest)) != n*uint64(rowSize) {
-		return nil, fmt.Errorf("%d rows in %d bytes, a row has %d and a chunk at most %d", n, len(rest), rowSize,
-			most)
+	if n > uint64(most) || uint64(len(rest)) != n*uint64(size) {
+		return nil, fmt.Errorf("%d prepare messages in %d bytes, each has %d and a chunk at most %d",
+			n, len(rest), size, most)
 	}
-	rows := make([][]byte, 0, n)
-	for ; len(rest) > 0; rest = rest[rowSize:] {
-		rows = append(rows, rest[:rowSize])
+	messages := make([][]byte, 0, n)
+	for ; len(rest) > 0; rest = rest[size:] {
+		messages = append(messages, rest[:size])
 	}
-	return rows, nil
+	return messages, nil
 }
 
-// verdictSize is the length of what an answer says of one row: a refusal's number or 0, and the preparation message,
-// which is zero for a refused row.
+// verdictSize is the length of what an answer says of one prepare message: a refusal's number or 0, and the two
+// servers' preparation shares combined, which is zero for a refused message.
 const verdictSize = 1 + shares.AnswerSize
 
-// parseAnswer splits an answer about this many rows.
-func parseAnswer(b []byte, rows int) ([][]byte, error) {
-	if len(b) != rows*verdictSize {
-		return nil, fmt.Errorf("an answer of %d bytes about %d rows, must have %d", len(b), rows, rows*verdictSize)
+// parseAnswer splits an answer about this many prepare messages.
+func parseAnswer(b []byte, messages int) ([][]byte, error) {
+	if len(b) != messages*verdictSize {
+		return nil, fmt.Errorf("an answer of %d bytes about %d prepare messages, must have %d",
+			len(b), messages, messages*verdictSize)
 	}
 	return slices.Collect(slices.Chunk(b, verdictSize)), nil
 }
@@ -98,13 +100,13 @@ type set struct {
 
 type nonce = [shares.NonceSize]byte
 
-// setOf sorts the nonces. It refuses a nonce that stands there twice.
+// setOf sorts the nonces. It refuses a duplicate nonce.
 func setOf(nonces []nonce) (set, error) {
 	slices.SortFunc(nonces, func(a, b nonce) int { return slices.Compare(a[:], b[:]) })
 	h := sha256.New()
 	for i, n := range nonces {
 		if i > 0 && n == nonces[i-1] {
-			return set{}, errors.New("a nonce stands twice in a set of reports")
+			return set{}, errors.New("duplicate nonce in a set of reports")
 		}
 		h.Write(n[:])
 	}
@@ -116,7 +118,7 @@ func (s sum) encode() []byte {
 	return append(append(b, s.set.Digest[:]...), s.share...)
 }
 
-// sumFixed is the length of what stands before the share.
+// sumFixed is the length of what precedes the share.
 const sumFixed = 4 + sha256.Size
 
 func parseSum(b []byte, shareSize int) (s sum, err error) {

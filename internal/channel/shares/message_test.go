@@ -25,9 +25,9 @@ func FuzzMessages(f *testing.F) {
 			(len(verdicts) != most || !bytes.Equal(bytes.Join(verdicts, nil), b)) {
 			t.Error("an answer has other verdicts")
 		}
-		rows, err := parseRows(b, size, most)
-		if err == nil && (len(rows) > most || !bytes.Equal(bytes.Join(rows, nil), b[countSize:])) {
-			t.Error("rows are others")
+		messages, err := parseMessages(b, size, most)
+		if err == nil && (len(messages) > most || !bytes.Equal(bytes.Join(messages, nil), b[countSize:])) {
+			t.Error("other prepare messages")
 		}
 	})
 }

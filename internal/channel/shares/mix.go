@@ -14,11 +14,12 @@
 //
 // # The exchange
 //
-// The shuffler sends a header, then chunks of rows (what one report's share says of the proof of its range); the
-// analyzer answers each chunk with a verdict and a preparation message for each row, and keeps its own preparation
-// shares. Then it signs the set that it accepted. The shuffler, which followed the verdicts and computed the same set,
-// sends its noised share of the sum, and the manifest. Rows stand in the order of the digests of the sealed reports'
-// contents: it says nothing of time, every attempt repeats it, and no report is read twice for it.
+// The shuffler sends a header, then chunks of prepare messages (what one report's share says of the proof of its
+// range); the analyzer answers each chunk with a verdict for each prepare message and the two preparation shares
+// combined, and keeps its own preparation shares. Then it signs the set that it accepted. The shuffler, which followed
+// the verdicts and computed the same set, sends its noised share of the sum, and the manifest. Prepare messages are
+// in the order of the digests of the sealed reports' contents: it says nothing of time, every attempt repeats it, and
+// no report is read twice for it.
 package shares
 
 import (
@@ -43,7 +44,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// ahead is how many chunks of rows may wait for the analyzer's answers: it bounds memory, whatever the cohort's size.
+// ahead is how many chunks of prepare messages may wait for the analyzer's answers: it bounds memory, whatever the
+// cohort's size.
 const ahead = 4
 
 // Mixing is the shuffler's side.
@@ -62,7 +64,7 @@ type Mixing struct {
 	// nil.
 	Silent func(error)
 
-	perChunk int           // rows of one chunk, the same on both sides; 0: maxRows
+	perChunk int           // prepare messages of one chunk, the same on both sides; 0: maxMessages
 	patience time.Duration // 0: Patience
 }
 
@@ -108,11 +110,11 @@ func (*Mixing) Repeated(context.Context, *channel.Release) ([]uint32, error) { r
 
 // Release prepares the reports together with the analyzer, and sends the shuffler's share of their sum.
 func (m *Mixing) Release(ctx context.Context, r *channel.Release, manifest *wire.Manifest) ([]channel.Rejected, error) {
-	kept, err := m.kept(r)
+	kept, err := m.readResult(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unsaid(ctx, r, kept); err != nil {
+	if err := m.checkNoOther(ctx, r, kept); err != nil {
 		return nil, err
 	}
 	if kept == nil {
@@ -150,14 +152,14 @@ type result struct {
 	Reports      uint32 `json:"reports"`      // that were accepted
 	Chunks       uint32 `json:"chunks"`       // all, with header and sum
 	Digest       []byte `json:"digest"`       // of all chunks
-	// Root is the manifest's messages_root: over the rows of the accepted reports.
+	// Root is the manifest's messages_root: over the prepare messages of the accepted reports.
 	Root     []byte             `json:"root"`
 	Rejected []channel.Rejected `json:"rejected,omitempty"`
 	Sum      []byte             `json:"sum"` // the last chunk
 }
 
-// kept reads the release's result; nil if there is none.
-func (m *Mixing) kept(r *channel.Release) (*result, error) {
+// readResult reads the release's result; nil if there is none.
+func (m *Mixing) readResult(r *channel.Release) (*result, error) {
 	b, err := channel.ReadFile(m.Disk, name("sum", r.Epoch, r.Round))
 	if b == nil || err != nil {
 		return nil, err
@@ -167,7 +169,7 @@ func (m *Mixing) kept(r *channel.Release) (*result, error) {
 		return nil, fmt.Errorf("channel: %s is damaged: restore the state folder", name("sum", r.Epoch, r.Round))
 	}
 	if !bytes.Equal(kept.Announcement, r.Announcement[:]) {
-		return nil, left("a sum of another announcement's reports left before")
+		return nil, errLeft("a sum of another announcement's reports left before")
 	}
 	return kept, nil
 }
@@ -177,8 +179,8 @@ func impossible(why wire.Refusal, format string, v ...any) error {
 	return fmt.Errorf("%w: %w: %s", channel.ErrImpossible, reason(why), fmt.Sprintf(format, v...))
 }
 
-// left is an error after which nothing of the release leaves, and something may have.
-func left(format string, v ...any) error {
+// errLeft is an error after which nothing of the release leaves, and something may have.
+func errLeft(format string, v ...any) error {
 	return fmt.Errorf("%w: %w: %s", channel.ErrLeft, reason(wire.RefusalSecondSet), fmt.Sprintf(format, v...))
 }
 
@@ -186,7 +188,7 @@ func left(format string, v ...any) error {
 func (m *Mixing) publish(ctx context.Context, r *channel.Release, index uint32, chunk []byte) error {
 	err := m.Broker.PublishChunk(ctx, r.Epoch, r.Round, index, chunk)
 	if errors.Is(err, bus.ErrExists) {
-		return left("another chunk %d of this round left before: the state folder is "+
+		return errLeft("another chunk %d of this round left before: the state folder is "+
 			"older than what this shuffler has sent; restored from a backup?", index)
 	}
 	return err

@@ -23,19 +23,19 @@ import (
 // exchange is the preparation of one release.
 type exchange struct {
 	*Mixing
-	r       *channel.Release
-	round   *shares.Round
-	secret  shares.Secret
-	members []channel.Member // in the order of the rows
-	rows    int              // of one chunk
-	chunks  uint32           // of rows
-	leaders []*leader        // two for each processor
-	news    <-chan struct{}
+	r         *channel.Release
+	round     *shares.Round
+	secret    shares.Secret
+	members   []channel.Member // in the order of the prepare messages
+	batchSize int              // members of one chunk
+	chunks    uint32           // of prepare messages
+	leaders   []*leader        // two for each processor
+	news      <-chan struct{}
 
 	digests  [][32]byte // of the chunks that were sent
 	rejected []channel.Rejected
 	nonces   []nonce    // of the reports that both servers accept
-	accepted [][32]byte // digests of their rows
+	accepted [][32]byte // digests of their prepare messages
 }
 
 // prepare goes through the exchange with the analyzer up to the shuffler's noised share of the sum.
@@ -50,10 +50,10 @@ func (m *Mixing) prepare(ctx context.Context, r *channel.Release) (*result, erro
 	secret := shares.NewSecret(m.Identity, r.First)
 	x := &exchange{
 		Mixing: m, r: r, round: round, secret: secret, members: slices.Clone(r.Members),
-		rows: rowsOf(round.RowSize(), m.perChunk),
+		batchSize: messagesPerChunk(round.PrepareMessageSize(), m.perChunk),
 	}
 	slices.SortFunc(x.members, func(a, b channel.Member) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
-	x.chunks = uint32((len(x.members) + x.rows - 1) / x.rows)
+	x.chunks = uint32((len(x.members) + x.batchSize - 1) / x.batchSize)
 	for range 2 * runtime.GOMAXPROCS(0) { // while one waits for a report, another one works
 		l, err := newLeader(round, secret)
 		if err != nil {
@@ -73,7 +73,7 @@ func (m *Mixing) prepare(ctx context.Context, r *channel.Release) (*result, erro
 	if err := x.run(ctx); err != nil {
 		return nil, err
 	}
-	accepted, err := x.settle(ctx)
+	accepted, err := x.awaitSet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -123,17 +123,17 @@ func (x *exchange) chunk(index uint32, payload []byte) ([]byte, error) {
 	return chunk, nil
 }
 
-// run sends all rows and takes all answers, a few chunks ahead of them.
+// run sends all prepare messages and takes all answers, a few chunks ahead of them.
 func (x *exchange) run(ctx context.Context) error {
 	both, ctx := errgroup.WithContext(ctx)
 	waiting := make(chan *batch, ahead)
 	both.Go(func() error {
 		defer close(waiting)
-		window := windowOf(x.rows, x.round.PayloadSize())
+		window := windowOf(x.batchSize, x.round.PayloadSize())
 		var payloads [][]byte // of a window's members, from the first one of the next chunk on
 		for i := range x.chunks {
-			at := int(i) * x.rows
-			b := &batch{index: i + 1, members: x.members[at:min(at+x.rows, len(x.members))]}
+			at := int(i) * x.batchSize
+			b := &batch{index: i + 1, members: x.members[at:min(at+x.batchSize, len(x.members))]}
 			if len(payloads) == 0 {
 				var err error
 				if payloads, err = x.gather(ctx, x.members[at:min(at+window, len(x.members))]); err != nil {
@@ -147,7 +147,7 @@ func (x *exchange) run(ctx context.Context) error {
 			if err := x.send(ctx, b.index, b.payload()); err != nil {
 				return err
 			}
-			b.rows = nil
+			b.messages = nil
 			select {
 			case waiting <- b:
 			case <-ctx.Done():
@@ -171,9 +171,9 @@ func (x *exchange) run(ctx context.Context) error {
 	return both.Wait()
 }
 
-// settle waits for the analyzer's statement, and checks that it is about the set that the shuffler computed. Nothing
+// awaitSet waits for the analyzer's statement, and checks that it is about the set that the shuffler computed. Nothing
 // but preparation shares has left up to here.
-func (x *exchange) settle(ctx context.Context) (set, error) {
+func (x *exchange) awaitSet(ctx context.Context) (set, error) {
 	own, err := setOf(x.nonces)
 	if err != nil {
 		return set{}, impossible(wire.RefusalDuplicate, "the analyzer accepted two reports with one nonce")
@@ -194,7 +194,7 @@ func (x *exchange) settle(ctx context.Context) (set, error) {
 		return set{}, impossible(wire.RefusalSecondSet, "the analyzer signed a set of %d reports, "+
 			"and accepted %d of another set by its answers", theirs.Reports, own.Reports)
 	}
-	return own, x.logged(ctx, signed)
+	return own, x.awaitLogged(ctx, signed)
 }
 
 func tooFew(accepted, minimum uint32) error {
@@ -215,8 +215,8 @@ func (x *exchange) statement(signed []byte) (*wire.Accepted, error) {
 	return a, nil
 }
 
-// logged waits until the analyzer's statement stands in the audit log: nothing acts on what could be denied later.
-func (x *exchange) logged(ctx context.Context, signed []byte) error {
+// awaitLogged waits until the analyzer's statement is in the audit log: nothing acts on what could be denied later.
+func (x *exchange) awaitLogged(ctx context.Context, signed []byte) error {
 	kind := wire.AcceptedKind(x.r.Epoch, x.r.Round)
 	silence := x.listen("its statement of the set that it accepts, in the audit log")
 	defer silence.end()
@@ -280,7 +280,7 @@ func (x *exchange) await(ctx context.Context, index uint32) ([]byte, error) {
 			return answer, err
 		}
 		if index != statementIndex {
-			if err := x.refused(ctx, index); err != nil {
+			if err := x.checkEnded(ctx, index); err != nil {
 				return nil, err
 			}
 		}
@@ -291,8 +291,8 @@ func (x *exchange) await(ctx context.Context, index uint32) ([]byte, error) {
 	}
 }
 
-// refused looks whether the analyzer ended the round without this answer.
-func (x *exchange) refused(ctx context.Context, index uint32) error {
+// checkEnded looks whether the analyzer ended the round without this answer.
+func (x *exchange) checkEnded(ctx context.Context, index uint32) error {
 	signed, err := x.Broker.ReadPrepared(ctx, x.r.Epoch, x.r.Round, statementIndex)
 	if errors.Is(err, bus.ErrGone) {
 		return nil

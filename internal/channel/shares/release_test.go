@@ -23,7 +23,7 @@ func TestAReleaseCountsTheMembersEntries(t *testing.T) {
 	}
 }
 
-// acceptedRoot is the root over the rows that left and that the analyzer accepted by its answers.
+// acceptedRoot is the root over the prepare messages that left and that the analyzer accepted by its answers.
 func (s *scene) acceptedRoot() [32]byte {
 	s.Helper()
 	round, err := shares.NewRound(s.a, s.digest)
@@ -38,11 +38,11 @@ func (s *scene) acceptedRoot() [32]byte {
 		}
 		chunk, err := wire.ParseChunk(s.sent[index])
 		s.must(err)
-		rows, err := parseRows(chunk.Payload, round.RowSize(), wire.MaxChunkMessages)
+		messages, err := parseMessages(chunk.Payload, round.PrepareMessageSize(), wire.MaxChunkMessages)
 		s.must(err)
-		for i, row := range rows {
+		for i, message := range messages {
 			if answer[i*verdictSize] == 0 {
-				digests = append(digests, sha256.Sum256(row))
+				digests = append(digests, sha256.Sum256(message))
 			}
 		}
 	}

@@ -46,26 +46,26 @@ func TestTheAnalyzerAcceptsNoRoundOfOtherChunks(t *testing.T) {
 				c.Index = 0
 			}
 		}, reason(wire.RefusalSecondSet)},
-		"the rows of another epoch": {func(_ *scene, index uint32, c *wire.Chunk) {
+		"the prepare messages of another epoch": {func(_ *scene, index uint32, c *wire.Chunk) {
 			if index == 1 {
 				c.Payload = before(1)
 			}
 		}, nil},
-		"a chunk of rows twice": {func(s *scene, index uint32, c *wire.Chunk) {
+		"a chunk of prepare messages twice": {func(s *scene, index uint32, c *wire.Chunk) {
 			if index == 2 {
 				first, err := wire.ParseChunk(s.sent[1])
 				d.must(err)
 				c.Payload = first.Payload
 			}
 		}, nil},
-		"more rows than the header says": {func(s *scene, index uint32, c *wire.Chunk) {
-			if index == 3 { // 2 rows, of 12 in all
+		"more prepare messages than the header says": {func(s *scene, index uint32, c *wire.Chunk) {
+			if index == 3 { // 2 prepare messages, of 12 in all
 				first, err := wire.ParseChunk(s.sent[1])
 				d.must(err)
 				n := binary.BigEndian.Uint32(c.Payload)
-				row := first.Payload[countSize:]
-				row = row[:len(row)/5]
-				c.Payload = append(bytes.Clone(c.Payload), row...)
+				message := first.Payload[countSize:]
+				message = message[:len(message)/5]
+				c.Payload = append(bytes.Clone(c.Payload), message...)
 				binary.BigEndian.PutUint32(c.Payload, n+1)
 			}
 		}, reason(wire.RefusalMalformed)},
@@ -98,19 +98,20 @@ func TestTheAnalyzerAcceptsNoRoundOfOtherChunks(t *testing.T) {
 	}
 }
 
-// Rows in another order than the shuffler's own get verdicts on other reports: the sets differ, and no sum leaves.
-func TestRowsInAnotherOrderGiveNoSum(t *testing.T) {
+// Prepare messages in another order than the shuffler's own get verdicts on other reports: the sets differ, and no sum
+// leaves.
+func TestPrepareMessagesInAnotherOrderGiveNoSum(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)
 	round, err := shares.NewRound(s.a, s.digest)
 	s.must(err)
 	e := s.runOn(s.mixDisk, cheating{s.toMix(), func(index uint32, c *wire.Chunk) {
 		if index == 1 {
-			rows, err := parseRows(c.Payload, round.RowSize(), 5)
+			messages, err := parseMessages(c.Payload, round.PrepareMessageSize(), 5)
 			s.must(err)
-			first := bytes.Clone(rows[0])
-			copy(rows[0], rows[1])
-			copy(rows[1], first)
+			first := bytes.Clone(messages[0])
+			copy(messages[0], messages[1])
+			copy(messages[1], first)
 		}
 	}}, s.countDisk, s.toCount())
 	s.impossible(e, wire.RefusalSecondSet)
@@ -125,7 +126,7 @@ func TestAnswersBeyondTheQuestionGiveNoSum(t *testing.T) {
 		alter func(index uint32, b []byte) []byte
 		why   wire.Refusal
 	}{
-		"a row that was not asked": {func(index uint32, b []byte) []byte {
+		"a prepare message that was not asked": {func(index uint32, b []byte) []byte {
 			if index == 3 {
 				return append(b, b[:verdictSize]...)
 			}

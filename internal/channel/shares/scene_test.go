@@ -316,7 +316,8 @@ func (s *scene) released(e end, refused map[uint32]wire.Refusal) [][]uint64 {
 		s.Errorf("the manifest: %v", err)
 	}
 	if root := s.acceptedRoot(); !bytes.Equal(e.manifest.MessagesRoot, root[:]) {
-		s.Errorf("the manifest's root is %x, that of the accepted rows is %x", e.manifest.MessagesRoot, root)
+		s.Errorf("the manifest's root is %x, that of the accepted prepare messages is %x",
+			e.manifest.MessagesRoot, root)
 	}
 	if err := e.account.Check(); err != nil {
 		s.Error(err)

@@ -22,13 +22,13 @@ import (
 )
 
 // What is expensive in this channel is the proof of a report, on both sides: the shuffler's preparation of a payload,
-// and the analyzer's verification of a row. Each is a function of the payload or row, the announced round and the
-// epoch's secret, so that workers can do it, in any order and as often as they like. Everything else stays with the
-// lead: which secret there is, which reports are admitted, and in which order; what is answered, added, and made
-// durable.
+// and the analyzer's verification of a prepare message. Each is a function of the payload or prepare message, the
+// announced round and the epoch's secret, so that workers can do it, in any order and as often as they like. Everything
+// else stays with the lead: which secret there is, which reports are admitted, and in which order; what is answered,
+// added, and made durable.
 //
-// A task holds the outline of the round, the epoch's secret, and payloads or rows, and its result what each becomes.
-// The transport seals both: between the processes of one server they are as secret as in its memory.
+// A task holds the outline of the round, the epoch's secret, and payloads or prepare messages, and its result what each
+// becomes. The transport seals both: between the processes of one server they are as secret as in its memory.
 
 // TaskPrepare and TaskVerify are the kinds of tasks of the shuffler's and of the analyzer's workers.
 const (
@@ -36,7 +36,7 @@ const (
 	TaskVerify  = "verify-shares"
 )
 
-// taskHeader begins a task: its length as 4 bytes, big endian, and itself as JSON. Payloads or rows follow.
+// taskHeader begins a task: its length as 4 bytes, big endian, and itself as JSON. Payloads or prepare messages follow.
 type taskHeader struct {
 	channel.Outline
 	Secret []byte `json:"secret"`
@@ -62,7 +62,7 @@ func encodeTask(a *plan.Announcement, digest [32]byte, secret shares.Secret, ite
 	return b, nil
 }
 
-// openTask reads a task of payloads or rows of the size that the round gives them.
+// openTask reads a task of payloads or prepare messages of the size that the round gives them.
 func openTask(body []byte, size func(*shares.Round) int) (
 	t taskHeader, round *shares.Round, secret shares.Secret, items [][]byte, err error,
 ) {
@@ -97,7 +97,7 @@ func openTask(body []byte, size func(*shares.Round) int) (
 }
 
 // PrepareHandler prepares payloads of reports for the shuffler. The result has of each a refusal's number, or 0 and the
-// row and the pending share.
+// prepare message and the pending share.
 func PrepareHandler() worker.Handler {
 	return func(ctx context.Context, body []byte) ([]byte, error) {
 		_, round, secret, payloads, err := openTask(body, (*shares.Round).PayloadSize)
@@ -107,21 +107,21 @@ func PrepareHandler() worker.Handler {
 		return onAll(ctx, payloads, func() (func(payload []byte) ([]byte, error), error) {
 			l, err := round.NewLeader(secret)
 			return func(payload []byte) ([]byte, error) {
-				row, pending, err := l.Prepare([]byte{0}, payload)
-				if err != nil { // the row of no honest device
+				message, pending, err := l.Prepare([]byte{0}, payload)
+				if err != nil { // the prepare message of no honest device
 					return []byte{byte(wire.Reason(err))}, nil
 				}
-				return round.AppendPending(row, pending)
+				return round.AppendPending(message, pending)
 			}, err
 		})
 	}
 }
 
-// VerifyHandler verifies rows for an analyzer whose key of the round is among keys. The result has of each a refusal's
-// number, or 0 and the verified report.
+// VerifyHandler verifies prepare messages for an analyzer whose key of the round is among keys. The result has of each
+// a refusal's number, or 0 and the verified report.
 func VerifyHandler(keys []*seal.HPKEKey, verifier *devices.Verifier) worker.Handler {
 	return func(ctx context.Context, body []byte) ([]byte, error) {
-		t, round, secret, rows, err := openTask(body, (*shares.Round).RowSize)
+		t, round, secret, messages, err := openTask(body, (*shares.Round).PrepareMessageSize)
 		if err != nil {
 			return nil, err
 		}
@@ -129,10 +129,10 @@ func VerifyHandler(keys []*seal.HPKEKey, verifier *devices.Verifier) worker.Hand
 		if err != nil {
 			return nil, err
 		}
-		return onAll(ctx, rows, func() (func(row []byte) ([]byte, error), error) {
+		return onAll(ctx, messages, func() (func(message []byte) ([]byte, error), error) {
 			h, err := round.NewHelper(secret, of.Key, verifier)
-			return func(row []byte) ([]byte, error) {
-				v, err := h.Verify(row)
+			return func(message []byte) ([]byte, error) {
+				v, err := h.Verify(message)
 				if err != nil {
 					return []byte{byte(wire.Reason(err))}, nil
 				}

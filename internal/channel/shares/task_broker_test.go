@@ -46,15 +46,16 @@ func (d *deployment) team(role bus.Role, key *seal.HPKEKey, workers int, kind st
 	for i := range workers {
 		conn := d.Connect(role)
 		run(func(ctx context.Context) error {
-			return worker.Serve(ctx, process(conn), worker.Handlers{kind: func(ctx context.Context, body []byte) ([]byte, error) {
-				if i == 0 {
-					go conn.Close()
-					<-ctx.Done()
-					return nil, context.Cause(ctx)
-				}
-				did.Add(1)
-				return do(ctx, body)
-			}})
+			return worker.Serve(ctx, process(conn),
+				worker.Handlers{kind: func(ctx context.Context, body []byte) ([]byte, error) {
+					if i == 0 {
+						go conn.Close()
+						<-ctx.Done()
+						return nil, context.Cause(ctx)
+					}
+					did.Add(1)
+					return do(ctx, body)
+				}})
 		})
 	}
 	return lead, did

@@ -80,7 +80,8 @@ func TestWorkersPrepareWhatOneProcessPrepares(t *testing.T) {
 			s := d.newScene(size, func(a *plan.Announcement) { a.Cohort.Size += 2 })
 			s.add(size, s.sender(size), false)
 			s.payloads[size][len(s.payloads[size])-1] ^= 1 // its proof of participation is no one's
-			s.add(size+1, s.sender(0), false)              // a device that is there already: the lead knows, and no worker
+			// a device that is there already: the lead knows, and no worker
+			s.add(size+1, s.sender(0), false)
 			mix, count := s.crew(workers, do)
 			counts := s.released(s.run(), map[uint32]wire.Refusal{
 				size: wire.RefusalUndecryptable, size + 1: wire.RefusalDuplicate,
@@ -101,7 +102,7 @@ func TestWorkersPrepareWhatOneProcessPrepares(t *testing.T) {
 					t.Errorf("a task has two results: %v", err)
 				}
 				_, round, same, payloads, err := openTask(one.Body, (*shares.Round).PayloadSize)
-				if err != nil || same != secret || len(payloads) == 0 || len(first) < 1+round.RowSize() {
+				if err != nil || same != secret || len(payloads) == 0 || len(first) < 1+round.PrepareMessageSize() {
 					t.Errorf("%d payloads, %v", len(payloads), err)
 				}
 			}
@@ -109,7 +110,8 @@ func TestWorkersPrepareWhatOneProcessPrepares(t *testing.T) {
 	}
 }
 
-// What workers cannot do, and answers that are malformed or about other reports, are said in the log and change nothing.
+// What workers cannot do, and answers that are malformed or about other reports, are said in the log and change
+// nothing.
 func TestAnswersThatAreNoResultChangeNothing(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
@@ -117,7 +119,9 @@ func TestAnswersThatAreNoResultChangeNothing(t *testing.T) {
 	d.must(err)
 	var last sync.Map
 	for name, do := range map[string]func(context.Context, worker.Task, worker.Pool) ([]byte, error){
-		"of another version": func(context.Context, worker.Task, worker.Pool) ([]byte, error) { return nil, worker.ErrKind },
+		"of another version": func(context.Context, worker.Task, worker.Pool) ([]byte, error) {
+			return nil, worker.ErrKind
+		},
 		"shorter": func(ctx context.Context, t worker.Task, of worker.Pool) ([]byte, error) {
 			b, err := of.Do(ctx, t)
 			return b[:max(1, len(b))-1], err
@@ -190,7 +194,9 @@ func TestMalformedTasksAreRefused(t *testing.T) {
 		{VerifyHandler([]*seal.HPKEKey{s.AnalyzerKey}, nil), count.tasks[0].Body},
 	} {
 		long := binary.BigEndian.AppendUint32(nil, 1<<31)
-		for _, body := range [][]byte{nil, c.body[:3], c.body[:100], c.body[:len(c.body)-1], append(long, c.body[4:]...)} {
+		for _, body := range [][]byte{
+			nil, c.body[:3], c.body[:100], c.body[:len(c.body)-1], append(long, c.body[4:]...),
+		} {
 			if b, err := c.handler(t.Context(), body); err == nil {
 				t.Errorf("a task of %d bytes gives %d bytes", len(body), len(b))
 			}

@@ -3,161 +3,18 @@ package shuffle
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
-	"math/bits"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
-	"github.com/riffle-dp/riffle/internal/channel/spill"
-	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	machine "github.com/riffle-dp/riffle/pkg/deployment"
-	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
-
-// table is one round whose messages a test makes by hand.
-type table struct {
-	t      *testing.T
-	stored testbed.Chunks
-	round  *channel.Round
-	Counting
-}
-
-const people = 4
-
-func newTable(t *testing.T) *table {
-	t.Helper()
-	key, err := seal.GenerateHPKE()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &plan.Announcement{
-		Epoch: 1, AnalyzerKey: key.Public(), Cohort: plan.Cohort{Size: people, Minimum: people},
-		Plan: plan.Plan{
-			Channel: plan.Shuffle,
-			Rounds:  []plan.Round{{Releases: []plan.Release{{Bias: protocol.BiasHalf}}}},
-		},
-		Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 3}},
-	}
-	x := &table{t: t, round: &channel.Round{Announcement: a, Digest: [32]byte{1}, Key: key}}
-	x.Counting = Counting{
-		Receiver: chunks.Receiver[tally]{
-			Store: &x.stored, Spill: spilt(t), Clock: role.SystemClock(), Log: zerolog.Nop(),
-		},
-	}
-	return x
-}
-
-// spilt is a store of little memory.
-func spilt(t testing.TB) *spill.Store {
-	t.Helper()
-	s, err := spill.New(t.TempDir(), 1<<16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
-// report is one report's messages, all ones.
-func (x *table) report() (messages []byte) {
-	x.t.Helper()
-	sealer, err := seal.NewBitSealer(x.round.AnalyzerKey, x.round.Digest)
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	for j := range x.round.Encodings[0].Coordinates {
-		for range x.round.Encodings[0].MessagesAt(j) {
-			if messages, err = sealer.AppendSeal(messages, 0, uint16(j), true); err != nil {
-				x.t.Fatal(err)
-			}
-		}
-	}
-	return messages
-}
-
-// reports are the messages of honest people, all different.
-func (x *table) reports() (messages []byte) {
-	for range people {
-		messages = append(messages, x.report()...)
-	}
-	return messages
-}
-
-func (x *table) chunk(index uint32, messages []byte) []byte {
-	x.t.Helper()
-	c, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Index: index, Payload: messages})
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	return c
-}
-
-// cut makes chunks of one report's length, and the manifest that names them.
-func (x *table) cut(messages []byte) (parts [][]byte, m *wire.Manifest) {
-	x.t.Helper()
-	size := x.round.ReportMessages() * seal.BitSize
-	var digests [][32]byte
-	for at := 0; at < len(messages); at += size {
-		parts = append(parts, x.chunk(uint32(len(parts)), messages[at:at+size]))
-		digests = append(digests, wire.ChunkDigest(parts[len(parts)-1]))
-	}
-	all, root := wire.ChunksDigest(digests), rootOf(messages, seal.BitSize)
-	return parts, &wire.Manifest{
-		Epoch: 1, Announcement: x.round.Digest[:], Reports: people, Messages: uint64(len(messages) / seal.BitSize),
-		Chunks: uint32(len(parts)), ChunksDigest: all[:], MessagesRoot: root[:],
-	}
-}
-
-// rootOf is a manifest's root over messages of this size, from the definition: a Merkle tree as of RFC 6962 over sorted
-// digests.
-func rootOf(messages []byte, size int) [32]byte {
-	var leaves [][32]byte
-	for message := range slices.Chunk(messages, size) {
-		leaves = append(leaves, sha256.Sum256(message))
-	}
-	slices.SortFunc(leaves, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })
-	var tree func(leaves [][32]byte) [32]byte
-	tree = func(leaves [][32]byte) [32]byte {
-		if len(leaves) == 1 {
-			return sha256.Sum256(append([]byte{0}, leaves[0][:]...))
-		}
-		left := 1 << (bits.Len(uint(len(leaves)-1)) - 1)
-		a, b := tree(leaves[:left]), tree(leaves[left:])
-		return sha256.Sum256(slices.Concat([]byte{1}, a[:], b[:]))
-	}
-	return tree(leaves)
-}
-
-// count counts the round. meanwhile runs after Count asked for the manifest.
-func (x *table) count(m *wire.Manifest, meanwhile func()) ([]wire.ReleaseCounts, error) {
-	x.t.Helper()
-	return x.Count(x.t.Context(), x.round, manifestAfter(m, meanwhile))
-}
-
-func manifestAfter(m *wire.Manifest, meanwhile func()) channel.Manifest {
-	return func(context.Context) (*wire.Manifest, error) {
-		meanwhile()
-		return m, nil
-	}
-}
-
-func (x *table) take(parts ...[]byte) {
-	for _, c := range parts {
-		x.Take(channel.Part{Epoch: 1, Payload: c})
-	}
-}
 
 // What arrives is counted, and so is what came to an earlier process. Between rounds nothing is taken in.
 func TestChunksAreCountedWhicheverWayTheyCome(t *testing.T) {
@@ -184,7 +41,7 @@ func TestChunksAreCountedWhicheverWayTheyCome(t *testing.T) {
 	}
 }
 
-// Chunks that the manifest does not name do not stand for any that it names: the round is counted when all that it
+// Chunks that the manifest does not name are no substitute for any that it names: the round is counted when all that it
 // names are there.
 func TestUnnamedChunksCompleteNothing(t *testing.T) {
 	t.Parallel()
@@ -247,8 +104,8 @@ func TestNoiseHidesNoCopies(t *testing.T) {
 	}
 }
 
-// Messages that are all different pass, and one that stands twice is found wherever it stands: in one chunk, in two, at
-// their ends. A message that stands again in a chunk that the manifest does not name counts once, and does no harm.
+// Messages that are all different pass, and a duplicate is found wherever it is: in one chunk, in two, at
+// their ends. A message that is again in a chunk that the manifest does not name counts once, and does no harm.
 func TestOnlyCopiesAreFound(t *testing.T) {
 	t.Parallel()
 	const size = seal.BitSize
@@ -260,7 +117,7 @@ func TestOnlyCopiesAreFound(t *testing.T) {
 		copy(messages[of[1]*size:(of[1]+1)*size], messages[of[0]*size:])
 		parts, m := x.cut(messages)
 		if counts, err := x.count(m, func() { x.take(parts...) }); !errors.Is(err, Repeated) || counts != nil {
-			t.Errorf("message %d stands at %d again: %v, %v", of[0], of[1], counts, err)
+			t.Errorf("message %d is at %d again: %v, %v", of[0], of[1], counts, err)
 		}
 	}
 	parts, m := x.cut(honest)
@@ -331,9 +188,14 @@ func TestRoundsThatDoNotFitAreRefused(t *testing.T) {
 		"too many reports": func(x *table, _ *wire.Manifest, _ []byte) {
 			x.round.Cohort.Size, x.round.Cohort.Minimum = people-1, people-1
 		},
-		"other chunks":                 func(_ *table, m *wire.Manifest, _ []byte) { m.ChunksDigest = make([]byte, 32) },
-		"another number of messages":   func(_ *table, m *wire.Manifest, _ []byte) { m.Messages++ },
-		"messages of fewer reports":    func(x *table, m *wire.Manifest, _ []byte) { m.Reports--; x.round.Cohort.Minimum-- },
+		"other chunks": func(_ *table, m *wire.Manifest, _ []byte) {
+			m.ChunksDigest = make([]byte, 32)
+		},
+		"another number of messages": func(_ *table, m *wire.Manifest, _ []byte) { m.Messages++ },
+		"messages of fewer reports": func(x *table, m *wire.Manifest, _ []byte) {
+			m.Reports--
+			x.round.Cohort.Minimum--
+		},
 		"another root":                 func(_ *table, m *wire.Manifest, _ []byte) { m.MessagesRoot[31] ^= 1 },
 		"a message that does not open": nil,
 		"nothing wrong":                func(*table, *wire.Manifest, []byte) {},
@@ -381,9 +243,9 @@ func TestAChunkCountsOnceAndInItsRound(t *testing.T) {
 	}
 }
 
-// A shuffler that changes a label gets the round refused, since the numbers of messages do not fit. One that exchanges two
-// labels breaks both messages: that is refused, too, or counts as two zeros where the plan expects a dishonest report. So
-// it reaches no more than by putting broken messages in the place of the two.
+// A shuffler that changes a label gets the round refused, since the numbers of messages do not fit. One that exchanges
+// two labels breaks both messages: that is refused, too, or counts as two zeros where the plan expects a dishonest
+// report. So it reaches no more than by putting broken messages in the place of the two.
 func TestChangedLabelsReachNoMoreThanDroppedMessages(t *testing.T) {
 	t.Parallel()
 	label := func(messages []byte, i int) []byte { return seal.Label(messages[i*seal.BitSize:]) }

@@ -22,10 +22,13 @@ import (
 // pool is a number of workers of which each does what the test says with a task.
 type pool struct {
 	workers []worker.Pool
-	do      func(ctx context.Context, t worker.Task, of worker.Pool) ([]byte, error)
+	do      doing
 	next    atomic.Int64
 	tasks   atomic.Int64
 }
+
+// doing is what becomes of a task that a worker has.
+type doing func(ctx context.Context, t worker.Task, of worker.Pool) ([]byte, error)
 
 func (p *pool) Do(ctx context.Context, t worker.Task) ([]byte, error) {
 	p.tasks.Add(1)
@@ -53,10 +56,9 @@ func TestWorkersCountWhatOneProcessCounts(t *testing.T) {
 	t.Parallel()
 	again := func(ctx context.Context, t worker.Task, of worker.Pool) ([]byte, error) { return of.Do(ctx, t) }
 	for _, workers := range []int{1, 2, 4} {
-		for name, do := range map[string]func(*pool) func(context.Context, worker.Task, worker.Pool) ([]byte, error){
-			"as they should": func(*pool) func(context.Context, worker.Task, worker.Pool) ([]byte, error) { return again },
-			"each task by one that dies after it, and by another": func(p *pool) func(
-				context.Context, worker.Task, worker.Pool) ([]byte, error) {
+		for name, do := range map[string]func(*pool) doing{
+			"as they should": func(*pool) doing { return again },
+			"each task by one that dies after it, and by another": func(p *pool) doing {
 				return func(ctx context.Context, t worker.Task, of worker.Pool) ([]byte, error) {
 					dying, cancel := context.WithCancel(ctx)
 					cancel()
@@ -64,7 +66,7 @@ func TestWorkersCountWhatOneProcessCounts(t *testing.T) {
 					return p.pick().Do(ctx, t)
 				}
 			},
-			"each task twice at the same time": func(p *pool) func(context.Context, worker.Task, worker.Pool) ([]byte, error) {
+			"each task twice at the same time": func(p *pool) doing {
 				return func(ctx context.Context, t worker.Task, of worker.Pool) ([]byte, error) {
 					var other sync.WaitGroup
 					other.Go(func() { _, _ = p.pick().Do(ctx, t) })
@@ -88,7 +90,8 @@ func TestWorkersCountWhatOneProcessCounts(t *testing.T) {
 					t.Errorf("%d workers, %s, %d arrive: %v, %v", workers, name, arriving, counts, err)
 				}
 				if n := p.tasks.Load(); n != int64(len(parts)) {
-					t.Errorf("%d workers, %s, %d arrive: %d tasks for %d chunks", workers, name, arriving, n, len(parts))
+					t.Errorf("%d workers, %s, %d arrive: %d tasks for %d chunks",
+						workers, name, arriving, n, len(parts))
 				}
 			}
 		}
@@ -96,8 +99,8 @@ func TestWorkersCountWhatOneProcessCounts(t *testing.T) {
 }
 
 // What no worker could do, and an answer that is malformed, about other bytes, or adds up to other than the chunk's
-// messages, is said by name and changes nothing: the chunk is counted here. A worker with the keys of earlier epochs says
-// so.
+// messages, is said by name and changes nothing: the chunk is counted here. A worker with the keys of earlier epochs
+// says so.
 func TestAWrongAnswerCountsNowhere(t *testing.T) {
 	t.Parallel()
 	stale, err := seal.GenerateHPKE()
@@ -108,7 +111,9 @@ func TestAWrongAnswerCountsNowhere(t *testing.T) {
 		change func(x *table, body, result []byte) ([]byte, error)
 		says   string
 	}{
-		"failed": {func(_ *table, _, _ []byte) ([]byte, error) { return nil, worker.ErrFailed }, worker.ErrFailed.Error()},
+		"failed": {
+			func(_ *table, _, _ []byte) ([]byte, error) { return nil, worker.ErrFailed }, worker.ErrFailed.Error(),
+		},
 		"of another version": {
 			func(_ *table, _, _ []byte) ([]byte, error) { return nil, worker.ErrKind }, worker.ErrKind.Error(),
 		},

@@ -16,7 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// FuzzSegment has any bytes stand at the broker in a segment's place, with any bucket, and cut or changed. Only the
+// FuzzSegment has any bytes at the broker in a segment's place, with any bucket, and cut or changed. Only the
 // segment that was sealed opens, and only in its own bucket.
 func FuzzSegment(f *testing.F) {
 	r := &channel.Release{Epoch: 1, Layout: channel.Layout{Messages: 1}}
@@ -93,13 +93,15 @@ func TestMalformedTasksAreErrors(t *testing.T) {
 	short := of
 	short.Secret = short.Secret[1:]
 	for what, task := range map[string]gatherTask{
-		"no buckets":         {mixingTask: of, Members: member},
-		"too many buckets":   {mixingTask: of, Members: member, Buckets: 1<<32 - 1},
-		"no members":         {mixingTask: of, Buckets: 1},
-		"half a member":      {mixingTask: of, Buckets: 1, Members: member[1:]},
-		"negative messages":  {mixingTask: with(channel.Layout{Messages: -1}), Buckets: 1, Members: member},
-		"no messages":        {mixingTask: with(channel.Layout{Payload: 64}), Buckets: 1, Members: member},
-		"a large payload":    {mixingTask: with(channel.Layout{Messages: 1, Payload: 1 << 40}), Buckets: 1, Members: member},
+		"no buckets":        {mixingTask: of, Members: member},
+		"too many buckets":  {mixingTask: of, Members: member, Buckets: 1<<32 - 1},
+		"no members":        {mixingTask: of, Buckets: 1},
+		"half a member":     {mixingTask: of, Buckets: 1, Members: member[1:]},
+		"negative messages": {mixingTask: with(channel.Layout{Messages: -1}), Buckets: 1, Members: member},
+		"no messages":       {mixingTask: with(channel.Layout{Payload: 64}), Buckets: 1, Members: member},
+		"a large payload": {
+			mixingTask: with(channel.Layout{Messages: 1, Payload: 1 << 40}), Buckets: 1, Members: member,
+		},
 		"a message of bytes": {mixingTask: with(channel.Layout{Messages: 8, Payload: 64}), Buckets: 1, Members: member},
 		"a short secret":     {mixingTask: short, Buckets: 1, Members: member},
 	} {
@@ -146,7 +148,9 @@ func (d one) Open(string) (io.ReadCloser, error) { return io.NopCloser(bytes.New
 // FuzzBarrier reads any bytes as the file that the lead keeps of a release, as it is and with the members and the
 // announcement of the release. What is accepted is of this release; everything else is an error.
 func FuzzBarrier(f *testing.F) {
-	r := &channel.Release{Epoch: 1, Announcement: [32]byte{1}, Members: []channel.Member{{Slot: 1, Digest: [32]byte{3}}}}
+	r := &channel.Release{
+		Epoch: 1, Announcement: [32]byte{1}, Members: []channel.Member{{Slot: 1, Digest: [32]byte{3}}},
+	}
 	members := membersDigest(r)
 	whole, err := json.Marshal(barrier{Announcement: r.Announcement[:], Members: members[:], Buckets: 2, Chunk: 1,
 		Names: make([]byte, 16), Counts: make([]byte, 8)})
@@ -165,7 +169,7 @@ func FuzzBarrier(f *testing.F) {
 		}
 		kept.Members, kept.Announcement = members[:], r.Announcement[:]
 		for _, file := range [][]byte{file, encodeTask(kept)} {
-			b, err := (&Mixing{Disk: one{file: file}}).begun(r)
+			b, err := (&Mixing{Disk: one{file: file}}).readBarrier(r)
 			if (b == nil) != (err != nil) {
 				t.Fatalf("%+v, %v", b, err)
 			}

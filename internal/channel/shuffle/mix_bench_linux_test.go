@@ -121,9 +121,9 @@ func BenchmarkMix(b *testing.B) {
 	}
 }
 
-// BenchmarkMixToBroker mixes a million bit messages and sends them to a broker that keeps them in files: scatter, permute,
-// spool, digest, publish, root. It is held against publishing the same bytes alone, in the same run. The broker runs in
-// this process, so that the processor time is that of both.
+// BenchmarkMixToBroker mixes a million bit messages and sends them to a broker that keeps them in files: scatter,
+// permute, spool, digest, publish, root. It is held against publishing the same bytes alone, in the same run. The
+// broker runs in this process, so that the processor time is that of both.
 func BenchmarkMixToBroker(b *testing.B) {
 	const reports = 7000
 	bed := testbed.New(b)

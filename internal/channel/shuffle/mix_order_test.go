@@ -3,7 +3,6 @@ package shuffle
 import (
 	"bytes"
 	"context"
-	"crypto/aes"
 	"errors"
 	"io"
 	"io/fs"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/spill"
-	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -67,8 +65,8 @@ func release(t testing.TB, m *Mixing, reports int) *channel.Release {
 	return r
 }
 
-// spooledOrder puts the numbers below n into an order, by the whole path from taken reports to the spool. The key of the
-// digests is always the same, so that the messages always get to the scatter in the same order.
+// spooledOrder puts the numbers below n into an order, by the whole path from taken reports to the spool. The key of
+// the digests is always the same, so that the messages always get to the scatter in the same order.
 func spooledOrder(t testing.TB, m *Mixing, d *inMemory) func(n int) []byte {
 	source := m.Source
 	return func(n int) (order []byte) {
@@ -90,7 +88,8 @@ func spooledOrder(t testing.TB, m *Mixing, d *inMemory) func(n int) []byte {
 	}
 }
 
-// ordersOfFive is the chi-square of so many orders of five against the uniform law of all 120, with 119 degrees of freedom.
+// ordersOfFive is the chi-square of so many orders of five against the uniform law of all 120, with 119 degrees of
+// freedom.
 func ordersOfFive(mix func(n int) []byte, times int) (chi float64) {
 	seen := map[string]float64{}
 	for range times {
@@ -128,15 +127,17 @@ const (
 	positionTimes, positionLimit = 2_000, 1798 // and with 1521
 )
 
-// Every order is as likely as every other, whatever the buckets: five messages in three buckets; in five, of which about
-// every third time one gets more than two, so that it is divided anew; and forty in ten. False alarm: 1e-6 for each.
-// Power: TestBadMixesAreCaught.
+// Every order is as likely as every other, whatever the buckets: five messages in three buckets; in five, of which
+// about every third time one gets more than two, so that it is divided anew; and forty in ten. False alarm: 1e-6 for
+// each. Power: TestBadMixesAreCaught.
 func TestOrdersAreUniformThroughBuckets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
 	d := new(inMemory)
-	m := &Mixing{Chunks: dropped{}, Disk: d, Store: newStore(t), Source: rand.NewChaCha8([32]byte{1}), Chunk: 40, bucket: 2}
+	m := &Mixing{
+		Chunks: dropped{}, Disk: d, Store: newStore(t), Source: rand.NewChaCha8([32]byte{1}), Chunk: 40, bucket: 2,
+	}
 	mix := spooledOrder(t, m, d)
 	for _, m.bucket = range []int{1, 2} {
 		if chi := ordersOfFive(mix, orderTimes); chi > orderLimit {
@@ -149,8 +150,8 @@ func TestOrdersAreUniformThroughBuckets(t *testing.T) {
 	}
 }
 
-// The same statistics, of as many orders, are far above their limits where the scatter is wrong: at least one of the two
-// for each fault.
+// The same statistics, of as many orders, are far above their limits where the scatter is wrong: at least one of the
+// two for each fault.
 func TestBadMixesAreCaught(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
@@ -174,10 +175,13 @@ func TestBadMixesAreCaught(t *testing.T) {
 		// Buckets of unequal weights give a uniform order, too, as long as every message is drawn alike and for itself:
 		// they only need more memory.
 		"remainders of two bits": {
-			func(_, _, buckets int, src protocol.Source) int { return int(src.Uint64()>>62) % buckets }, permuted, false,
+			func(_, _, buckets int, src protocol.Source) int { return int(src.Uint64()>>62) % buckets },
+			permuted, false,
 		},
-		"buckets by arrival": {func(i, n, buckets int, _ protocol.Source) int { return i * buckets / n }, permuted, true},
-		"buckets in turn":    {func(i, _, buckets int, _ protocol.Source) int { return i % buckets }, permuted, true},
+		"buckets by arrival": {
+			func(i, n, buckets int, _ protocol.Source) int { return i * buckets / n }, permuted, true,
+		},
+		"buckets in turn": {func(i, _, buckets int, _ protocol.Source) int { return i % buckets }, permuted, true},
 		"one draw for two messages": {func() draw {
 			last := 0
 			return func(i, n, buckets int, src protocol.Source) int {
@@ -216,8 +220,9 @@ func TestBadMixesAreCaught(t *testing.T) {
 	}
 }
 
-// What is spooled is a function of the set of messages and of the source's words: the same messages in other hands, that
-// came in another order, leave in the same order, so that even a source that somebody knows tells nobody who sent what.
+// What is spooled is a function of the set of messages and of the source's words: the same messages in other hands,
+// that came in another order, leave in the same order, so that even a source that somebody knows tells nobody who sent
+// what.
 func TestTheOrderFollowsFromTheSetAlone(t *testing.T) {
 	t.Parallel()
 	const reports = 300
@@ -231,7 +236,7 @@ func TestTheOrderFollowsFromTheSetAlone(t *testing.T) {
 			r.Members = append(r.Members, channel.Member{Slot: uint32(slot), Sequence: uint64(slot)})
 		}
 		for i, slot := range who { // report i is of that slot
-			payload := append(bytes.Clone(all[i*seal.BitSize:][:seal.BitSize]), all[(i+reports)*seal.BitSize:][:seal.BitSize]...)
+			payload := slices.Concat(all[i*seal.BitSize:][:seal.BitSize], all[(i+reports)*seal.BitSize:][:seal.BitSize])
 			if err := m.Take(1, 0, r.Members[slot], payload); err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +278,7 @@ func TestMembersDecideWhatIsMixed(t *testing.T) {
 			f.must(f.Take(1, 0, other, odd))
 		}
 		f.must(f.Take(1, 0, member, f.reports[member.Slot]))
-		f.must(f.Take(1, 0, member, odd)) // the first one stands
+		f.must(f.Take(1, 0, member, odd)) // the first one is kept
 	}
 	f.must(f.Take(1, 0, channel.Member{Slot: 77}, odd))
 	f.release.Members = slices.Delete(f.release.Members, 4, 5)
@@ -292,85 +297,7 @@ func TestMembersDecideWhatIsMixed(t *testing.T) {
 	}
 }
 
-// chosen gives some words before it goes on with random ones.
-type chosen struct {
-	words []uint64
-	then  protocol.Source
-}
-
-func (c *chosen) Uint64() uint64 {
-	if len(c.words) > 0 {
-		word := c.words[0]
-		c.words = c.words[1:]
-		return word
-	}
-	return c.then.Uint64()
-}
-
-// Two messages with one keyed digest and different public keys exclude nobody. Here the key of the digest is known, so
-// that such keys can be made.
-func TestEqualDigestsAreNoRepetition(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, 10, 3)
-	f.Source = &chosen{make([]uint64, 4), entropy.New()}
-	block, err := aes.NewCipher(make([]byte, 32))
-	f.must(err)
-	one, other := f.reports[2][:seal.BitSize], f.reports[7][seal.BitSize:2*seal.BitSize]
-	var a, b [aes.BlockSize]byte
-	block.Encrypt(a[:], one)
-	block.Encrypt(b[:], other)
-	for i := range a {
-		other[aes.BlockSize+i] = one[aes.BlockSize+i] ^ a[i] ^ b[i]
-	}
-	d := &digester{block: block}
-	if d.digest(one) != d.digest(other) {
-		t.Fatal("the digests differ")
-	}
-	slots, err := f.Repeated(t.Context(), f.release)
-	f.must(err)
-	if len(slots) != 0 {
-		t.Errorf("slots %v are excluded", slots)
-	}
-	copy(f.reports[5], one) // and a repetition between them is still found
-	f.must(f.Forget(1, 0))
-	f.Source = &chosen{make([]uint64, 4), entropy.New()}
-	slots, err = f.Repeated(t.Context(), f.release)
-	f.must(err)
-	if !slices.Equal(slots, []uint32{2, 5}) {
-		t.Errorf("slots %v are excluded", slots)
-	}
-}
-
-// Repetitions are found wherever the sorted messages are cut into pieces: all messages of 3000 stand there twice, but for
-// 45, which move half of the pairs across the ends of the pieces.
-func TestRepetitionsAreFoundAcrossPieces(t *testing.T) {
-	t.Parallel()
-	const reports, alone = 3000, 45
-	store, err := spill.New(t.TempDir(), 8<<20) // in which all are sorted at a time
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	m := &Mixing{Chunks: dropped{}, Disk: new(inMemory), Store: store, Source: rand.NewChaCha8([32]byte{6})}
-	r := &channel.Release{Epoch: 1, Layout: channel.Layout{Messages: 1}, Announced: &plan.Announcement{Final: true}}
-	payload, source := make([]byte, seal.BitSize), rand.NewChaCha8([32]byte{7})
-	for i := range reports {
-		if i < alone || i%2 == alone%2 {
-			source.Read(payload)
-		}
-		r.Members = append(r.Members, channel.Member{Slot: uint32(i), Sequence: uint64(i)})
-		if err := m.Take(1, 0, r.Members[i], payload); err != nil {
-			t.Fatal(err)
-		}
-	}
-	slots, err := m.Repeated(t.Context(), r)
-	// The last report may be without its pair, as its number has it.
-	if want := (reports - alone) / 2 * 2; err != nil || len(slots) != want || slots[0] != alone {
-		t.Errorf("%d slots, want %d; %v", len(slots), want, err)
-	}
-}
-
-// A disk that is full delays a release, and what leaves afterwards is the whole of it. On the disk no message stands as
+// A disk that is full delays a release, and what leaves afterwards is the whole of it. On the disk no message is as
 // it is before the spool does.
 func TestAFullDiskDelaysTheRelease(t *testing.T) {
 	t.Parallel()
@@ -396,7 +323,8 @@ func TestAFullDiskDelaysTheRelease(t *testing.T) {
 	if _, err := f.Repeated(t.Context(), f.release); failed == 0 || !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("%d reports are not kept, and %v", failed, err)
 	}
-	if err := f.leave(t.Context(), f.release, new(wire.Manifest)); !errors.Is(err, fs.ErrNotExist) || len(f.stored) > 0 {
+	err = f.leave(t.Context(), f.release, new(wire.Manifest))
+	if !errors.Is(err, fs.ErrNotExist) || len(f.stored) > 0 {
 		t.Fatalf("%v, and %d chunks left", err, len(f.stored))
 	}
 	f.must(os.Mkdir(folder, 0o700))
@@ -415,7 +343,7 @@ func TestAFullDiskDelaysTheRelease(t *testing.T) {
 			whole[string(message)] = true
 		}
 		if bytes.Contains(file, payload[:20]) {
-			t.Fatal("a message stands on the disk as it is")
+			t.Fatal("a message is on the disk as it is")
 		}
 	}
 	m := new(wire.Manifest)

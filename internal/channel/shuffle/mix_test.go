@@ -49,7 +49,8 @@ func newFixture(t testing.TB, members, each int) *fixture {
 		}
 	}
 	f.Mixing = &Mixing{
-		Reports: f.report, Chunks: f, Disk: channel.Folder(t.TempDir()), Store: newStore(t), Source: entropy.New(), Chunk: 5,
+		Reports: f.report, Chunks: f, Disk: channel.Folder(t.TempDir()), Store: newStore(t),
+		Source: entropy.New(), Chunk: 5,
 	}
 	return f
 }
@@ -122,8 +123,8 @@ func (f *fixture) must(err error) {
 
 // No message has a place that it takes more often than another, and messages of one report are not next to each other
 // more often than in a uniformly random order. Both thresholds have a false-alarm rate of at most 1e-6; messages near
-// where they came, reports that leave together and the same order each time are rejected. lab/uniform has more tests, and
-// proves their joint rate.
+// where they came, reports that leave together and the same order each time are rejected. lab/uniform has more tests,
+// and proves their joint rate.
 func TestOrderIsGone(t *testing.T) {
 	t.Parallel()
 	const releases, each, messages = 400, 3, 12
@@ -157,8 +158,9 @@ func TestOrderIsGone(t *testing.T) {
 	if most := (distuv.ChiSquared{K: (messages - 1) * (messages - 1)}).Quantile(1 - 1e-7); squares > most {
 		t.Errorf("the places of messages have a chi-square of %.0f, at most %.0f may be", squares, most)
 	}
-	// Of each release's 11 pairs of neighbours, each with probability 2/11: a mean of 2, and less than 4 as its variance.
-	// Bernstein's inequality for 400 releases, whose numbers are in [0, 8]: more than 260 from the mean has less than 1e-6.
+	// Of each release's 11 pairs of neighbours, each with probability 2/11: a mean of 2, and less than 4 as its
+	// variance. Bernstein's inequality for 400 releases, whose numbers are in [0, 8]: more than 260 from the mean has
+	// less than 1e-6.
 	if math.Abs(together-2*releases) > 260 {
 		t.Errorf("%v neighbours are of one report, want about %d", together, 2*releases)
 	}
@@ -205,7 +207,7 @@ func TestARetrySendsTheSameBytes(t *testing.T) {
 	}
 }
 
-// A state folder that was set back permutes anew. What left before stands at the broker, so nothing of another order
+// A state folder that was set back permutes anew. What left before is at the broker, so nothing of another order
 // follows it.
 func TestAnotherOrderDoesNotFollow(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// shelf is the broker's stream of retained chunks, for workers: what is stored in a place first stands.
+// shelf is the broker's stream of retained chunks, for workers: what is stored in a place first is kept.
 type shelf struct {
 	mu     sync.Mutex
 	sealed map[uint32][]byte
@@ -42,8 +42,8 @@ func (x *exchange) retainingWorkers(s *shelf, auditor *seal.HPKEKey) {
 }
 
 // Where workers forward, too, a release is not over, so that no manifest names it, before all that left is retained:
-// what cannot be retained is an error of the release. The next attempt, of another process, retains what is missing, and
-// what the auditor then finds in every place is what left.
+// what cannot be retained is an error of the release. The next attempt, of another process, retains what is missing,
+// and what the auditor then finds in every place is what left.
 func TestAReleaseOfWorkersWaitsUntilItIsRetained(t *testing.T) {
 	t.Parallel()
 	auditor, err := seal.GenerateHPKE()

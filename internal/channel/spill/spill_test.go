@@ -74,9 +74,11 @@ func TestWhatIsSpiltComesBack(t *testing.T) {
 				copy(all[i*size:], "equal equal ")
 			}
 		},
-		"all equal":                   func(all []byte) { copy(all, slices.Repeat([]byte("equal equal "), entries)) },
-		"equal but for the end":       func(all []byte) { eachSet(all, size, func(e []byte) { copy(e, "equal equ") }) },
-		"equal but for the begin":     func(all []byte) { eachSet(all, size, func(e []byte) { copy(e[2:], "equal equa") }) },
+		"all equal":             func(all []byte) { copy(all, slices.Repeat([]byte("equal equal "), entries)) },
+		"equal but for the end": func(all []byte) { eachSet(all, size, func(e []byte) { copy(e, "equal equ") }) },
+		"equal but for the begin": func(all []byte) {
+			eachSet(all, size, func(e []byte) { copy(e[2:], "equal equa") })
+		},
 		"in ascending order":          func(all []byte) { ascend(all, size) },
 		"with one bit that is seldom": func(all []byte) { eachSet(all[size:], size, func(e []byte) { e[0] = 0 }) },
 	} {
@@ -232,7 +234,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	must(t, sorter.Close())
 }
 
-// What stands in the file is none of what was appended; nothing stands there once all is closed, and the file goes with
+// What is in the file is none of what was appended; nothing is there once all is closed, and the file goes with
 // the store.
 func TestTheFileIsSealedAndRemoved(t *testing.T) {
 	t.Parallel()
@@ -256,8 +258,8 @@ func TestTheFileIsSealedAndRemoved(t *testing.T) {
 	if len(b) < len(plain)/2 {
 		t.Fatalf("%d bytes are spilt of %d", len(b), len(plain))
 	}
-	// Equal blocks are sealed differently, and no eight bytes of the text stand there: of a megabyte of random bytes that
-	// happens for one of 17 such words with probability 1e-12.
+	// Equal blocks are sealed differently, and no eight bytes of the text are there: of a megabyte of random bytes
+	// that happens for one of 17 such words with probability 1e-12.
 	for i := range 17 {
 		if bytes.Contains(b, slices.Concat(plain[i:17], plain[:i])[:8]) {
 			t.Error("plain bytes are in the file")
@@ -359,7 +361,8 @@ func TestAChangedFileIsAnError(t *testing.T) {
 		_, err = f.WriteAt(b, 0)
 		must(t, err)
 		must(t, f.Close())
-		if err := p.Read(1, func([]byte) error { return nil }); err == nil || !strings.Contains(err.Error(), "changed") {
+		err = p.Read(1, func([]byte) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), "changed") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

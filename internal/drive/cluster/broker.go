@@ -58,7 +58,7 @@ func BrokerCommand() *cobra.Command {
 				return err
 			}
 			traffic, err := server.Traffic()
-			if err != nil { // it is missing from the line, and stands for unknown
+			if err != nil { // it is missing from the line, and means unknown
 				traffic = nil
 			}
 			return say.Encode(line{Message: "stopped", Traffic: traffic})

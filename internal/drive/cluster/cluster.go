@@ -1,5 +1,5 @@
 // Package cluster runs a whole deployment on one machine: the broker and each role as a process of its own, each role
-// with its own keys and its own rights on the broker. The demo and the end-to-end tests stand on it.
+// with its own keys and its own rights on the broker. The demo and the end-to-end tests rest on it.
 //
 // Everything lives in one folder. Stopping leaves nothing running, and so does the end of this process, however it
 // ends.

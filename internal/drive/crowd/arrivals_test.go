@@ -36,7 +36,8 @@ func TestArrivalsCountFromWhenTheyWereDue(t *testing.T) {
 			t.Errorf("due %s ago, %v", time.Since(due), err)
 		}
 		a.held(time.Second)
-		if due, err = a.next(t.Context()); err != nil || due.Before(begun) || due.After(begun.Add(500*time.Millisecond)) {
+		if due, err = a.next(t.Context()); err != nil || due.Before(begun) ||
+			due.After(begun.Add(500*time.Millisecond)) {
 			t.Errorf("after being held up: due %s after the beginning, %v", due.Sub(begun), err)
 		}
 		ctx, stop := context.WithCancel(t.Context())

@@ -295,7 +295,7 @@ func compare(
 	}
 	coins := rand.NewChaCha8(seed(o.Seed, 1))
 	profile := glm.Profile(o.Profile)
-	if profile == glm.Joint { // whose learner is another, so that the practical one without noise stands beside it
+	if profile == glm.Joint { // whose learner is another, so that the practical one without noise is beside it
 		profile = glm.Practical
 	}
 	plain, err := play.Run(ctx, learner.Config{

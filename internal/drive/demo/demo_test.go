@@ -116,8 +116,8 @@ func audited(t *testing.T, folder string, r *chart.Result) {
 	if err != nil || !report.OK || report.Running {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	promised := privacy.Epsilon(r.Epsilon)
-	if report.Destroyed != r.Lost || report.Epsilon > promised*1.2 || report.Epsilon < promised ||
+	if report.Destroyed != r.Lost || report.Epsilon > privacy.Epsilon(r.Epsilon)*1.2 ||
+		report.Epsilon < privacy.Epsilon(r.Epsilon) ||
 		r.EpsilonAlone != nil && float64(report.EpsilonAlone) != *r.EpsilonAlone ||
 		report.PoliciesRecomputed != report.Releases+report.Destroyed {
 		t.Errorf("the audit says %+v, the run %+v", report, r)

@@ -16,7 +16,8 @@ import (
 // sealed record is left after the last policy.
 func TestJointRunsEndToEnd(t *testing.T) {
 	slow(t)
-	r, dir := run(t, Options{Population: synthetic(t, 200, 5), Hosts: 1, Profile: string(glm.Joint), Trust: plan.Central})
+	r, dir := run(t,
+		Options{Population: synthetic(t, 200, 5), Hosts: 1, Profile: string(glm.Joint), Trust: plan.Central})
 	whole(t, r, 200)
 	nothingSealed(t, dir)
 }

@@ -26,8 +26,8 @@ var stages = []struct{ at, file, victim string }{
 	{cluster.Analyzer, "shares-counts-", cluster.Analyzer},
 }
 
-// Both servers are killed again and again in the middle of releases of shares, as by a power cut, and started again. The
-// run finishes, no report is lost, and no round has two sums.
+// Both servers are killed again and again in the middle of releases of shares, as by a power cut, and started again.
+// The run finishes, no report is lost, and no round has two sums.
 func TestServersKilledInTheMiddleOfSharesLoseNothing(t *testing.T) {
 	long(t)
 	const people = 240
@@ -39,7 +39,8 @@ func TestServersKilledInTheMiddleOfSharesLoseNothing(t *testing.T) {
 	)
 	look := func(c *cluster.Cluster, epoch uint64, name, file string) bool {
 		found := false
-		_ = filepath.WalkDir(filepath.Join(filepath.Dir(c.Keys()), name), func(path string, e os.DirEntry, err error) error {
+		folder := filepath.Join(filepath.Dir(c.Keys()), name)
+		_ = filepath.WalkDir(folder, func(path string, e os.DirEntry, err error) error {
 			if err == nil && strings.HasPrefix(e.Name(), fmt.Sprint(file, epoch, "-")) &&
 				!strings.HasSuffix(e.Name(), ".part") {
 				found = true

@@ -93,7 +93,8 @@ func TestRunLeavesNoRecordBehind(t *testing.T) {
 	if len(found) > 0 {
 		t.Errorf("in %d files: %v", files, found)
 	}
-	if found, files := testbed.FindInFolder(t, filepath.Join(filepath.Dir(dir), "export"), marks); len(found) > 0 || files < 6 {
+	if found, files := testbed.FindInFolder(t, filepath.Join(filepath.Dir(dir), "export"), marks); len(found) > 0 ||
+		files < 6 {
 		t.Errorf("in %d files of the export: %v", files, found)
 	}
 	if files < 15 {
@@ -148,8 +149,19 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 				cmd.Args = append(cmd.Args, "--keep")
 			}
 			cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
-			var said bytes.Buffer
-			cmd.Stderr = &said
+			stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stderr.Close()
+			cmd.Stderr = stderr
+			said := func() string {
+				b, err := os.ReadFile(stderr.Name())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(b)
+			}
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -157,7 +169,7 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 			go func() { done <- cmd.Wait() }()
 			testbed.Eventually(t, "a broker and four processes of roles",
 				func() bool { return len(processes(t, tmp)) >= 5 })
-			time.Sleep(time.Second) // into the first epoch
+			testbed.Eventually(t, "people who decide", func() bool { return strings.Contains(said(), "Watch it: ") })
 			if err := cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
@@ -174,8 +186,8 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 			if sig == syscall.SIGKILL {
 				return
 			}
-			if !strings.Contains(said.String(), "nothing is left running") {
-				t.Errorf("it said: %s", said.String())
+			if text := said(); !strings.Contains(text, "nothing is left running") {
+				t.Errorf("it said: %s", text)
 			}
 			if sig == syscall.SIGINT {
 				kept, err := filepath.Glob(filepath.Join(tmp, "out", "deployment-*", "*.log"))

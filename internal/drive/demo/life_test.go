@@ -111,8 +111,8 @@ func keysOfJSON(t *testing.T, r *LifeResult) {
 	if err := json.Unmarshal(b.Bytes(), &read); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"mode", "k_max", "r", "epsilon", "regret", "mean_reward", "mean_reward_by_day", "lift", "lift_low",
-		"lift_high", "lift_true", "actions", "unchanged"} {
+	for _, key := range []string{"mode", "k_max", "r", "epsilon", "regret", "mean_reward", "mean_reward_by_day", "lift",
+		"lift_low", "lift_high", "lift_true", "actions", "unchanged"} {
 		if _, ok := read.Rows[0][key]; !ok {
 			t.Errorf("the JSON has no %s", key)
 		}

@@ -28,7 +28,8 @@ func TestWrongOptionsStartNothing(t *testing.T) {
 			[]string{"4 faults", "--epsilon", "--delta = 2", `--learner = "theory"`, "--hosts = -1"}},
 		"too few": {Options{Epsilon: 1, Delta: 1e-6, Population: synthetic(t, 30, 1)},
 			[]string{"30 people", "at least 50", "--users"}},
-		"no such plan":  {Options{Epsilon: 1, Delta: 1e-6, Population: wide(400)}, []string{"no plan", "--trust shares"}},
+		"no such plan": {Options{Epsilon: 1, Delta: 1e-6, Population: wide(400)},
+			[]string{"no plan", "--trust shares"}},
 		"no such paper": {Options{Epsilon: 1e-9, Delta: 1e-6, Profile: string(glm.Paper)}, []string{"--epsilon = "}},
 	} {
 		t.Run(name, func(t *testing.T) {

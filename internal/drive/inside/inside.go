@@ -24,6 +24,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
+	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/client"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -86,8 +87,8 @@ func Open(ctx context.Context, o Options) (*Hosts, error) {
 // Capacity is how many people the hosts have devices for.
 func (h *Hosts) Capacity() int { return h.total }
 
-// settled is how long no person has come to a host that may be closed.
-const settled = 5 * time.Second
+// idle is how long no person has come to a host that may be closed.
+const idle = 5 * time.Second
 
 // at is the host of person i, which is started unless it runs.
 func (h *Hosts) at(i int) (*randomizer.Host, error) {
@@ -109,7 +110,7 @@ func (h *Hosts) at(i int) (*randomizer.Host, error) {
 	}
 	for k, r := range h.open {
 		// Where panels are drawn, devices ask by themselves, and people come back.
-		if time.Since(r.used) > settled && r.host.Pending() == 0 && r.host.Status().Panel == nil {
+		if time.Since(r.used) > idle && r.host.Pending() == 0 && r.host.Status().Panel == nil {
 			r.cancel()
 			<-r.over
 			delete(h.open, k)
@@ -135,7 +136,7 @@ func (h *Hosts) start(n int) (*running, error) {
 		conn.Close()
 		return nil, err
 	}
-	store, err := randomizer.OpenUnsyncedStore(filepath.Join(folder, "devices"))
+	kept, err := store.OpenUnsynced(filepath.Join(folder, "devices"))
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -143,7 +144,7 @@ func (h *Hosts) start(n int) (*running, error) {
 	host, err := randomizer.New(randomizer.Config{
 		Deployment: k.Bundle.Deployment, Analyzer: k.Bundle.Analyzer, Shuffler: k.Bundle.Shuffler,
 		Identity: k.Identity, Credential: k.Credential, Devices: int(k.Devices), Limits: h.o.Limits,
-		Store: store, Source: func() protocol.Source { return entropy.New() }, Bus: randomizer.Over(conn.Streams),
+		Store: kept, Source: func() protocol.Source { return entropy.New() }, Bus: randomizer.Over(conn.Streams),
 		Log: zerolog.Nop(),
 	})
 	if err != nil {

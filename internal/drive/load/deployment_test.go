@@ -239,8 +239,8 @@ func TestShortCohortIsNamedAndNotWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settled := result.Short == nil && result.Unsettled == "" && result.Destroyed == 0
-	if !settled || result.Sampled != 25 || len(result.Releases) < 2 {
+	counted := result.Short == nil && result.Unsettled == "" && result.Destroyed == 0
+	if !counted || result.Sampled != 25 || len(result.Releases) < 2 {
 		t.Errorf("with the others: short %+v, %q, %d sampled, %d releases, %d destroyed",
 			result.Short, result.Unsettled, result.Sampled, len(result.Releases), result.Destroyed)
 	}

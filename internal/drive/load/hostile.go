@@ -180,8 +180,8 @@ type craft struct {
 	commitment []byte
 }
 
-// settle is how long the good report gets to be admitted before its copies are sent.
-const settle = time.Second
+// delivery is how long the good report gets to be admitted before its copies are sent.
+const delivery = time.Second
 
 // misbehave sends one report that is as it should be, and then those that are not.
 func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
@@ -199,10 +199,10 @@ func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
 		return c.afterwards(ctx, good)
 	}
 	err = c.send(ctx, "", func() ([]byte, error) { return c.sealed(ctx, good) })
-	if err != nil || !crowd.Pause(ctx, settle) {
+	if err != nil || !crowd.Pause(ctx, delivery) {
 		return err
 	}
-	stranger, err := seal.GenerateIdentity()
+	unknown, err := seal.GenerateIdentity()
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
 		{"wrong_size", func() ([]byte, error) { return report(slot, 1, host) }},
 		{"wrong_announcement", func() ([]byte, error) { return c.report(other, number, slot, 0, host) }},
 		{"not_enrolled", func() ([]byte, error) { return report(slot+1, 0, host) }},
-		{"not_enrolled", func() ([]byte, error) { return report(slot, 0, stranger) }},
+		{"not_enrolled", func() ([]byte, error) { return report(slot, 0, unknown) }},
 		{"bad_signature", func() ([]byte, error) {
 			b, err := report(slot, 0, host)
 			b[len(b)-1] ^= 1
@@ -262,7 +262,7 @@ func (c *craft) afterwards(ctx context.Context, good []byte) error {
 		if l.manifests[roundID{c.a.Epoch, 0}] != nil {
 			break
 		}
-		if !crowd.Pause(ctx, settle) {
+		if !crowd.Pause(ctx, delivery) {
 			return nil
 		}
 	}

@@ -161,7 +161,7 @@ func (c *session) play(ctx context.Context, enemy *hostile, public *reader, out 
 			out.Unsettled = err.Error()
 		}
 		if enemy != nil {
-			crowd.Pause(watching, settle) // what it sent last is on its way
+			crowd.Pause(watching, delivery) // what it sent last is on its way
 		}
 		return nil
 	})

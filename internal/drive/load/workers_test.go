@@ -19,8 +19,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 )
 
-// Two workers of each role, of which one after the other is killed and started anew while people report: nobody's report
-// is lost, and every sum is the one without workers. All channels take part where RIFFLE_LONG is set.
+// Two workers of each role, of which one after the other is killed and started anew while people report: nobody's
+// report is lost, and every sum is the one without workers. All channels take part where RIFFLE_LONG is set.
 func TestWorkersAreKilledAndNothingIsLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a deployment")
@@ -46,8 +46,8 @@ func workersAreKilled(t *testing.T, channel string) {
 		Workers: map[string]int{cluster.Shuffler: 2, cluster.Analyzer: 2},
 		Analyzer: []string{"--learner-dimension", "5", "--learner-horizon", fmt.Sprint(people),
 			"--learner-first-cohort", fmt.Sprint(people / 2), "--learner-growth", "1.01", "--privacy-channel", channel,
-			"--workers-inside", "0", "--timing-reward-window", "2s", "--timing-jitter", "200ms", "--timing-grace", "20s",
-			"--timing-enrolment", "20s"},
+			"--workers-inside", "0", "--timing-reward-window", "2s", "--timing-jitter", "200ms",
+			"--timing-grace", "20s", "--timing-enrolment", "20s"},
 		Shuffler:   []string{"--workers-inside", "0"},
 		Randomizer: []string{"--limits-trust", "shuffle,shares,local,central"},
 	})

@@ -195,8 +195,8 @@ func (p *Progress) print() {
 }
 
 const (
-	// settle is how long a phase must have run before its speed says something.
-	settle = 2 * time.Second
+	// warmUp is how long a phase must have run before its speed says something.
+	warmUp = 2 * time.Second
 	// trust is the share of a phase's work that what was expected of its speed weighs, against the speed so far.
 	trust = 0.2
 )
@@ -206,7 +206,7 @@ const (
 func (p *Progress) left() time.Duration {
 	elapsed := time.Since(p.since)
 	done, total := p.state.bounds()
-	if done >= total || p.state.Unit == 0 && (elapsed < settle || done <= p.from) {
+	if done >= total || p.state.Unit == 0 && (elapsed < warmUp || done <= p.from) {
 		return 0
 	}
 	took, work := float64(elapsed), float64(done-p.from)

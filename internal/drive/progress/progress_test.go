@@ -115,7 +115,8 @@ func TestWhatIsExpectedGivesWay(t *testing.T) {
 			synctest.Wait()
 		}
 		p.Close()
-		for _, want := range []string{"learning, 0%, 1m40s left\n", "learning, 20%, 2m0s left", "learning, 80%, 36s left"} {
+		for _, want := range []string{"learning, 0%, 1m40s left\n", "learning, 20%, 2m0s left",
+			"learning, 80%, 36s left"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%q is missing in\n%s", want, out.String())
 			}
@@ -140,7 +141,8 @@ func TestLiveLine(t *testing.T) {
 		time.Sleep(400 * time.Millisecond)
 		p.Close()
 		p.Note("after the end")
-		for _, want := range []string{"learning", "100%", "1,000 of 1,000 people", "━━━━", "a note\n", "after the end\n"} {
+		for _, want := range []string{"learning", "100%", "1,000 of 1,000 people", "━━━━", "a note\n",
+			"after the end\n"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%q is missing in %q", want, out.String())
 			}

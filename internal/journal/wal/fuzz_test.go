@@ -29,7 +29,8 @@ func FuzzLogFile(f *testing.F) {
 	whole := append(bytes.Clone(begin), frame(n, 0, first.append(nil))...)
 	for _, b := range [][]byte{
 		whole, whole[:len(whole)-1], append(bytes.Clone(whole), frame(n, 1, put("b", "").append(nil))...),
-		append(bytes.Clone(whole), frame(n, 2, nil)...), first.append(nil), Change{Bucket: things, Key: []byte("a")}.append(nil),
+		append(bytes.Clone(whole), frame(n, 2, nil)...), first.append(nil),
+		Change{Bucket: things, Key: []byte("a")}.append(nil),
 		Change{Bucket: things, Key: []byte("b"), Below: true}.append(nil),
 		{0, 0x81, 0, 'b', 1, 'k', 1, 'v'}, {1, 1, 'b', 1, 'k', 1, 'v'}, // not as append writes them
 		{3, 0, 0, 0}, {0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, {},
@@ -86,7 +87,8 @@ func FuzzLogLeft(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if err := errors.Join(d.Commit([]Change{put("old", "1")}), d.Flush(), d.Commit([]Change{put("new", "2")})); err != nil {
+	err = errors.Join(d.Commit([]Change{put("old", "1")}), d.Flush(), d.Commit([]Change{put("new", "2")}))
+	if err != nil {
 		f.Fatal(err)
 	}
 	left := f.TempDir() // as a process that is killed leaves it
@@ -102,12 +104,16 @@ func FuzzLogLeft(f *testing.F) {
 	if err = errors.Join(err, d.Close()); err != nil {
 		f.Fatal(err)
 	}
-	n := name{session: binary.LittleEndian.Uint64(good[len(magic):]), number: binary.LittleEndian.Uint64(good[len(magic)+8:])}
+	n := name{
+		session: binary.LittleEndian.Uint64(good[len(magic):]),
+		number:  binary.LittleEndian.Uint64(good[len(magic)+8:]),
+	}
 	f.Add(good[fileHeader:])
 	f.Add(good[fileHeader : len(good)-1])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, frames []byte) {
-		if place, length, ok := headAt(frames, 0, n); !ok && len(frames) >= header { // so that the fuzzer gets past the sums
+		// The sums are mended, so that the fuzzer gets past them.
+		if place, length, ok := headAt(frames, 0, n); !ok && len(frames) >= header {
 			frames = append(frame(n, 0, frames[header:]), frames[:0]...)
 		} else if payload := header + int(length); ok && place == 0 && payload <= len(frames) {
 			binary.LittleEndian.PutUint32(frames[8:], crc32.Checksum(frames[header:payload], castagnoli))
@@ -117,7 +123,8 @@ func FuzzLogLeft(f *testing.F) {
 		if err := os.CopyFS(here, os.DirFS(left)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(here, log), append(bytes.Clone(good[:fileHeader]), frames...), 0o600); err != nil {
+		left := append(bytes.Clone(good[:fileHeader]), frames...)
+		if err := os.WriteFile(filepath.Join(here, log), left, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		var before map[string]string

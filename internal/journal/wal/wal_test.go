@@ -76,7 +76,9 @@ func TestWhatWasCommittedSurvivesACrash(t *testing.T) {
 	states := []map[string]string{{}}
 	ends := []int64{int64(fileHeader)}
 	for i, changes := range [][]Change{
-		{put("a", "1"), put("b", "1")}, {put("a", "2"), {Bucket: things, Key: []byte("b")}, put("c", "")}, {put("d", "4")},
+		{put("a", "1"), put("b", "1")},
+		{put("a", "2"), {Bucket: things, Key: []byte("b")}, put("c", "")},
+		{put("d", "4")},
 	} {
 		commit(t, d, changes...)
 		next := maps.Clone(states[i])

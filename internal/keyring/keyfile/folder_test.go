@@ -11,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
-// Git leaves out what is in a folder for keys or state, and the private files that it has or would take all the same are
-// named; nothing is where there is no work tree. Without git, what is not in such a folder is named.
+// Git leaves out what is in a folder for keys or state, and the private files that it has or would take all the same
+// are named; nothing is where there is no work tree. Without git, what is not in such a folder is named.
 func TestGitLeavesOutFoldersOfKeys(t *testing.T) {
 	tree := filepath.Join(t.TempDir(), "work")
 	path := func(name string) string { return filepath.Join(tree, filepath.FromSlash(name)) }

@@ -11,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// FuzzKeyFile loads any bytes as a file of each kind of key. What loads is a key that is written so that it loads as the
-// same; everything else is a fault of the format that shows nothing of what was read.
+// FuzzKeyFile loads any bytes as a file of each kind of key. What loads is a key that is written so that it loads as
+// the same; everything else is a fault of the format that shows nothing of what was read.
 func FuzzKeyFile(f *testing.F) {
 	folder := f.TempDir()
 	id, err := seal.NewIdentity(bytes.Repeat([]byte{1}, 32))
@@ -35,7 +35,8 @@ func FuzzKeyFile(f *testing.F) {
 		f.Add(text)
 		f.Add(append(text, text...))
 	}
-	f.Add([]byte("SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY\n")) // a seed of the library's own documentation
+	// A seed of the library's own documentation.
+	f.Add([]byte("SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY\n"))
 	path, again := filepath.Join(folder, "any"), filepath.Join(folder, "again")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {

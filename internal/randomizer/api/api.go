@@ -89,8 +89,8 @@ func New(h Host, c role.Callers, dryRun bool, b Bounds) *API {
 	return &API{host: h, callers: c, dryRun: dryRun, bodies: newBodies(b)}
 }
 
-// Handler is the handler of the app's requests. It has no authentication: serve it on loopback, or behind something that
-// has.
+// Handler is the handler of the app's requests. It has no authentication: serve it on loopback, or behind something
+// that has.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/devices/{device}", a.guarded(a.serveDevice))

@@ -20,9 +20,10 @@ func knowing(epochs, coefficients int, intervals bool) status.Snapshot {
 		Deployment: "clinic", Epoch: uint64(epochs) + 1, Epochs: epochs + 2, Rounds: 1, Releases: busy.Releases,
 		Budget: busy.Budget, Cohort: &status.Cohort{Size: 1600, Minimum: 1520, Messages: 147, Opened: ptr(12000)},
 		Learned: &status.Learned{
-			Cohorts: epochs, Interval: "95 % for each coefficient by itself, if the <model> is right: from the variance of " +
-				"sampling, of all noise and of the prior. Not in it: a wrong model, what dishonest parties do to the sums, " +
-				"and the bias of one Newton step from afar.",
+			Cohorts: epochs,
+			Interval: "95 % for each coefficient by itself, if the <model> is right: from the variance of sampling, " +
+				"of all noise and of the prior. Not in it: a wrong model, what dishonest parties do to the sums, and " +
+				"the bias of one Newton step from afar.",
 			Predicted: status.Predicted{Least: 0.1123, Neutral: 0.5, Most: 0.8877},
 		},
 	}
@@ -61,20 +62,23 @@ func lasting() status.Snapshot {
 // termed is an analyzer whose coefficients have names by a schema, one of which would be markup.
 func termed() status.Snapshot {
 	s := knowing(4, 4, true)
-	s.Learned.Names = []string{"bias", "id = sms × age", "id = <model>&\"", "a field of a name that is far too long to draw = x"}
+	s.Learned.Names = []string{"bias", "id = sms × age", "id = <model>&\"",
+		"a field of a name that is far too long to draw = x"}
 	return s
 }
 
 // checkNamed holds the page against the names of the coefficients: in the table whole, in the pictures shortened.
 func checkNamed(t *testing.T, names []string, document string) {
 	t.Helper()
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 	for _, name := range names {
 		if !strings.Contains(document, "<td>"+html.EscapeString(name)+"</td>") &&
-			!strings.Contains(document, "<td>"+strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(name)+"</td>") {
+			!strings.Contains(document, "<td>"+escape.Replace(name)+"</td>") {
 			t.Errorf("the table does not name %q", name)
 		}
 	}
-	if len(names) > 0 && (strings.Contains(document, ">θ1<") || !strings.Contains(document, ">id = sms × age</text>")) {
+	if len(names) > 0 &&
+		(strings.Contains(document, ">θ1<") || !strings.Contains(document, ">id = sms × age</text>")) {
 		t.Error("coefficients have numbers where they have names, or are not named in the pictures")
 	}
 }
@@ -84,7 +88,8 @@ func checkCompared(t *testing.T, document string, shown map[string]browser.Field
 	t.Helper()
 	for name, want := range map[string]string{
 		"learned.total.lift": "0.08", "learned.total.lift_low": "0.0525", "learned.epochs.5.lift.lift_high": "0.22",
-		"learned.epochs.5.unchanged": "0.313", "learned.acted": "2", "learned.action": "the policy before was taken up again",
+		"learned.epochs.5.unchanged": "0.313", "learned.acted": "2",
+		"learned.action": "the policy before was taken up again",
 		"budget.records": "4", "budget.period": "30", "budget.decisions": "7",
 	} {
 		if got := shown[name].Text; got != want {

@@ -144,7 +144,10 @@ func (p *player) playOn(s step, epoch uint64, round uint32, text []byte) string 
 	kind := []string{"draw", "pool"}[s.b%2]
 	entries := func(read func(handler func(bus.Statement) error) error) string {
 		return collect(func(add func(...any)) error {
-			return read(func(e bus.Statement) error { add(e.Sequence, e.Role, e.Kind, e.Payload, e.Misnamed); return nil })
+			return read(func(e bus.Statement) error {
+				add(e.Sequence, e.Role, e.Kind, e.Payload, e.Misnamed)
+				return nil
+			})
 		})
 	}
 	switch s.op {

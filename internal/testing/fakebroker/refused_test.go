@@ -28,8 +28,7 @@ func calls(c client) map[string]func(ctx) error {
 			return c.WatchAnnouncements(ctx, func(bus.Announcement) error { return stop })
 		},
 		"WatchKeys": func(ctx ctx) error {
-			return c.WatchKeys(ctx,
-				func(bus.Role, []byte) error { return stop })
+			return c.WatchKeys(ctx, func(bus.Role, []byte) error { return stop })
 		},
 		"Keys":            func(ctx ctx) error { _, err := c.ReadKeys(ctx, bus.Shuffler); return err },
 		"PutKeys":         func(ctx ctx) error { return c.PutKeys(ctx, []byte("k")) },
@@ -46,8 +45,7 @@ func calls(c client) map[string]func(ctx) error {
 		"ReadManifest":    func(ctx ctx) error { _, err := c.ReadManifest(ctx, 1, 0); return err },
 		"ReadChunk":       func(ctx ctx) error { _, err := c.ReadChunk(ctx, 1, 0, 0); return err },
 		"ReadChunks": func(ctx ctx) error {
-			return c.ReadChunks(ctx, 1, 0,
-				func(uint32, []byte) error { return nil })
+			return c.ReadChunks(ctx, 1, 0, func(uint32, []byte) error { return nil })
 		},
 		"Mixed":           func(ctx ctx) error { return c.ReceiveMixed(ctx, func(*bus.Mixed) {}) },
 		"PurgeMixed":      func(ctx ctx) error { return c.PurgeMixed(ctx, 1, 0) },
@@ -60,18 +58,15 @@ func calls(c client) map[string]func(ctx) error {
 		"CanRetain":       func(ctx ctx) error { return c.CanRetain(ctx) },
 		"PublishRetained": func(ctx ctx) error { return c.PublishRetained(ctx, 1, 0, 0, []byte("r"), time.Hour) },
 		"ReadRetained": func(ctx ctx) error {
-			return c.ReadRetained(ctx, 1, 0,
-				func(bus.Retained) error { return nil })
+			return c.ReadRetained(ctx, 1, 0, func(bus.Retained) error { return nil })
 		},
 		"AppendAudit": func(ctx ctx) error { return c.AppendAudit(ctx, "kind", []byte("a")) },
 		"AppendAuditAfter": func(ctx ctx) error {
-			_, err := c.AppendAuditAfter(ctx, "kind", []byte("b"),
-				0)
+			_, err := c.AppendAuditAfter(ctx, "kind", []byte("b"), 0)
 			return err
 		},
 		"Audited": func(ctx ctx) error {
-			_, err := c.Audited(ctx, bus.Shuffler, "kind",
-				[]byte("a"))
+			_, err := c.Audited(ctx, bus.Shuffler, "kind", []byte("a"))
 			return err
 		},
 		"Said": func(ctx ctx) error { return c.Said(ctx, bus.Shuffler, "kind", none) },
@@ -88,8 +83,7 @@ func calls(c client) map[string]func(ctx) error {
 		},
 		"AskLead": func(ctx ctx) error { _, err := c.AskLead(ctx, []byte("q")); return err },
 		"ServeLead": func(ctx ctx) error {
-			return c.ServeLead(ctx, 1,
-				func(context.Context, []byte) []byte { return nil })
+			return c.ServeLead(ctx, 1, func(context.Context, []byte) []byte { return nil })
 		},
 	}
 }
@@ -202,8 +196,7 @@ func TestBytesOfStreamsAreLimited(t *testing.T) {
 				return s.PublishRetained(r.ctx(), 1, 0, uint32(i), bytesOf(900, i), time.Hour)
 			},
 			"segments": func(i int) error {
-				return s.PublishSegment(r.ctx(), 1, 0, "n", uint32(i),
-					bytesOf(900, i))
+				return s.PublishSegment(r.ctx(), 1, 0, "n", uint32(i), bytesOf(900, i))
 			},
 			"statements":    func(i int) error { return s.AppendAudit(r.ctx(), "kind", bytesOf(900, i)) },
 			"announcements": func(i int) error { return a.PutAnnouncement(r.ctx(), 1, 0, bytesOf(900, i)) },

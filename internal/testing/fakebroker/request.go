@@ -99,7 +99,10 @@ func (b *Broker) run(f func()) {
 // forward hands a request to one of those who answer; it is false where there is none.
 func (b *Broker) forward(subject string, l letter) bool {
 	all := b.servers[subject]
-	i := slices.IndexFunc(all, func(s *server) bool { _, ok := s.c.connectionNow(); return ok && s.c.life.Err() == nil })
+	i := slices.IndexFunc(all, func(s *server) bool {
+		_, ok := s.c.connectionNow()
+		return ok && s.c.life.Err() == nil
+	})
 	if i < 0 {
 		return false
 	}

@@ -173,7 +173,7 @@ func attacksOnTheCohort() []attack {
 				before := m.release(r, old, lies{})
 				m.counts(r)
 				r = m.next()
-				// rows of then: the shuffler itself cannot prepare an old report under the new key
+				// prepare messages of then: the shuffler itself cannot prepare an old report under the new key
 				if m.channel == plan.Shares {
 					m.release(r, m.people(r, size), lies{chunk: func(index uint32, chunk []byte) []byte {
 						if index == 1 {

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	hoststore "github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -242,7 +242,7 @@ func (o *oracle) asked(i *incarnation, sealed []byte) {
 	}
 	known := map[uint32]bool{}
 	i.disk.contents(func(where string, b []byte) {
-		var d randomizer.Device
+		var d hoststore.Device
 		if where != storeFile || json.Unmarshal(b, &d) != nil {
 			return
 		}

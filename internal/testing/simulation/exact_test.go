@@ -123,11 +123,11 @@ func (w *World) sharedSums(
 		return nil, err
 	}
 	for _, one := range members {
-		row, pending, err := leader.Prepare(nil, one.Payload)
+		message, pending, err := leader.Prepare(nil, one.Payload)
 		if err != nil {
 			return nil, err
 		}
-		v, err := helper.Verify(row)
+		v, err := helper.Verify(message)
 		if err != nil {
 			return nil, err
 		}

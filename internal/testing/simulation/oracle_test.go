@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	hoststore "github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -191,7 +191,7 @@ func (o *oracle) leak(where string, b []byte) {
 func (o *oracle) spent(i *incarnation, r *report) {
 	spent, due := false, time.Time{}
 	i.disk.contents(func(where string, b []byte) {
-		var d randomizer.Device
+		var d hoststore.Device
 		if where != storeFile || json.Unmarshal(b, &d) != nil || d.Number != r.Device {
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	hoststore "github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/pkg/device"
 )
 
@@ -19,33 +19,34 @@ type place struct {
 	number uint32
 }
 
-func placeOf(o randomizer.Outgoing) place { return place{o.Epoch, o.Round, o.Number} }
+func placeOf(o hoststore.Outgoing) place { return place{o.Epoch, o.Round, o.Number} }
 
 func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.epoch, q.epoch), cmp.Compare(p.round, q.round), cmp.Compare(p.number, q.number))
 }
 
-// stored is what a host keeps, as the file of randomizer.OpenStore holds it.
+// stored is what a host keeps, as the file of hoststore.Open holds it.
 type stored struct {
-	devices map[string][]byte // JSON of a randomizer.Device, by name
+	devices map[string][]byte // JSON of a hoststore.Device, by name
 	outbox  map[place][]byte
-	chain   map[randomizer.RoundID][32]byte
-	notes   map[string][]byte
+	chain   map[hoststore.Round][32]byte
+	notes   map[hoststore.Note][]byte
 }
 
 func newStored() stored {
-	return stored{map[string][]byte{}, map[place][]byte{}, map[randomizer.RoundID][32]byte{}, map[string][]byte{}}
+	return stored{map[string][]byte{}, map[place][]byte{}, map[hoststore.Round][32]byte{},
+		map[hoststore.Note][]byte{}}
 }
 
 func (s stored) clone() stored {
 	return stored{maps.Clone(s.devices), maps.Clone(s.outbox), maps.Clone(s.chain), maps.Clone(s.notes)}
 }
 
-// store is a randomizer.Store in memory. A host writes while it holds locks, so a write takes no turn of the schedule:
+// store is a hoststore.Store in memory. A host writes while it holds locks, so a write takes no turn of the schedule:
 // it is durable at once, or the process is killed.
 type store struct{ i *incarnation }
 
-var _ randomizer.Store = store{}
+var _ hoststore.Store = store{}
 
 func (s store) read(f func(stored)) {
 	s.i.disk.mu.Lock()
@@ -53,11 +54,11 @@ func (s store) read(f func(stored)) {
 	f(s.i.disk.store)
 }
 
-// Load implements randomizer.Store.
-func (s store) Load(f func(randomizer.Device) error) (err error) {
+// Load implements hoststore.Store.
+func (s store) Load(f func(hoststore.Device) error) (err error) {
 	s.read(func(all stored) {
 		for _, name := range slices.Sorted(maps.Keys(all.devices)) {
-			var d randomizer.Device
+			var d hoststore.Device
 			if err = json.Unmarshal(all.devices[name], &d); err == nil {
 				err = f(d)
 			}
@@ -69,8 +70,8 @@ func (s store) Load(f func(randomizer.Device) error) (err error) {
 	return err
 }
 
-// Put implements randomizer.Store.
-func (s store) Put(d randomizer.Device) error {
+// Put implements hoststore.Store.
+func (s store) Put(d hoststore.Device) error {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -78,8 +79,8 @@ func (s store) Put(d randomizer.Device) error {
 	return s.i.persist("put", func(all *disk) { all.store.devices[d.Name] = b })
 }
 
-// Replace implements randomizer.Store.
-func (s store) Replace(name string, d randomizer.Device) error {
+// Replace implements hoststore.Store.
+func (s store) Replace(name string, d hoststore.Device) error {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -90,8 +91,8 @@ func (s store) Replace(name string, d randomizer.Device) error {
 	})
 }
 
-// Seal implements randomizer.Store.
-func (s store) Seal(d randomizer.Device, o randomizer.Outgoing) error {
+// Seal implements hoststore.Store.
+func (s store) Seal(d hoststore.Device, o hoststore.Outgoing) error {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -103,25 +104,25 @@ func (s store) Seal(d randomizer.Device, o randomizer.Outgoing) error {
 	})
 }
 
-// Unsent implements randomizer.Store.
-func (s store) Unsent(f func(randomizer.Outgoing)) error {
+// Unsent implements hoststore.Store.
+func (s store) Unsent(f func(hoststore.Outgoing)) error {
 	s.read(func(all stored) {
 		for _, p := range slices.SortedFunc(maps.Keys(all.outbox), place.compare) {
-			f(randomizer.Outgoing{Epoch: p.epoch, Round: p.round, Number: p.number,
+			f(hoststore.Outgoing{Epoch: p.epoch, Round: p.round, Number: p.number,
 				Envelope: bytes.Clone(all.outbox[p])})
 		}
 	})
 	return nil
 }
 
-// Sent implements randomizer.Store.
-func (s store) Sent(o randomizer.Outgoing) error {
+// Sent implements hoststore.Store.
+func (s store) Sent(o hoststore.Outgoing) error {
 	return s.i.persist("sent", func(all *disk) { delete(all.store.outbox, placeOf(o)) })
 }
 
-// Follow implements randomizer.Store.
+// Follow implements hoststore.Store.
 func (s store) Follow(epoch uint64, round uint32, digest [32]byte) error {
-	at := randomizer.RoundID{Epoch: epoch, Round: round}
+	at := hoststore.Round{Epoch: epoch, Round: round}
 	var seen [32]byte
 	var known bool
 	s.read(func(all stored) { seen, known = all.chain[at] })
@@ -134,8 +135,8 @@ func (s store) Follow(epoch uint64, round uint32, digest [32]byte) error {
 	return nil
 }
 
-// Latest implements randomizer.Store.
-func (s store) Latest() (latest randomizer.RoundID, err error) {
+// Latest implements hoststore.Store.
+func (s store) Latest() (latest hoststore.Round, err error) {
 	s.read(func(all stored) {
 		for at := range all.chain {
 			if at.Epoch > latest.Epoch || at.Epoch == latest.Epoch && at.Round > latest.Round {
@@ -146,17 +147,17 @@ func (s store) Latest() (latest randomizer.RoundID, err error) {
 	return latest, nil
 }
 
-// PutNote implements randomizer.Store.
-func (s store) PutNote(name, text []byte) error {
+// PutNote implements hoststore.Store.
+func (s store) PutNote(n hoststore.Note, text []byte) error {
 	b := bytes.Clone(text)
-	return s.i.persist("note", func(all *disk) { all.store.notes[string(name)] = b })
+	return s.i.persist("note", func(all *disk) { all.store.notes[n] = b })
 }
 
-// Note implements randomizer.Store.
-func (s store) Note(name []byte) (text []byte, err error) {
-	s.read(func(all stored) { text = bytes.Clone(all.notes[string(name)]) })
+// Note implements hoststore.Store.
+func (s store) Note(n hoststore.Note) (text []byte, err error) {
+	s.read(func(all stored) { text = bytes.Clone(all.notes[n]) })
 	return text, nil
 }
 
-// Close implements randomizer.Store.
+// Close implements hoststore.Store.
 func (s store) Close() error { return nil }

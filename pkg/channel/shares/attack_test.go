@@ -20,12 +20,12 @@ func (f *fixture) another(digest [32]byte, number uint32) *Round {
 	return &r
 }
 
-// What a dishonest shuffler or device can put into a row is refused, each with its own reason.
+// What a dishonest shuffler or device can put into a prepare message is refused, each with its own reason.
 func TestTheAnalyzerRefusesWhatIsNotOneHonestReport(t *testing.T) {
 	encodings, releases := two()
 	f := newFixture(t, encodings, releases)
-	a, _ := f.row(f.payload(1, 2, 3, 4, 5))
-	b, _ := f.row(f.payload(1, 2, 3, 4, 5))
+	a, _ := f.message(f.payload(1, 2, 3, 4, 5))
+	b, _ := f.message(f.payload(1, 2, 3, 4, 5))
 	if _, err := f.helper.Verify(a); err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +39,8 @@ func TestTheAnalyzerRefusesWhatIsNotOneHonestReport(t *testing.T) {
 		return c
 	}
 	for what, c := range map[string]struct {
-		row  []byte
-		want wire.Refusal
+		message []byte
+		want    wire.Refusal
 	}{
 		"a copy under another nonce":           {cut(0, NonceSize), wire.RefusalUndecryptable},
 		"another public share":                 {cut(NonceSize, NonceSize+publicSize), wire.RefusalUndecryptable},
@@ -59,7 +59,7 @@ func TestTheAnalyzerRefusesWhatIsNotOneHonestReport(t *testing.T) {
 		"one byte more": {append(slices.Clone(a), 0), wire.RefusalWrongSize},
 		"nothing":       {nil, wire.RefusalWrongSize},
 	} {
-		v, err := f.helper.Verify(c.row)
+		v, err := f.helper.Verify(c.message)
 		f.refused(what, err, c.want)
 		if v.once != nil || v.Answer != [32]byte{} {
 			t.Errorf("%s: there is an answer", what)
@@ -68,8 +68,8 @@ func TestTheAnalyzerRefusesWhatIsNotOneHonestReport(t *testing.T) {
 	for what, h := range map[string]*Helper{
 		"a share of another round's announcement": must(f.another([32]byte{4}, 0).NewHelper(f.secret, f.analyzer,
 			f.verifier)),
-		"a row under another secret": must(f.round.NewHelper(Secret{}, f.analyzer, f.verifier)),
-		"a row to another analyzer": must(f.round.NewHelper(f.secret,
+		"a prepare message under another secret": must(f.round.NewHelper(Secret{}, f.analyzer, f.verifier)),
+		"a prepare message to another analyzer": must(f.round.NewHelper(f.secret,
 			must(seal.NewHPKEKey(bytes.Repeat([]byte{50}, 32))), f.verifier)),
 	} {
 		_, err := h.Verify(a)
@@ -77,7 +77,7 @@ func TestTheAnalyzerRefusesWhatIsNotOneHonestReport(t *testing.T) {
 	}
 	// The announcement's digest differs between rounds; were it not so, the shares would not fit.
 	_, err := must(f.another(f.digest, 1).NewHelper(f.secret, f.analyzer, f.verifier)).Verify(a)
-	f.refused("a row of another round", err, wire.RefusalBadShare)
+	f.refused("a prepare message of another round", err, wire.RefusalBadShare)
 }
 
 // Nobody takes part whom the registrar did not admit, and nobody with another's proof of participation.
@@ -88,8 +88,8 @@ func TestNobodyIsInvented(t *testing.T) {
 	honest := f.by
 	verify := func(by channel.Sender) (Verified, error) {
 		f.by = by
-		row, _ := f.row(f.payload(entries...))
-		return f.helper.Verify(row)
+		message, _ := f.message(f.payload(entries...))
+		return f.helper.Verify(message)
 	}
 	v, err := verify(honest)
 	if want := (channel.Participant{Host: [32]byte(honest.Identity.Public()), Number: 1}); err != nil ||
@@ -113,10 +113,10 @@ func TestNobodyIsInvented(t *testing.T) {
 
 	// Someone who knows a proof of participation, as the analyzer does, makes a report of his own around it.
 	payload := f.payloadBy(honest, entries)
-	row, _ := f.row(payload)
+	message, _ := f.message(payload)
 	const envelope = NonceSize + publicSize + hashSize
-	plain := must(f.helper.opener.Open(row[envelope:envelope+envelopeSize],
-		bound(nil, row[:NonceSize], row[NonceSize:NonceSize+publicSize], row[NonceSize+publicSize:envelope],
+	plain := must(f.helper.opener.Open(message[envelope:envelope+envelopeSize],
+		bound(nil, message[:NonceSize], message[NonceSize:NonceSize+publicSize], message[NonceSize+publicSize:envelope],
 			f.secret.Commitment())))
 	rest := payload[NonceSize+publicSize:]
 	first, second := rest[:f.round.shape.leader], plain[:helperSize]
@@ -125,22 +125,22 @@ func TestNobodyIsInvented(t *testing.T) {
 	forged := slices.Clone(payload[:NonceSize+publicSize+len(first)])
 	forged = must(f.device.sealer.AppendSeal(forged, plain, bound(nil, payload[:NonceSize],
 		payload[NonceSize:NonceSize+publicSize], hash[:], f.secret.Commitment())))
-	row, _ = f.row(forged)
-	_, err = f.helper.Verify(row)
+	message, _ = f.message(forged)
+	_, err = f.helper.Verify(message)
 	f.refused("a share under a proof for another one", err, wire.RefusalBadSignature)
 }
 
-// The attack on the shuffle in which one person's bits are forwarded many times has no counterpart: a second row of a
-// person names the same participant, whatever else is in it, and a copy has the same nonce. The analyzer counts neither
-// twice.
-func TestEveryRowOfAPersonNamesThePerson(t *testing.T) {
+// The attack on the shuffle in which one person's bits are forwarded many times has no counterpart: a second prepare
+// message of a person names the same participant, whatever else is in it, and a copy has the same nonce. The analyzer
+// counts neither twice.
+func TestEveryPrepareMessageOfAPersonNamesThePerson(t *testing.T) {
 	encodings, releases := two()
 	f := newFixture(t, encodings, releases)
 	payload := f.payload(1, 2, 3, 4, 5)
-	row, _ := f.row(payload)
-	again, _ := f.row(payload)
-	second, _ := f.row(f.payload(31, 31, 31, 31, 31))
-	a, b, c := must(f.helper.Verify(row)), must(f.helper.Verify(again)), must(f.helper.Verify(second))
+	message, _ := f.message(payload)
+	again, _ := f.message(payload)
+	second, _ := f.message(f.payload(31, 31, 31, 31, 31))
+	a, b, c := must(f.helper.Verify(message)), must(f.helper.Verify(again)), must(f.helper.Verify(second))
 	if a.Participant != b.Participant || a.Nonce != b.Nonce || a.Participant != c.Participant || a.Nonce == c.Nonce {
 		t.Errorf("copies are %x of %v and %x of %v, and another report of the device is %x of %v",
 			a.Nonce, a.Participant, b.Nonce, b.Participant, c.Nonce, c.Participant)
@@ -175,8 +175,8 @@ func TestAnEntryOutOfRangeHasNoProof(t *testing.T) {
 		nonce := drawn[:NonceSize]
 		public, first, second := forge(f.round, f.by.Commitment, [16]byte(nonce), drawn[NonceSize:], elements)
 		payload := must(f.device.pack(nil, f.by, nonce, public, first, second))
-		row, _ := f.row(payload) // the leader cannot tell
-		_, err := f.helper.Verify(row)
+		message, _ := f.message(payload) // the leader cannot tell
+		_, err := f.helper.Verify(message)
 		if wire.Reason(err) != c.want {
 			t.Errorf("%s: %v (%v), want %v", name, err, wire.Reason(err), c.want)
 		}
@@ -210,23 +210,23 @@ func TestTheShufflerRefusesWhatIsNoShare(t *testing.T) {
 		"another nonce":        {slices.Concat(b[:NonceSize], a[NonceSize:]), wire.RefusalBadShare},
 		"another public share": {slices.Concat(a[:16], b[16:share], a[share:]), wire.RefusalBadShare},
 		"another share":        {slices.Concat(a[:share], b[share:]), wire.RefusalBadShare},
-		"another blind":        {changed(a, share+f.round.shape.leader-1), wire.RefusalBadShare},
-		"a changed element":    {changed(a, share), wire.RefusalBadShare},
+		"another blind":        {change(a, share+f.round.shape.leader-1), wire.RefusalBadShare},
+		"a changed element":    {change(a, share), wire.RefusalBadShare},
 		"an element that is not in the field": {slices.Concat(a[:share], bytes.Repeat([]byte{255}, 16), a[share+16:]),
 			wire.RefusalBadShare},
 		"one byte less": {a[:len(a)-1], wire.RefusalWrongSize},
 		"one byte more": {append(slices.Clone(a), 0), wire.RefusalWrongSize},
 		"nothing":       {nil, wire.RefusalWrongSize},
 	} {
-		row, pending, err := f.leader.Prepare(nil, c.payload)
+		message, pending, err := f.leader.Prepare(nil, c.payload)
 		f.refused(what, err, c.want)
-		if len(row) != 0 || pending.once != nil {
+		if len(message) != 0 || pending.once != nil {
 			t.Errorf("%s: something is prepared", what)
 		}
 	}
 	// The joint randomness covers the measurement's share only; a changed proof shows at the analyzer.
-	row, _ := f.row(changed(a, share+16*int(f.round.entries*f.round.bits)))
-	_, err := f.helper.Verify(row)
+	message, _ := f.message(change(a, share+16*int(f.round.entries*f.round.bits)))
+	_, err := f.helper.Verify(message)
 	// the envelope is bound to all of the share
 	f.refused("a changed share of the proof", err, wire.RefusalUndecryptable)
 	// A device that makes its envelope for the changed share:
@@ -235,12 +235,12 @@ func TestTheShufflerRefusesWhatIsNoShare(t *testing.T) {
 	public, first, second := forge(f.round, f.by.Commitment, [16]byte(drawn[:]), drawn[NonceSize:],
 		elementsOf(f.round, []uint64{1, 2, 3, 4, 5}))
 	first[16*int(f.round.entries*f.round.bits)] ^= 1
-	row, _ = f.row(must(f.device.pack(nil, f.by, drawn[:NonceSize], public, first, second)))
-	_, err = f.helper.Verify(row)
+	message, _ = f.message(must(f.device.pack(nil, f.by, drawn[:NonceSize], public, first, second)))
+	_, err = f.helper.Verify(message)
 	f.refused("a proof that was changed by its device", err, wire.RefusalBadProof)
 }
 
-func changed(b []byte, at int) []byte {
+func change(b []byte, at int) []byte {
 	c := slices.Clone(b)
 	c[at] ^= 1
 	return c
@@ -253,11 +253,11 @@ func TestTheHashOfTheLeadersShareCannotBeSearched(t *testing.T) {
 	f := newFixture(t, encodings, releases)
 	entries := []uint64{1, 2, 3, 4, 5}
 	payload := f.payload(entries...)
-	row, _ := f.row(payload)
+	message, _ := f.message(payload)
 	const envelope = NonceSize + publicSize + hashSize
-	hash := row[NonceSize+publicSize : envelope]
-	plain := must(f.helper.opener.Open(row[envelope:envelope+envelopeSize],
-		bound(nil, row[:NonceSize], row[NonceSize:NonceSize+publicSize], hash, f.secret.Commitment())))
+	hash := message[NonceSize+publicSize : envelope]
+	plain := must(f.helper.opener.Open(message[envelope:envelope+envelopeSize],
+		bound(nil, message[:NonceSize], message[NonceSize:NonceSize+publicSize], hash, f.secret.Commitment())))
 	length := f.round.entries * f.round.bits
 	guess := elementsOf(f.round, entries) // the right one: the analyzer would come to it among others
 	guess.SubAssign(deriveElements(f.round.context(f.secret.Commitment()), useMeasurement, plain[:32], []byte{1},

@@ -55,11 +55,11 @@ func TestMeasuredCost(t *testing.T) {
 			t.Fatal(err)
 		}
 		payload, src := f.payload(entries...), source(1)
-		row, _ := f.row(payload)
+		message, _ := f.message(payload)
 		const envelope = NonceSize + publicSize + hashSize
-		plain := must(f.helper.opener.Open(row[envelope:envelope+envelopeSize],
-			bound(nil, row[:16], row[16:80], row[80:envelope], f.secret.Commitment())))
-		own := sumvec.Nonce(row[:16])
+		plain := must(f.helper.opener.Open(message[envelope:envelope+envelopeSize],
+			bound(nil, message[:16], message[16:80], message[80:envelope], f.secret.Commitment())))
+		own := sumvec.Nonce(message[:16])
 		sealer := must(seal.NewEnvelopeSealer(f.analyzer.Public(), seal.ShareEnvelope, f.digest))
 		// The default plan of shuffle sends about 150 bit messages for 20 coordinates, and the same for each further
 		// one.
@@ -98,12 +98,12 @@ func TestMeasuredCost(t *testing.T) {
 				}
 				v.PrepNext(state, message)
 			},
-			func() { f.helper.prepare(&own, row[16:80], plain[:helperSize], row[envelope+envelopeSize:]) },
-			func() { must(f.helper.Verify(row)) }, // with envelope and proof of participation
+			func() { f.helper.prepare(&own, message[16:80], plain[:helperSize], message[envelope+envelopeSize:]) },
+			func() { must(f.helper.Verify(message)) }, // with envelope and proof of participation
 			func() { must(f.device.Append(nil, f.by, vectors, src)) },
 			func() { must(mix.Append(nil, f.by, vectors, src)) },
 			func() { must(sealer.AppendSeal(nil, plain, nil)) },
-			func() { must(f.by.AppendProof(nil, f.digest, row[:100])) },
+			func() { must(f.by.AppendProof(nil, f.digest, message[:100])) },
 			func() { must(encodings[0].Encode(nil, vectors[0], src)) },
 		)
 		ratio := func(a, b int) float64 { return float64(m[a]) / float64(m[b]) }
@@ -145,17 +145,17 @@ func BenchmarkPrepare(b *testing.B) {
 	encodings, releases := wide(20, 6)
 	f := newFixture(b, encodings, releases)
 	payload := f.payload(make([]uint64, 20)...)
-	row, _ := f.row(payload)
+	message, _ := f.message(payload)
 	b.Run("leader", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			f.leader.Prepare(row[:0], payload)
+			f.leader.Prepare(message[:0], payload)
 		}
 	})
 	b.Run("helper", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			must(f.helper.Verify(row))
+			must(f.helper.Verify(message))
 		}
 	})
 }
@@ -168,7 +168,7 @@ func BenchmarkChunk(b *testing.B) {
 			chunk := (n + p - 2) / (p - 1)
 			v := must(sumvec.New(2, c.entries, c.bits, chunk, nil))
 			params := v.Params()
-			name := fmt.Sprintf("%dx%d/chunk=%d,leader=%d,row=%d,chosen=%v", c.entries, c.bits, chunk,
+			name := fmt.Sprintf("%dx%d/chunk=%d,leader=%d,prepared=%d,chosen=%v", c.entries, c.bits, chunk,
 				16*(params.MeasurementLength()+params.ProofLength())+32, 16*params.VerifierLength()+32,
 				chunk == chunkLength(n))
 			entries, key := make([]uint64, c.entries), sumvec.VerifyKey{}

@@ -14,10 +14,10 @@ import (
 // Everything follows from the announcement: sizes, and what is not a round.
 func TestTheSizesFollowFromTheAnnouncement(t *testing.T) {
 	for _, c := range []struct {
-		coordinates           int
-		bits                  uint
-		chunk                 uint
-		payload, row, allowed int
+		coordinates               int
+		bits                      uint
+		chunk                     uint
+		payload, message, allowed int
 	}{
 		{20, 4, 12, 2296, 840, 4015}, {20, 6, 8, 3064, 712, 4015}, {20, 9, 12, 4152, 840, 0},
 		{20, 12, 16, 5240, 968, 0},
@@ -26,12 +26,13 @@ func TestTheSizesFollowFromTheAnnouncement(t *testing.T) {
 		encodings, releases := wide(c.coordinates, c.bits)
 		f := newFixture(t, encodings, releases)
 		payload := f.payload(make([]uint64, c.coordinates)...)
-		row, _ := f.row(payload)
-		if f.round.chunk != c.chunk || len(payload) != c.payload || len(row) != c.row ||
-			f.round.PayloadSize() != c.payload || f.device.Size() != c.payload || f.round.RowSize() != c.row ||
-			PayloadSize(encodings) != c.payload || f.round.AggregateSize() != 16*c.coordinates {
-			t.Errorf("%d entries of %d bits: chunk %d, payload %d, row %d", c.coordinates, c.bits, f.round.chunk,
-				len(payload), len(row))
+		message, _ := f.message(payload)
+		if f.round.chunk != c.chunk || len(payload) != c.payload || len(message) != c.message ||
+			f.round.PayloadSize() != c.payload || f.device.Size() != c.payload ||
+			f.round.PrepareMessageSize() != c.message || PayloadSize(encodings) != c.payload ||
+			f.round.AggregateSize() != 16*c.coordinates {
+			t.Errorf("%d entries of %d bits: chunk %d, payload %d, prepare message %d", c.coordinates, c.bits,
+				f.round.chunk, len(payload), len(message))
 		}
 		if c.allowed > 0 && len(payload) > c.allowed {
 			t.Errorf("%d entries of %d bits take %d bytes, more than %d", c.coordinates, c.bits, len(payload),

@@ -7,12 +7,15 @@
 // # The way of a report
 //
 //	device    Device.Append    entries with noise -> nonce | public share | leader's share | envelope
-//	shuffler  Leader.Prepare   payload            -> row for the analyzer, and a Pending share
-//	analyzer  Helper.Verify    row                -> who took part, the answer, and a Verified share; or a refusal
+//	shuffler  Leader.Prepare   payload            -> prepare message for the analyzer, and a Pending share
+//	analyzer  Helper.Verify    prepare message    -> who took part, the answer, and a Verified share; or a refusal
 //	analyzer  Helper.Add       Verified           -> HelperSum
 //	shuffler  Leader.Finish    answer             -> LeaderSum
 //	shuffler  LeaderSum.Noise                     -> NoisedShare, the one form of a sum that has bytes
 //	analyzer  HelperSum.Counts NoisedShare        -> counts, which exist with all noise only
+//
+// A prepare message is what draft-ietf-ppm-dap calls PrepareInit: the analyzer's part of a report, and the shuffler's
+// preparation share. The answer is what VDAF calls the preparation message: both preparation shares combined.
 //
 // # What it guarantees
 //

@@ -106,14 +106,14 @@ func (f *fixture) payload(entries ...uint64) []byte {
 	return b
 }
 
-// row is the shuffler's row of a payload.
-func (f *fixture) row(payload []byte) ([]byte, Pending) {
+// message is the shuffler's prepare message of a payload.
+func (f *fixture) message(payload []byte) ([]byte, Pending) {
 	f.Helper()
-	row, pending, err := f.leader.Prepare(nil, payload)
+	message, pending, err := f.leader.Prepare(nil, payload)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return row, pending
+	return message, pending
 }
 
 // refused demands that an error has a reason.

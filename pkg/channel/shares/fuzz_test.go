@@ -11,45 +11,45 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-func hexOf(b []byte) string                { return hex.EncodeToString(b) }
-func bytesOf(text string) ([]byte, error)  { return hex.DecodeString(text) }
-func sized(b []byte, n int) (sized []byte) { return slices.Grow(slices.Clone(b), n)[:n] }
+func hexOf(b []byte) string                 { return hex.EncodeToString(b) }
+func bytesOf(text string) ([]byte, error)   { return hex.DecodeString(text) }
+func resize(b []byte, n int) (sized []byte) { return slices.Grow(slices.Clone(b), n)[:n] }
 
-// FuzzPayload feeds any bytes to the shuffler's side, cut or filled to the right length too. Whatever has a row is a
-// payload whose share fits its public share; only the golden ones do, with any envelope.
+// FuzzPayload feeds any bytes to the shuffler's side, cut or filled to the right length too. Whatever has a prepare
+// message is a payload whose share fits its public share; only the golden ones do, with any envelope.
 func FuzzPayload(f *testing.F) {
 	g, fix := goldenRound(f, readGolden(f).Payloads)
 	for _, p := range g.Payloads {
 		f.Add([]byte(p))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, payload := range [][]byte{data, sized(data, fix.round.PayloadSize())} {
-			row, pending, err := fix.leader.Prepare([]byte("before"), payload)
+		for _, payload := range [][]byte{data, resize(data, fix.round.PayloadSize())} {
+			message, pending, err := fix.leader.Prepare([]byte("before"), payload)
 			if err != nil {
 				if why := wire.Reason(err); why != wire.RefusalWrongSize && why != wire.RefusalBadShare ||
-					string(row) != "before" || pending.once != nil {
-					t.Fatalf("%v (%v), %d bytes", err, why, len(row))
+					string(message) != "before" || pending.once != nil {
+					t.Fatalf("%v (%v), %d bytes", err, why, len(message))
 				}
 				continue
 			}
-			if len(row) != len("before")+fix.round.RowSize() || Nonce(row[6:]) != Nonce(payload) {
-				t.Fatalf("a row of %d bytes", len(row))
+			if len(message) != len("before")+fix.round.PrepareMessageSize() || Nonce(message[6:]) != Nonce(payload) {
+				t.Fatalf("a prepare message of %d bytes", len(message))
 			}
 		}
 	})
 }
 
-// FuzzRow feeds any bytes to the analyzer's side. Only the golden rows verify: every byte of a row is bound to the
-// others.
-func FuzzRow(f *testing.F) {
+// FuzzPrepareMessage feeds any bytes to the analyzer's side. Only the golden prepare messages verify: every byte of a
+// prepare message is bound to the others.
+func FuzzPrepareMessage(f *testing.F) {
 	g, fix := goldenRound(f, readGolden(f).Payloads)
-	for _, r := range g.Rows {
+	for _, r := range g.Messages {
 		f.Add([]byte(r))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, row := range [][]byte{data, sized(data, fix.round.RowSize())} {
-			v, err := fix.helper.Verify(row)
-			known := slices.ContainsFunc(g.Rows, func(r hexadecimal) bool { return bytes.Equal(r, row) })
+		for _, message := range [][]byte{data, resize(data, fix.round.PrepareMessageSize())} {
+			v, err := fix.helper.Verify(message)
+			known := slices.ContainsFunc(g.Messages, func(r hexadecimal) bool { return bytes.Equal(r, message) })
 			if (err == nil) != known {
 				t.Fatalf("golden %v, %v", known, err)
 			}
@@ -65,15 +65,16 @@ func FuzzRow(f *testing.F) {
 func FuzzPreparation(f *testing.F) {
 	g, fix := goldenRound(f, readGolden(f).Payloads)
 	const fixed = NonceSize + publicSize + helperSize
-	for _, row := range g.Rows {
+	for _, message := range g.Messages {
 		const envelope = NonceSize + publicSize + hashSize
-		plain := must(fix.helper.opener.Open(row[envelope:envelope+envelopeSize],
-			slices.Concat(row[:envelope], g.Commitment)))
-		f.Add([]byte(slices.Concat(row[:NonceSize+publicSize], plain[:helperSize], row[envelope+envelopeSize:])))
+		plain := must(fix.helper.opener.Open(message[envelope:envelope+envelopeSize],
+			slices.Concat(message[:envelope], g.Commitment)))
+		preparation := message[envelope+envelopeSize:]
+		f.Add([]byte(slices.Concat(message[:NonceSize+publicSize], plain[:helperSize], preparation)))
 	}
 	size := fixed + fix.round.preparation
 	f.Fuzz(func(t *testing.T, data []byte) {
-		b := sized(data, size)
+		b := resize(data, size)
 		nonce := sumvec.Nonce(b[:NonceSize])
 		out, answer, err := fix.helper.prepare(&nonce, b[NonceSize:NonceSize+publicSize], b[NonceSize+publicSize:fixed],
 			b[fixed:])
@@ -89,14 +90,14 @@ func FuzzNoisedShare(f *testing.F) {
 	g, fix := goldenRound(f, readGolden(f).Payloads)
 	f.Add([]byte(g.Share))
 	f.Add([]byte(g.Answers[0]))
-	_, first := fix.row(g.Payloads[0])
+	_, first := fix.message(g.Payloads[0])
 	state := first.once
 	f.Fuzz(func(t *testing.T, data []byte) {
 		one := Pending{&pending{state.state}} // it is good for one report
 		if err := fix.leader.Finish(fix.leaderSum, one, data); (err == nil) != bytes.Equal(data, g.Answers[0]) {
 			t.Fatalf("answer %x: %v", data, err)
 		}
-		for _, b := range [][]byte{data, sized(data, fix.round.AggregateSize())} {
+		for _, b := range [][]byte{data, resize(data, fix.round.AggregateSize())} {
 			share, err := fix.round.ParseNoisedShare(b)
 			if err != nil {
 				if why := wire.Reason(err); why != wire.RefusalWrongSize && why != wire.RefusalBadShare {

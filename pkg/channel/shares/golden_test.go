@@ -22,7 +22,7 @@ type golden struct {
 	Context            hexadecimal   // of the vector sum
 	Key                hexadecimal   // verification key of the round
 	Payloads           []hexadecimal // of the devices
-	Rows               []hexadecimal // from the shuffler
+	Messages           []hexadecimal `json:"Rows"` // prepare messages, from the shuffler
 	Answers            []hexadecimal // from the analyzer
 	Share              hexadecimal   // the shuffler's, noised
 	Counts             [][]uint64
@@ -55,13 +55,13 @@ func goldenRound(t testing.TB, payloads []hexadecimal) (g golden, f *fixture) {
 			}
 			p = payloads[i]
 		}
-		row, pending := f.row(p)
-		v, err := f.helper.Verify(row)
+		message, pending := f.message(p)
+		v, err := f.helper.Verify(message)
 		if err != nil {
 			t.Fatalf("report %d: %v", i, err)
 		}
 		if want := (channel.Participant{Host: [32]byte(f.by.Identity.Public()), Number: 1}); v.Participant != want ||
-			v.Nonce != Nonce(p) || v.Nonce != Nonce(row) {
+			v.Nonce != Nonce(p) || v.Nonce != Nonce(message) {
 			t.Errorf("report %d: participant %v, nonce %x", i, v.Participant, v.Nonce)
 		}
 		if err := f.helper.Add(f.helperSum, v); err != nil {
@@ -70,7 +70,7 @@ func goldenRound(t testing.TB, payloads []hexadecimal) (g golden, f *fixture) {
 		if err := f.leader.Finish(f.leaderSum, pending, v.Answer[:]); err != nil {
 			t.Fatal(err)
 		}
-		g.Payloads, g.Rows = append(g.Payloads, p), append(g.Rows, row)
+		g.Payloads, g.Messages = append(g.Payloads, p), append(g.Messages, message)
 		g.Answers = append(g.Answers, v.Answer[:])
 	}
 	share := must(f.leaderSum.Noise(source(10)))
@@ -90,8 +90,8 @@ func readGolden(t testing.TB) (g golden) {
 	return g
 }
 
-// Every byte of payloads, rows, answers and the noised share is as it always was: another version of the library that
-// computes anything else fails here before it fails between two servers.
+// Every byte of payloads, prepare messages, answers and the noised share is as it always was: another version of the
+// library that computes anything else fails here before it fails between two servers.
 func TestGoldenRound(t *testing.T) {
 	if *update {
 		g, _ := goldenRound(t, nil)

@@ -12,9 +12,9 @@ import (
 func FuzzHandover(f *testing.F) {
 	encodings, releases := two()
 	fix := newFixture(f, encodings, releases)
-	row, pending := fix.row(fix.payload(1, 1, 2, 3, 4))
+	message, pending := fix.message(fix.payload(1, 1, 2, 3, 4))
 	f.Add(must(fix.round.AppendPending(nil, pending)))
-	f.Add(must(fix.round.AppendVerified(nil, must(fix.helper.Verify(row)))))
+	f.Add(must(fix.round.AppendVerified(nil, must(fix.helper.Verify(message)))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		check := func(b, again []byte, err, written error) {
 			if err != nil {
@@ -25,12 +25,12 @@ func FuzzHandover(f *testing.F) {
 				t.Fatalf("%x is written as %x, %v", b, again, written)
 			}
 		}
-		for _, b := range [][]byte{data, sized(data, fix.round.PendingSize())} {
+		for _, b := range [][]byte{data, resize(data, fix.round.PendingSize())} {
 			p, err := fix.round.ParsePending(b)
 			again, written := fix.round.AppendPending(nil, p)
 			check(b, again, err, written)
 		}
-		for _, b := range [][]byte{data, sized(data, fix.round.VerifiedSize())} {
+		for _, b := range [][]byte{data, resize(data, fix.round.VerifiedSize())} {
 			v, err := fix.round.ParseVerified(b)
 			again, written := fix.round.AppendVerified(nil, v)
 			check(b, again, err, written)

@@ -14,12 +14,12 @@ func TestSharesAreHandedOver(t *testing.T) {
 	here, there := must(f.round.NewLeaderSum()), must(f.round.NewLeaderSum())
 	mine, theirs := must(f.round.NewHelperSum()), must(f.round.NewHelperSum())
 	for n := range uint64(5) {
-		row, pending := f.row(f.payload(n, 1, 2, 3, n))
+		message, pending := f.message(f.payload(n, 1, 2, 3, n))
 		b := must(f.round.AppendPending([]byte{7}, pending))
 		if len(b) != 1+f.round.PendingSize() || b[0] != 7 {
 			t.Fatalf("%d bytes", len(b))
 		}
-		verified := must(f.helper.Verify(row))
+		verified := must(f.helper.Verify(message))
 		v := must(f.round.AppendVerified(nil, verified))
 		if len(v) != f.round.VerifiedSize() {
 			t.Fatalf("%d bytes", len(v))
@@ -58,13 +58,13 @@ func TestSharesAreHandedOver(t *testing.T) {
 func TestWhatIsHandedOverIsChecked(t *testing.T) {
 	encodings, releases := two()
 	f := newFixture(t, encodings, releases)
-	row, pending := f.row(f.payload(1, 1, 2, 3, 4))
+	message, pending := f.message(f.payload(1, 1, 2, 3, 4))
 	b := must(f.round.AppendPending(nil, pending))
-	answer := must(f.helper.Verify(row)).Answer
+	answer := must(f.helper.Verify(message)).Answer
 	answer[3] ^= 1
 	f.refused("another answer", f.leader.Finish(f.leaderSum, must(f.round.ParsePending(b)), answer[:]),
 		wire.RefusalBadShare)
-	v := must(f.round.AppendVerified(nil, must(f.helper.Verify(row))))
+	v := must(f.round.AppendVerified(nil, must(f.helper.Verify(message))))
 	large := bytes.Repeat([]byte{255}, 16)
 	for name, bad := range map[string][]byte{
 		"short": b[1:], "long": append(bytes.Clone(b), 0), "out of range": append(bytes.Clone(large), b[16:]...),
@@ -86,17 +86,17 @@ func BenchmarkHandover(b *testing.B) {
 	encodings, releases := wide(65, 9)
 	f := newFixture(b, encodings, releases)
 	payload := f.payload(make([]uint64, 65)...)
-	row, pending := f.row(payload)
-	verified := must(f.helper.Verify(row))
+	message, pending := f.message(payload)
+	verified := must(f.helper.Verify(message))
 	p, v := must(f.round.AppendPending(nil, pending)), must(f.round.AppendVerified(nil, verified))
 	for name, call := range map[string]func(){
-		"leader/worker": func() { must(f.round.AppendPending(nil, second(f.row(payload)))) },
+		"leader/worker": func() { must(f.round.AppendPending(nil, second(f.message(payload)))) },
 		"leader/lead": func() {
 			if err := f.leader.Finish(f.leaderSum, must(f.round.ParsePending(p)), verified.Answer[:]); err != nil {
 				b.Fatal(err)
 			}
 		},
-		"helper/worker": func() { must(f.round.AppendVerified(nil, must(f.helper.Verify(row)))) },
+		"helper/worker": func() { must(f.round.AppendVerified(nil, must(f.helper.Verify(message)))) },
 		"helper/lead": func() {
 			if err := f.helper.Add(f.helperSum, must(f.round.ParseVerified(v))); err != nil {
 				b.Fatal(err)
@@ -110,7 +110,7 @@ func BenchmarkHandover(b *testing.B) {
 			}
 		})
 	}
-	b.Logf("payload %d bytes, row %d, handed over %d and %d", len(payload), len(row), len(p), len(v))
+	b.Logf("payload %d bytes, prepare message %d, handed over %d and %d", len(payload), len(message), len(p), len(v))
 }
 
 func second[A, B any](_ A, b B) B { return b }

@@ -54,19 +54,21 @@ type Verified struct {
 // verified is shared by the copies of a Verified; it is empty after the report was added.
 type verified struct{ out *sumvec.OutShare }
 
-// Verify opens and checks a row. It does not know which participants and nonces were seen before. Errors, for
-// wire.Reason:
+// Verify opens and checks a prepare message. It does not know which participants and nonces were seen before. Errors,
+// for wire.Reason:
 //
-//   - wire.ErrSize: not RowSize bytes;
-//   - seal.ErrOpen: the envelope is of another report, round or commitment, or the row names another leader's share;
+//   - wire.ErrSize: not PrepareMessageSize bytes;
+//   - seal.ErrOpen: the envelope is of another report, round or commitment, or the prepare message names another
+//     leader's share;
 //   - wire.ErrCredential, wire.ErrSignature: no proof of participation for this report;
 //   - wire.ErrShare: a share does not decode or does not fit the report's public share;
 //   - wire.ErrProof: the entries are not in their range.
-func (h *Helper) Verify(row []byte) (Verified, error) {
-	if len(row) != h.round.RowSize() {
-		return Verified{}, fmt.Errorf("%w: a row of %d bytes, must have %d", wire.ErrSize, len(row), h.round.RowSize())
+func (h *Helper) Verify(message []byte) (Verified, error) {
+	if len(message) != h.round.PrepareMessageSize() {
+		return Verified{}, fmt.Errorf("%w: a prepare message of %d bytes, must have %d",
+			wire.ErrSize, len(message), h.round.PrepareMessageSize())
 	}
-	nonce, rest := sumvec.Nonce(row[:NonceSize]), row[NonceSize:]
+	nonce, rest := sumvec.Nonce(message[:NonceSize]), message[NonceSize:]
 	public, rest := rest[:publicSize], rest[publicSize:]
 	hash, rest := rest[:hashSize], rest[hashSize:]
 	envelope, preparation := rest[:envelopeSize], rest[envelopeSize:]

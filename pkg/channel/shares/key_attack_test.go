@@ -150,9 +150,9 @@ func TestAReportIsNeverPreparedUnderASecondKey(t *testing.T) {
 	encodings, releases := two()
 	f := newFixture(t, encodings, releases)
 	payload := f.payload(1, 2, 3, 4, 5)
-	first, _ := f.row(payload)
+	first, _ := f.message(payload)
 	again := must(f.round.NewLeader(NewSecret(must(seal.NewIdentity(f.shuffler.Bytes())), [32]byte{9})))
-	if row, _, err := again.Prepare(nil, payload); err != nil || !bytes.Equal(row, first) {
+	if message, _, err := again.Prepare(nil, payload); err != nil || !bytes.Equal(message, first) {
 		t.Errorf("a second preparation gives other bytes (%v)", err)
 	}
 
@@ -164,9 +164,9 @@ func TestAReportIsNeverPreparedUnderASecondKey(t *testing.T) {
 		"another announcement":           must(f.another([32]byte{4}, 0).NewLeader(f.secret)),
 		"another round":                  must(f.another(f.digest, 1).NewLeader(f.secret)),
 	} {
-		row, pending, err := l.Prepare(nil, payload)
+		message, pending, err := l.Prepare(nil, payload)
 		f.refused(what, err, wire.RefusalBadShare)
-		if len(row) != 0 || pending.once != nil {
+		if len(message) != 0 || pending.once != nil {
 			t.Errorf("%s: something is prepared", what)
 		}
 	}

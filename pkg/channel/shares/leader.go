@@ -37,35 +37,35 @@ type Pending struct{ once *pending }
 // pending is shared by the copies of a Pending; it is empty after the report was added.
 type pending struct{ state *sumvec.PrepState }
 
-// Prepare appends to row what the analyzer needs of a report: RowSize bytes,
+// Prepare appends to message what the analyzer needs of a report, the prepare message: PrepareMessageSize bytes,
 //
 //	nonce (16) | public share (64) | SHA-256 of the leader's share and blind (32) | envelope | preparation share
 //
-// The same payload gives the same row at any time. The hash covers the blind: a hash of the measurement's share alone
-// would let the analyzer, which holds the other share, try all measurements. Errors, for wire.Reason: wire.ErrSize,
-// wire.ErrShare. Nothing is appended then.
-func (l *Leader) Prepare(row, payload []byte) ([]byte, Pending, error) {
+// The same payload gives the same prepare message at any time. The hash covers the blind: a hash of the measurement's
+// share alone would let the analyzer, which holds the other share, try all measurements. Errors, for wire.Reason:
+// wire.ErrSize, wire.ErrShare. Nothing is appended then.
+func (l *Leader) Prepare(message, payload []byte) ([]byte, Pending, error) {
 	if len(payload) != l.round.PayloadSize() {
-		return row, Pending{}, fmt.Errorf("%w: a payload of %d bytes, must have %d",
+		return message, Pending{}, fmt.Errorf("%w: a payload of %d bytes, must have %d",
 			wire.ErrSize, len(payload), l.round.PayloadSize())
 	}
 	nonce := sumvec.Nonce(payload[:NonceSize])
 	public, rest := payload[NonceSize:NonceSize+publicSize], payload[NonceSize+publicSize:]
 	share, envelope := rest[:l.round.leader], rest[l.round.leader:]
 	if err := l.share.UnmarshalBinary(share); err != nil {
-		return row, Pending{}, fmt.Errorf("%w: %w", wire.ErrShare, err)
+		return message, Pending{}, fmt.Errorf("%w: %w", wire.ErrShare, err)
 	}
 	state, mine, err := l.vdaf.PrepInit(&l.key, &nonce, leader, public, l.share)
 	if err != nil {
-		return row, Pending{}, fmt.Errorf("%w: %w", wire.ErrShare, err)
+		return message, Pending{}, fmt.Errorf("%w: %w", wire.ErrShare, err)
 	}
 	preparation, err := mine.MarshalBinary()
 	if err != nil {
-		return row, Pending{}, fmt.Errorf("%w: %w", wire.ErrShare, err)
+		return message, Pending{}, fmt.Errorf("%w: %w", wire.ErrShare, err)
 	}
 	hash := sha256.Sum256(share)
-	row = append(append(append(row, nonce[:]...), public...), hash[:]...)
-	return append(append(row, envelope...), preparation...), Pending{&pending{state}}, nil
+	message = append(append(append(message, nonce[:]...), public...), hash[:]...)
+	return append(append(message, envelope...), preparation...), Pending{&pending{state}}, nil
 }
 
 // Finish adds the shuffler's share of a report to a sum, if the analyzer's answer belongs to it. An answer says that

@@ -21,7 +21,8 @@ import (
 const (
 	// NonceSize is the length of a report's nonce.
 	NonceSize = 16
-	// AnswerSize is the length of the analyzer's answer to a row that it accepts: the preparation message.
+	// AnswerSize is the length of the analyzer's answer to a prepare message that it accepts: the two servers'
+	// preparation shares combined, which VDAF calls the preparation message.
 	AnswerSize = 32
 	// CommitmentSize is the length of the commitment to an epoch's secret.
 	CommitmentSize = sha256.Size
@@ -135,15 +136,16 @@ func NewRound(a *plan.Announcement, digest [32]byte) (*Round, error) {
 // PayloadSize is the length in bytes of the payload of every report of the round.
 func (r *Round) PayloadSize() int { return r.payload() }
 
-// RowSize is the length in bytes of what the shuffler sends the analyzer of one report.
-func (r *Round) RowSize() int {
+// PrepareMessageSize is the length in bytes of what the shuffler sends the analyzer of one report.
+func (r *Round) PrepareMessageSize() int {
 	return NonceSize + publicSize + hashSize + envelopeSize + r.preparation
 }
 
 // AggregateSize is the length in bytes of a server's share of the sums.
 func (r *Round) AggregateSize() int { return int(r.entries) * fp128.Size }
 
-// Nonce is the nonce of a payload or row, which both begin with it. It returns zeros for what is too short to have one.
+// Nonce is the nonce of a payload or prepare message, which both begin with it. It returns zeros for what is too short
+// to have one.
 func Nonce(b []byte) (nonce [NonceSize]byte) {
 	if len(b) >= NonceSize {
 		nonce = [NonceSize]byte(b)

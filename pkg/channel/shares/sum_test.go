@@ -21,8 +21,8 @@ var _ channel.Device = (*Device)(nil)
 func (f *fixture) pass(payloads ...[]byte) {
 	f.Helper()
 	for _, p := range payloads {
-		row, pending := f.row(p)
-		v, err := f.helper.Verify(row)
+		message, pending := f.message(p)
+		v, err := f.helper.Verify(message)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -137,12 +137,12 @@ func TestSumsOfManyGoroutinesMerge(t *testing.T) {
 			l, h := must(f.round.NewLeader(f.secret)), must(f.round.NewHelper(f.secret, f.analyzer, f.verifier))
 			parts[i] = sums{must(f.round.NewLeaderSum()), must(f.round.NewHelperSum())}
 			for _, p := range payloads[6*i : 6*i+6] {
-				row, pending, err := l.Prepare(nil, p)
+				message, pending, err := l.Prepare(nil, p)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				v, err := h.Verify(row)
+				v, err := h.Verify(message)
 				if err == nil {
 					err = errors.Join(h.Add(parts[i].helper, v), l.Finish(parts[i].leader, pending, v.Answer[:]))
 				}
@@ -179,16 +179,16 @@ func TestSumsOfManyGoroutinesMerge(t *testing.T) {
 func TestOnlyTheAnswerToAReportFinishesIt(t *testing.T) {
 	encodings, releases := two()
 	f := newFixture(t, encodings, releases)
-	row, pending := f.row(f.payload(1, 2, 3, 4, 5))
-	other, _ := f.row(f.payload(1, 2, 3, 4, 5))
-	v, w := must(f.helper.Verify(row)), must(f.helper.Verify(other))
+	message, pending := f.message(f.payload(1, 2, 3, 4, 5))
+	other, _ := f.message(f.payload(1, 2, 3, 4, 5))
+	v, w := must(f.helper.Verify(message)), must(f.helper.Verify(other))
 	for what, c := range map[string]struct {
 		pending Pending
 		answer  []byte
 		want    wire.Refusal
 	}{
 		"the answer to another report": {pending, w.Answer[:], wire.RefusalBadShare},
-		"a changed answer":             {pending, changed(v.Answer[:], 0), wire.RefusalBadShare},
+		"a changed answer":             {pending, change(v.Answer[:], 0), wire.RefusalBadShare},
 		"a short answer":               {pending, v.Answer[:31], wire.RefusalWrongSize},
 		"a long answer":                {pending, append(v.Answer[:], 0), wire.RefusalWrongSize},
 		"no answer":                    {pending, nil, wire.RefusalWrongSize},

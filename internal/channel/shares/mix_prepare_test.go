@@ -12,8 +12,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Whatever the order of the rows, reports are read in the order of the broker's stream, each once, and come back in the
-// members' order.
+// Whatever the order of the prepare messages, reports are read in the order of the broker's stream, each once, and come
+// back in the members' order.
 func TestReportsAreReadInTheOrderOfTheStream(t *testing.T) {
 	var members []channel.Member
 	for i, sequence := range rand.New(rand.NewPCG(1, 2)).Perm(1000) {
@@ -50,9 +50,9 @@ func TestReportsAreReadInTheOrderOfTheStream(t *testing.T) {
 
 // A window is whole chunks, one at least, and bounded.
 func TestWindow(t *testing.T) {
-	for _, c := range []struct{ rows, payload int }{{512, 3000}, {5, 200}, {1, windowBytes}, {512, 1 << 20}} {
-		n := windowOf(c.rows, c.payload)
-		if n%c.rows != 0 || n < c.rows || n > c.rows && n*c.payload > windowBytes {
+	for _, c := range []struct{ batchSize, payload int }{{512, 3000}, {5, 200}, {1, windowBytes}, {512, 1 << 20}} {
+		n := windowOf(c.batchSize, c.payload)
+		if n%c.batchSize != 0 || n < c.batchSize || n > c.batchSize && n*c.payload > windowBytes {
 			t.Errorf("%+v: a window of %d", c, n)
 		}
 	}

@@ -15,7 +15,10 @@ func TestMostEpochsOfADevice(t *testing.T) {
 		{1, 0, 1, 1}, {1, 0, 9, 1}, {4, 0, 3, 3}, {4, 0, 60, 4}, {2, 7, 1, 1}, {2, 7, 2, 2}, {2, 7, 7, 2}, {2, 7, 8, 3},
 		{2, 7, 9, 4}, {2, 7, 14, 4}, {3, 3, 8, 8},
 	} {
-		a := &plan.Announcement{Epoch: x.epoch, Plan: plan.Plan{Panel: new(plan.Panel), Records: x.records, Period: x.period}}
+		a := &plan.Announcement{
+			Epoch: x.epoch,
+			Plan:  plan.Plan{Panel: new(plan.Panel), Records: x.records, Period: x.period},
+		}
 		if got := most(a); got != x.want {
 			t.Errorf("%d of %d up to epoch %d: %d, want %d", x.records, x.period, x.epoch, got, x.want)
 		}

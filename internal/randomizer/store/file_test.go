@@ -1,4 +1,4 @@
-package randomizer
+package store
 
 import (
 	"errors"
@@ -15,17 +15,17 @@ import (
 // A device whose name the file cannot hold is refused, and alone.
 func TestNamesThatAStoreRefuses(t *testing.T) {
 	t.Parallel()
-	store, err := OpenStore(filepath.Join(t.TempDir(), "devices"))
+	all, err := Open(filepath.Join(t.TempDir(), "devices"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer all.Close()
 	for _, name := range []string{"", "a\xff", strings.Repeat("n", bbolt.MaxKeySize+1)} {
-		if err := store.Put(Device{Name: name}); err == nil {
+		if err := all.Put(Device{Name: name}); err == nil {
 			t.Errorf("a device %q is kept", name)
 		}
 	}
-	if err := store.Put(Device{Name: "a"}); err != nil {
+	if err := all.Put(Device{Name: "a"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -33,7 +33,7 @@ func TestNamesThatAStoreRefuses(t *testing.T) {
 // A copy of the state file alone goes on with the log that continues it, and has what was followed and noted since.
 func TestTheLogHoldsWhatWasFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "devices")
-	s, err := OpenStore(path)
+	s, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestTheLogHoldsWhatWasFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(s.Follow(1, 2, [32]byte{3}), s.PutNote(noteRolledBack, []byte("so")), s.Put(Device{Name: "a"}))
+	err = errors.Join(s.Follow(1, 2, [32]byte{3}), s.PutNote(RolledBack, []byte("so")), s.Put(Device{Name: "a"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestTheLogHoldsWhatWasFollowed(t *testing.T) {
 	if err := os.WriteFile(mixed, older, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	again, err := OpenStore(mixed)
+	again, err := Open(mixed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,25 @@ func TestTheLogHoldsWhatWasFollowed(t *testing.T) {
 	if err := again.Follow(1, 2, [32]byte{4}); !errors.Is(err, device.ErrRewound) {
 		t.Errorf("another announcement of a round that was followed: %v", err)
 	}
-	if text, err := again.Note(noteRolledBack); string(text) != "so" {
+	if text, err := again.Note(RolledBack); string(text) != "so" {
 		t.Errorf("the note is %q: %v", text, err)
+	}
+}
+
+// A state folder has one owner, and a second one is told so.
+func TestOneProcessPerStateFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	held, err := Open(filepath.Join(dir, "devices"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if testing.Short() {
+		t.Skip("waits for a time limit")
+	}
+	if _, err := Open(filepath.Join(dir, "devices")); err == nil ||
+		!strings.Contains(err.Error(), "another process has it open") {
+		t.Errorf("%v", err)
 	}
 }

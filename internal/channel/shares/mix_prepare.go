@@ -34,35 +34,35 @@ func newLeader(round *shares.Round, secret shares.Secret) (*leader, error) {
 	return &leader{first, second, sum}, err
 }
 
-// batch is one chunk of rows, until its answer is dealt with.
+// batch is one chunk of prepare messages, until its answer is dealt with.
 type batch struct {
 	index    uint32
 	members  []channel.Member
 	payloads [][]byte // of the members' reports, until they are prepared
 	made     []made   // one for each member
-	rows     []byte   // of those that were prepared
+	messages []byte   // of those that were prepared
 }
 
 // made is a member's report, prepared.
 type made struct {
 	nonce   nonce
-	row     [32]byte // digest
+	digest  [32]byte // of the prepare message
 	pending shares.Pending
-	refused wire.Refusal // why it could not be prepared; no row stands for it
+	refused wire.Refusal // why it could not be prepared; it has no prepare message
 }
 
-// payload is the chunk's: see parseRows.
-func (b *batch) payload() []byte { return b.rows }
+// payload is the chunk's: see parseMessages.
+func (b *batch) payload() []byte { return b.messages }
 
 // windowBytes bounds the payloads of reports that were read and not prepared yet.
 const windowBytes = 64 << 20
 
-// windowOf is how many members' reports are read in one pass: whole chunks of that many rows.
-func windowOf(rows, payload int) int { return rows * max(1, windowBytes/(rows*payload)) }
+// windowOf is how many members' reports are read in one pass: whole batches of that size.
+func windowOf(batchSize, payload int) int { return batchSize * max(1, windowBytes/(batchSize*payload)) }
 
 // gather reads the payloads of members' reports, and returns them in the members' order. It reads them in the order in
-// which they stand in the broker's stream. The broker loads its files of some megabytes whole for one report of them,
-// and members stand in an order that has nothing to do with that: read one by one in their own order, the reports of a
+// which they are in the broker's stream. The broker loads its files of some megabytes whole for one report of them,
+// and members are in an order that has nothing to do with that: read one by one in their own order, the reports of a
 // large cohort would keep all the stream in the broker's memory, or make it load a file for each report.
 func (x *exchange) gather(ctx context.Context, members []channel.Member) ([][]byte, error) {
 	payloads := make([][]byte, len(members))
@@ -84,33 +84,35 @@ func (x *exchange) gather(ctx context.Context, members []channel.Member) ([][]by
 // make prepares the reports of a batch, on all processors or by workers.
 func (x *exchange) make(ctx context.Context, b *batch) error {
 	b.made = make([]made, len(b.members))
-	rows := make([][]byte, len(b.members))
-	note := func(i int, row []byte, pending shares.Pending) {
+	messages := make([][]byte, len(b.members))
+	note := func(i int, message []byte, pending shares.Pending) {
 		one := &b.made[i]
-		one.nonce, one.row, one.pending, rows[i] = shares.Nonce(row), wire.MessageDigest(row), pending, row
+		one.nonce, one.digest, one.pending = shares.Nonce(message), wire.MessageDigest(message), pending
+		messages[i] = message
 	}
 	left, err := x.spread(ctx, b, note)
 	if err != nil {
 		return err
 	}
-	size := x.round.RowSize()
+	size := x.round.PrepareMessageSize()
 	err = x.each(ctx, len(left), func(_ context.Context, l *leader, i int) error {
 		i = left[i]
-		b.made[i], rows[i] = made{}, nil // whatever a worker's answer said before it proved malformed
-		row, pending, err := l.preparing.Prepare(make([]byte, 0, size), b.payloads[i])
-		if err != nil { // the row of no honest device
+		b.made[i], messages[i] = made{}, nil // whatever a worker's answer said before it proved malformed
+		message, pending, err := l.preparing.Prepare(make([]byte, 0, size), b.payloads[i])
+		if err != nil { // the prepare message of no honest device
 			b.made[i].refused = wire.Reason(err)
 			return nil
 		}
-		note(i, row, pending)
+		note(i, message, pending)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	clear(b.payloads)
-	rows = slices.DeleteFunc(rows, func(row []byte) bool { return row == nil })
-	b.rows = slices.Concat(append([][]byte{binary.BigEndian.AppendUint32(nil, uint32(len(rows)))}, rows...)...)
+	messages = slices.DeleteFunc(messages, func(message []byte) bool { return message == nil })
+	count := binary.BigEndian.AppendUint32(nil, uint32(len(messages)))
+	b.messages = slices.Concat(append([][]byte{count}, messages...)...)
 	return nil
 }
 
@@ -130,10 +132,10 @@ func (x *exchange) spread(
 	if len(whole) == 0 {
 		return left, nil
 	}
-	row := x.round.RowSize()
+	size := x.round.PrepareMessageSize()
 	c := crowd{
 		pool: x.Pool, kind: TaskPrepare, a: x.r.Announced, digest: x.r.Announcement, secret: x.secret,
-		item: x.round.PayloadSize(), result: row + x.round.PendingSize(), log: x.Log,
+		item: x.round.PayloadSize(), result: size + x.round.PendingSize(), log: x.Log,
 	}
 	again, err := c.do(ctx, payloads, func(i int, why wire.Refusal, result []byte) error {
 		if why != wire.NoRefusal {
@@ -143,11 +145,11 @@ func (x *exchange) spread(
 		if shares.Nonce(result) != shares.Nonce(payloads[i]) {
 			return errTask
 		}
-		pending, err := x.round.ParsePending(result[row:])
+		pending, err := x.round.ParsePending(result[size:])
 		if err != nil {
 			return err
 		}
-		note(whole[i], result[:row:row], pending)
+		note(whole[i], result[:size:size], pending)
 		return nil
 	})
 	for _, i := range again {
@@ -186,7 +188,7 @@ func (x *exchange) take(b *batch, answer []byte) error {
 	}
 	for i, one := range b.made {
 		if one.refused == wire.NoRefusal {
-			x.nonces, x.accepted = append(x.nonces, one.nonce), append(x.accepted, one.row)
+			x.nonces, x.accepted = append(x.nonces, one.nonce), append(x.accepted, one.digest)
 		} else {
 			x.rejected = append(x.rejected, channel.Rejected{Slot: b.members[i].Slot, Reason: one.refused})
 		}
