@@ -23,7 +23,7 @@ var sources embed.FS
 
 // pages are the templates: page.html of an audit, effect.html of what the control group shows, and parts of both.
 var pages = template.Must(template.New("pages").Funcs(template.FuncMap{
-	"eps": spell, "reason": reasonWords, "signed": signed, "number": number,
+	"eps": spell, "reason": reasonWords, "signed": effect.WithSign, "number": number,
 }).ParseFS(sources, "*.html"))
 
 const (
