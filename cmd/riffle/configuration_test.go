@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 const configurationHead = `# Configuration
@@ -26,7 +28,8 @@ starts nothing.
 // A configured is a key of a role, as --print-config shows it.
 type configured struct{ key, value, says string }
 
-// The configuration reference has every key that the roles print.
+// The configuration reference has every key that the roles print, and every reward family: the doc of learner.family is
+// a literal, which cannot take the names from where the families are.
 func TestConfigurationReference(t *testing.T) {
 	programs := append(slices.Clone(roleNames), "shuffler work", "analyzer work")
 	printed := map[string][]configured{}
@@ -51,6 +54,9 @@ func TestConfigurationReference(t *testing.T) {
 	section("Every role", printed[roleNames[0]], everywhere)
 	for _, program := range programs {
 		section(program, printed[program], func(c configured) bool { return !everywhere(c) })
+	}
+	if families := family.OneOf(); !strings.Contains(page.String(), "Reward model: "+families) {
+		t.Errorf("the doc of learner.family in internal/analyzer/settings.go does not say %q", families)
 	}
 	path := filepath.Join(docs, "configuration.md")
 	if *update {

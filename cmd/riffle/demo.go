@@ -37,10 +37,11 @@ func demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "run a whole deployment on this machine and show what it learns and costs",
-		Long: `Runs a whole deployment on this machine: the broker, the shuffler, the analyzer and the randomizers as
-separate processes, each with its own keys and rights. The people of a population ask for decisions
-through the API that an app would use; their devices answer with noisy, encrypted bits, or with what the channel of
---trust has in their place; the analyzer learns from sums over many people. At the end the demo prints a table of the cost in privacy, regret, messages and seconds, and draws a picture.
+		Long: `Runs a whole deployment on this machine: the broker, the shuffler, the analyzer and the randomizers as separate
+processes, each with its own keys and rights. The people of a population ask for decisions through the API that an app
+would use; their devices answer with noisy, encrypted bits, or with what the channel of --trust has in their place; the
+analyzer learns from sums over many people. At the end the demo prints a table of what privacy, regret, messages and
+seconds came to, and draws a picture.
 
 The seed determines the people. It has no effect on the devices' noise, so two runs with the same seed differ.`,
 		Example: `  riffle demo

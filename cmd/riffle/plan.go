@@ -15,6 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/planner"
 	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -74,7 +75,7 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
   riffle plan --dim 15 --cohort 2000 --releases 1 --epsilon 1 --delta 1e-6 --variance 2 --json`,
 		Args: cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return f.settle(cmd.Flags().Changed)
+			return f.resolve(cmd.Flags().Changed)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPlan(cmd, f) },
 	}
@@ -105,8 +106,7 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 	flags.Float64Var(&f.o.MaxShift, "max-shift", f.o.MaxShift,
 		"most levels by which a record can move a release (with more, sampling error dominates); 0: no limit.\n"+
 			"The default does not apply if --variance is given")
-	flags.StringVar(&f.o.Family, "family", learner.Family, "reward family: logistic, probit, linear, poisson or "+
-		"gaussian")
+	flags.StringVar(&f.o.Family, "family", learner.Family, "reward family: "+family.OneOf())
 	flags.Float64Var(&f.o.MaxReward, "max-reward", learner.MaxReward, "largest reward that a person can give")
 	flags.Float64Var(&f.o.Radius, "norm-bound", learner.Radius,
 		"bound on the parameter's norm; the learner's schedule depends on it")
@@ -158,8 +158,8 @@ func parseShare(s string) (float64, error) {
 	return v, nil
 }
 
-// settle parses flags and resolves defaults that depend on other flags.
-func (f *planFlags) settle(changed func(string) bool) (err error) {
+// resolve parses flags and sets defaults that depend on other flags.
+func (f *planFlags) resolve(changed func(string) bool) (err error) {
 	if f.o.HessianShare, err = parseShare(f.share); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // populationFlags choose the people to decide for.
@@ -29,8 +30,7 @@ func (f *populationFlags) add(flags *pflag.FlagSet) {
 func (f *populationFlags) more(flags *pflag.FlagSet) {
 	flags.StringVar(&f.mapping, "map", string(population.MapB7),
 		"feature map of the census: b7, or block (arms that need exploration)")
-	flags.StringVar(&f.family, "family", "logistic",
-		"reward family of a file: logistic, probit, linear, poisson or gaussian")
+	flags.StringVar(&f.family, "family", family.NameLogistic, "reward family of a file: "+family.OneOf())
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward in a file")
 	flags.Float64Var(&f.normBound, "norm-bound", 0, "bound on the norm of the parameter for a file; 0: the default")
 	flags.Float64Var(&f.holdout, "holdout", population.DefaultHoldout,

@@ -43,20 +43,38 @@ func TestNoAnnouncementOccupiesAPlace(t *testing.T) {
 	}
 }
 
+// waiting is a transport that says when a watcher begins to wait for news.
+type waiting struct {
+	bus.Transport
+	now chan struct{} // holds a token then
+}
+
+func (w waiting) PollAfter() time.Duration {
+	select {
+	case w.now <- struct{}{}:
+	default:
+	}
+	return w.Transport.PollAfter()
+}
+
 // What is announced is heard of well before a watcher would look by itself.
 func TestAnAnnouncementIsHeardOfAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	ana, dev := b.connect(bus.Analyzer), b.connect(bus.Randomizer)
+	ana := b.connect(bus.Analyzer)
+	dev := waiting{b.connect(bus.Randomizer).Transport(), make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancelCause(b.ctx())
 	seen := make(chan bus.Announcement, 100)
 	done := make(chan error, 1)
 	go func() {
-		done <- dev.Announcements.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a; return nil })
+		done <- bus.Over(dev).Announcements.WatchAnnouncements(ctx, func(a bus.Announcement) error {
+			seen <- a
+			return nil
+		})
 	}()
 	late := time.Hour // the next look comes after ten seconds; a busy machine may be late once
 	for e := uint64(0); e < 4 && late > 5*time.Second; e++ {
-		time.Sleep(200 * time.Millisecond) // the watcher has looked, found no more, and waits
+		<-dev.now // the watcher has looked, found no more, and waits
 		begin := time.Now()
 		if err := ana.Announcements.PutAnnouncement(ctx, e, 0, []byte("policy")); err != nil {
 			t.Fatal(err)

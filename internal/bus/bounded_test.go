@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,29 +83,6 @@ func TestTinyStatementsFillNoMemory(t *testing.T) {
 	}
 	if err := ana.Audit.AppendAudit(b.ctx(), "junk", []byte("more")); !errors.Is(err, bus.ErrFull) {
 		t.Errorf("above the lower limit: %v", err)
-	}
-}
-
-// A try that was too short is followed by a longer one, up to a bound: an answer that takes longer than the first one's
-// time comes in the end.
-func TestATryThatWasTooShortIsFollowedByALongerOne(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t)
-	var got []time.Duration
-	err := b.connect(bus.Analyzer).Do(b.ctx(), bus.SubjectAudit, func(ctx context.Context) error {
-		until, _ := ctx.Deadline()
-		got = append(got, time.Until(until).Round(5*time.Second))
-		if len(got) == 7 {
-			return nil
-		}
-		return context.DeadlineExceeded
-	})
-	want := []time.Duration{5, 10, 20, 40, 80, 80, 80}
-	for i := range want {
-		want[i] *= time.Second
-	}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("tries of %v, want %v, %v", got, want, err)
 	}
 }
 

@@ -65,6 +65,8 @@ type link struct {
 	js   jetstream.JetStream
 	log  zerolog.Logger
 
+	attempt, pause time.Duration // of a call's first try, and after it: attemptTime and firstPause, but in tests
+
 	repeats   atomic.Uint64 // requests made again
 	connected atomic.Bool   // what nats.go says last; asking it would wait for as long as it dials
 	closed    atomic.Bool
@@ -75,6 +77,17 @@ type link struct {
 	redials    map[chan struct{}]struct{}                       // told of every reconnect
 	connection context.Context                                  // ends with errLost when the connection is lost
 	lost       context.CancelCauseFunc
+}
+
+// newLink is a link that is not connected.
+func newLink(role Role, user string) *link {
+	c := &link{
+		role: role, user: user, log: zerolog.Nop(), attempt: attemptTime, pause: firstPause,
+		denied:  map[string]map[*context.CancelCauseFunc]struct{}{},
+		redials: map[chan struct{}]struct{}{},
+	}
+	c.connection, c.lost = context.WithCancelCause(context.Background())
+	return c
 }
 
 // Connect connects, trying until the context ends; afterwards the connection lives until Close, whatever happens to
@@ -99,12 +112,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		return nil, err
 	}
 
-	c := &link{
-		role: o.Role, user: public, log: zerolog.Nop(),
-		denied:  map[string]map[*context.CancelCauseFunc]struct{}{},
-		redials: map[chan struct{}]struct{}{},
-	}
-	c.connection, c.lost = context.WithCancelCause(context.Background())
+	c := newLink(o.Role, public)
 	if o.Logger != nil {
 		c.log = *o.Logger
 	}

@@ -38,6 +38,19 @@ func (c *Conn) Do(ctx context.Context, subject string, fn func(context.Context) 
 	return c.link.do(ctx, subject, fn)
 }
 
+// Alone is a connection that needs no broker: of its methods Do works.
+func Alone() *Conn {
+	c := newLink(Analyzer, "")
+	c.connected.Store(true)
+	return &Conn{link: c}
+}
+
+// Hasten has calls give a try less time, and wait less between tries. Call it before any other method.
+func (c *Conn) Hasten() { c.link.attempt, c.link.pause = 500*time.Millisecond, time.Millisecond }
+
+// Transport is what the handles of the connection are over.
+func (c *Conn) Transport() Transport { return c.link }
+
 func ReportSubject(host string) string { return subjectReport(host) }
 
 func AnnouncementSubject(epoch uint64, round uint32, payload []byte) string {

@@ -127,6 +127,7 @@ func double(t *testing.T, role bus.Role, answer func(*nats.Msg)) *bus.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
+	c.Hasten()
 	return c
 }
 

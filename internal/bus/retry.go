@@ -22,7 +22,7 @@ const oddTries = 8
 // A call is repeated for as long as its context lives while there is no answer, or one that is known to pass. An
 // answer that is not known here ends the call as ErrRefused after oddTries tries: it may never change.
 func (c *link) do(ctx context.Context, subject string, fn func(context.Context) error) error {
-	pause, odd, limit := firstPause, 0, attemptTime
+	pause, odd, limit := c.pause, 0, c.attempt
 	waiting := c.await(subject)
 	defer waiting.done()
 	for {

@@ -70,6 +70,9 @@ func newShell(t *testing.T, o bus.Options, p bus.Pacing) *shell {
 			if s.conn, err = bus.Connect(ctx, o); err != nil {
 				return err
 			}
+			if p != bus.Pace(0, 0) {
+				s.conn.Hasten()
+			}
 			set := func(condition string, err error) { s.env.Health.Condition(condition).Set(err) }
 			if err := s.conn.MonitorAt(ctx, p, s.env.Metrics, set); err != nil {
 				return err

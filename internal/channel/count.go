@@ -50,7 +50,7 @@ type Round struct {
 	Drawn  *Drawn        // of whom the cohort was drawn; nil where there are no panels
 }
 
-// HostQuota is how many reports of one host are counted at most: its share of the cohort, where 0 stands for 1. Of a
+// HostQuota is how many reports of one host are counted at most: its share of the cohort, where 0 means 1. Of a
 // panel the share is of the devices that it was drawn from, as the shuffler takes it, and chance gives a host more in
 // about half of all draws: it is then what a host of an honest pool exceeds with a probability below panel.Doubt.
 func (r *Round) HostQuota(share float64) int {
@@ -68,6 +68,6 @@ type Part struct {
 	Payload []byte
 }
 
-// Manifest waits until the manifest of the round under way stands in the audit log, signed by the shuffler. The round
+// Manifest waits until the manifest of the round under way is in the audit log, signed by the shuffler. The round
 // is released: if the shuffler destroyed it, the error wraps an outcome.Reason.
 type Manifest func(ctx context.Context) (*wire.Manifest, error)

@@ -13,11 +13,11 @@
 //   - Every retry sends the same bytes. Whatever Release draws or computes that a later attempt could not repeat, such
 //     as an order, a sealed message or server noise, is durable before the first byte that depends on it leaves. Noise
 //     that no one has seen may be drawn again. Where several processes mix (package shuffle, Exchange), the order
-//     becomes durable at the broker, chunk by chunk, as it leaves: a retry takes over what stands there and draws the
+//     becomes durable at the broker, chunk by chunk, as it leaves: a retry takes over what is there and draws the
 //     rest anew, which changes nothing of what the order is a function of, see Mixer.mix.
 //   - What would undo the protection is never stored where it outlives the process or where anyone else can read it: no
 //     permutation, no noise beside the sum that it hides, no report beside its sender. What is stored is what leaves.
-//     What does not fit into memory on its way there (reports as they were admitted, messages in their buckets) stands
+//     What does not fit into memory on its way there (reports as they were admitted, messages in their buckets) is
 //     in a file that is sealed with a key which only the process has, in memory, and which goes with it (package
 //     spill). What several processes exchange is sealed at the broker under a secret of the release. The lead's disk
 //     has it until all has left, sealed with a key that opens the reports as well.
@@ -32,7 +32,7 @@
 // part, as far as the mixing side can see it. A channel does not guarantee that the sum is right if its own process is
 // malicious.
 //
-// What every counting side guarantees stands at Counting.
+// What every counting side guarantees is said at Counting.
 //
 // # What passes between the sides
 //
@@ -47,7 +47,7 @@
 //   - Chunks have any payload. Where the analyzer answers, as in shares, the answers are a stream of their own, which
 //     only the analyzer writes and only the shuffler reads. Nothing in a chunk or an answer is signed by itself: the
 //     chunks are named by the manifest, and the answers by the statement of the accepted set, both of which are signed
-//     and stand in the audit log before anyone acts on them. Until then, whoever controls the broker can make a release
+//     and are in the audit log before anyone acts on them. Until then, whoever controls the broker can make a release
 //     fail, and no more.
 //   - Participants is the analyzer's memory of the devices that it counted, for every channel in which devices prove
 //     their participation to it (pkg/channel.Sender). It is on a Disk of the analyzer's own. It is durable before
@@ -69,7 +69,7 @@
 //   - pkg/plan: its name in Channels, which noise its guarantee counts (counted in check.go), on whom it rests
 //     (trust.go). pkg/wire converts the name; the schema has its number.
 //   - The lines where a channel is picked: shuffler.New, Config.counting in internal/analyzer/broker.go, and Reasons in
-//     internal/analyzer/count.go. What of the broker it needs stands in the Broker interfaces of the roles, with
+//     internal/analyzer/count.go. What of the broker it needs is in the Broker interfaces of the roles, with
 //     subjects in internal/bus and rights in internal/broker.
 //   - docs/architecture.md: a line for each new package. docs/privacy.md: which noise an observer does not know, and
 //     why what the observer sees follows from the noised counts. docs/threat-model.md: its column.

@@ -27,7 +27,7 @@ type Mixing interface {
 	// rests on it: the members of a release say whose reports it has, and what was not kept is read from the broker. It
 	// may be called by many goroutines, and while a release is under way. The error is the disk's.
 	Take(epoch uint64, round uint32, m Member, payload []byte) error
-	// Repeated returns the slots of the members of whose payloads any part stands in the release twice, in ascending
+	// Repeated returns the slots of the members of whose payloads any part is in the release twice, in ascending
 	// order and each once. The shuffler asks before it commits the release, and excludes them. What it excludes must
 	// not depend on a record: an honest device's payload is never repeated.
 	//
@@ -111,11 +111,11 @@ func (r *Release) Messages() int { return r.Layout.Messages * len(r.Members) }
 // Member is one admitted report of a release.
 type Member struct {
 	Slot     uint32
-	Sequence uint64   // where the report stands in the stream of reports
+	Sequence uint64   // the report's place in the stream of reports
 	Digest   [32]byte // wire.ReportDigest's
 }
 
 // Reports reads the report of a release's member again, as it was admitted.
 //
-// Errors: ErrImpossible where it is gone or another one stands in its place; or those of the broker.
+// Errors: ErrImpossible where it is gone or another one is in its place; or those of the broker.
 type Reports func(ctx context.Context, r *Release, m Member) (*wire.Report, error)

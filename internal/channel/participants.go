@@ -38,7 +38,7 @@ var (
 // error says which device it is about. It takes 16 bytes of memory for each device of each epoch, and is safe for
 // concurrent use. What is stored does not depend on how many epochs are allowed.
 //
-// The devices of an epoch stand in a file, as hashes in ascending order, which say nothing of the order in which they
+// The devices of an epoch are in a file, as hashes in ascending order, which say nothing of the order in which they
 // came. One further file, which is written last, lists the rounds: what it does not list was never counted.
 type Participants struct {
 	disk       Disk
@@ -129,7 +129,7 @@ func (p *Participants) check(epoch uint64, m mark) error {
 
 // Add remembers the devices of a round, in any order, and returns once that is durable: nothing that depends on what
 // they reported may leave before. It can be repeated with the same devices; with others the error is ErrSecondSet. A
-// device that Check refuses is refused with Check's error, and a device that stands twice with another one; then
+// device that Check refuses is refused with Check's error, and a duplicate device with another one; then
 // nothing is remembered. Other errors are the disk's.
 func (p *Participants) Add(epoch uint64, round uint32, who []channel.Participant) error {
 	if len(who) == 0 {
@@ -142,7 +142,7 @@ func (p *Participants) Add(epoch uint64, round uint32, who []channel.Participant
 	slices.SortFunc(marks, compareMarks)
 	for i := 1; i < len(marks); i++ {
 		if marks[i] == marks[i-1] {
-			return errors.New("channel: a device stands twice among those of a round")
+			return errors.New("channel: duplicate device among those of a round")
 		}
 	}
 	r := countedRound{epoch, round, uint32(len(marks)), digestOf(marks)}
@@ -214,7 +214,7 @@ func digestOf(marks []mark) (digest [32]byte) {
 	return digest
 }
 
-// encode is the list of rounds as it stands in the file: domain, length and text of the deployment's name, the rounds,
+// encode is the list of rounds as it is in the file: domain, length and text of the deployment's name, the rounds,
 // and SHA-256 of all that.
 func (p *Participants) encode(rounds []countedRound) []byte {
 	b := append([]byte(roundsDomain), byte(len(p.deployment)))
@@ -311,7 +311,7 @@ func (p *Participants) readMarks(r countedRound) ([]mark, error) {
 	}
 }
 
-// HostQuota is how many of a cohort of this size may be devices of one host at a share, where 0 stands for 1: the whole
+// HostQuota is how many of a cohort of this size may be devices of one host at a share, where 0 means 1: the whole
 // devices within it, 50 of 101 at one half, and always one. A share that is not a binary fraction counts as the decimal
 // that it was written as.
 func HostQuota(share float64, size uint32) int {

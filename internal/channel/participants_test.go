@@ -20,7 +20,7 @@ func crowd(from, to uint32) (all []devices.Participant) {
 	return all
 }
 
-func remembered(t *testing.T, d channel.Disk, counted ...uint64) *channel.Participants {
+func openParticipants(t *testing.T, d channel.Disk, counted ...uint64) *channel.Participants {
 	t.Helper()
 	p, err := channel.OpenParticipants(d, "test", counted)
 	if err != nil {
@@ -40,7 +40,7 @@ func TestADeviceIsCountedInOneEpoch(t *testing.T) {
 			t.Errorf("round %d of epoch %d, devices %d to %d: %v, want %v", round, epoch, from, to, err, want)
 		}
 	}
-	p := remembered(t, disk)
+	p := openParticipants(t, disk)
 	add(p, 1, 0, 0, 100, nil)
 	add(p, 1, 1, 10, 90, nil)
 	for range 2 {
@@ -69,10 +69,10 @@ func TestADeviceIsCountedInOneEpoch(t *testing.T) {
 		if p.Devices(1) != 100 || p.Devices(3) != 0 {
 			t.Errorf("%d and %d devices, want 100 and 0", p.Devices(1), p.Devices(3))
 		}
-		p = remembered(t, disk, 1)
+		p = openParticipants(t, disk, 1)
 	}
 	add(p, 2, 0, 100, 200, nil)
-	remembered(t, disk, 1, 2)
+	openParticipants(t, disk, 1, 2)
 }
 
 // An analyzer does not go on with files that are older than what it signed, of another deployment, or changed.
@@ -84,7 +84,7 @@ func TestOldOrDamagedMemoryIsRefused(t *testing.T) {
 		!strings.Contains(err.Error(), "older than what this analyzer has signed") {
 		t.Errorf("an empty folder after epoch 1: %v", err)
 	}
-	p := remembered(t, disk)
+	p := openParticipants(t, disk)
 	if err := p.Add(1, 0, crowd(0, 10)); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestOldOrDamagedMemoryIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	remembered(t, disk, 1)
+	openParticipants(t, disk, 1)
 }
 
 // failing is a disk on which one file cannot be stored.
@@ -142,17 +142,17 @@ func TestASetThatIsNotDurableDoesNotCount(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"participants", "participants-1"} {
 		folder := channel.Folder(t.TempDir())
-		p := remembered(t, failing{folder, name})
+		p := openParticipants(t, failing{folder, name})
 		if err := p.Add(1, 0, crowd(0, 10)); err == nil {
 			t.Fatalf("%s cannot be stored, and Add does not say so", name)
 		}
 		if p.Devices(1) != 0 {
 			t.Errorf("%s cannot be stored, and its devices count", name)
 		}
-		if err := remembered(t, folder).Add(1, 0, crowd(5, 20)); err != nil {
+		if err := openParticipants(t, folder).Add(1, 0, crowd(5, 20)); err != nil {
 			t.Errorf("after %s could not be stored: %v", name, err)
 		}
-		remembered(t, folder, 1)
+		openParticipants(t, folder, 1)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestADeviceIsCountedInAsManyEpochsAsAllowed(t *testing.T) {
 		disk := channel.Folder(t.TempDir())
 		got := ""
 		for _, epoch := range c.epochs {
-			p := remembered(t, disk) // each epoch after a restart
+			p := openParticipants(t, disk) // each epoch after a restart
 			p.Allow(c.records, c.period)
 			err := p.Add(epoch, 0, who)
 			if known := p.Check(epoch, who[0]); (err == nil) != (known == nil) {

@@ -1,8 +1,8 @@
 // Package channel declares what differs between the ways in which a cohort's sums reach the analyzer, one interface per
 // side. Each channel has a package of its own below; simulated holds the ones that simulations compare.
 //
-// An interface here says nothing of trust: what a channel hides, from whom, and whose noise it counts stands in its own
-// package.
+// An interface here says nothing of trust: what a channel hides, from whom, and whose noise it counts is said in its
+// own package.
 package channel
 
 import (

@@ -33,12 +33,12 @@ func (s Sender) AppendProof(dst []byte, announcement [32]byte, content []byte) (
 	dst = binary.BigEndian.AppendUint32(dst, s.Number)
 	dst = binary.BigEndian.AppendUint32(dst, c.Devices)
 	dst = append(dst, signature[:]...)
-	signed := seal.Sign(seal.Share, proven(announcement, dst[begin:], content), s.Identity)
+	signed := seal.Sign(seal.Share, signedContent(announcement, dst[begin:], content), s.Identity)
 	return append(dst, signed...), nil
 }
 
-// proven is what the host signs: the announcement's digest, the proof so far, and the content.
-func proven(announcement [32]byte, proof, content []byte) []byte {
+// signedContent is what the host signs: the announcement's digest, the proof so far, and the content.
+func signedContent(announcement [32]byte, proof, content []byte) []byte {
 	b := make([]byte, 0, len(announcement)+len(proof)+len(content))
 	return append(append(append(b, announcement[:]...), proof...), content...)
 }
@@ -89,5 +89,5 @@ func (v *Verifier) Check(proof []byte, announcement [32]byte, content []byte) (P
 	if p.Number >= devices {
 		return Participant{}, fmt.Errorf("%w: device %d of a host with %d", wire.ErrCredential, p.Number, devices)
 	}
-	return p, seal.Verify(seal.Share, proven(announcement, proof[:fixed], content), key[:], proof[fixed:])
+	return p, seal.Verify(seal.Share, signedContent(announcement, proof[:fixed], content), key[:], proof[fixed:])
 }

@@ -15,7 +15,7 @@ func at(fraction float64) (r panel.Rank) {
 	return r
 }
 
-// exact is P(Binomial(n, x) < size) of the fraction that a rank stands for, in rational numbers.
+// exact is P(Binomial(n, x) < size) of the fraction that a rank means, in rational numbers.
 func exact(n, size int, r panel.Rank) *big.Rat {
 	x := new(big.Rat).SetFrac(
 		new(big.Int).Add(new(big.Int).Lsh(new(big.Int).SetUint64(binary.BigEndian.Uint64(r[:8])), 1), big.NewInt(1)),

@@ -12,8 +12,7 @@ import (
 // wants of the shuffler. Its errors wrap Rejected.
 //
 // Of the chunks the analyzer needs no more than their digest. The root of the messages is checked for whoever reads the
-// audit log and sees no message: with the counts, the analyzer says that the root is of what it counted. A manifest of
-// a version without roots passes.
+// audit log and sees no message: with the counts, the analyzer says that the root is of what it counted.
 func Check(r *channel.Round, m *wire.Manifest, sent Sent, noise uint64) error {
 	rejected := func(format string, v ...any) error { return fmt.Errorf("%w: %s", Rejected, fmt.Sprintf(format, v...)) }
 	hold := uint64(m.Reports) * uint64(r.ReportMessages())

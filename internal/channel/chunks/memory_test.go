@@ -25,8 +25,8 @@ import (
 // each is how many messages a chunk has, as the shuffler sends them by default.
 const each = 16384
 
-// made is a random chunk.
-func made(t *testing.T, src *rand.ChaCha8, index uint32) (chunk, messages []byte) {
+// makeChunk is a random chunk.
+func makeChunk(t *testing.T, src *rand.ChaCha8, index uint32) (chunk, messages []byte) {
 	t.Helper()
 	messages = make([]byte, each*seal.BitSize)
 	src.Read(messages)
@@ -39,7 +39,7 @@ func made(t *testing.T, src *rand.ChaCha8, index uint32) (chunk, messages []byte
 
 // received takes in this many random chunks, whose messages nobody opens, and returns what came, the manifest's root by
 // definition where want is set, and the most bytes of the heap that were seen to be reachable, above what was before.
-func received(t *testing.T, chunks int, memory int64, want bool) (sent Sent, root transparency.Hash, peak int64) {
+func receive(t *testing.T, chunks int, memory int64, want bool) (sent Sent, root transparency.Hash, peak int64) {
 	t.Helper()
 	store, err := spill.New(t.TempDir(), memory)
 	if err != nil {
@@ -66,7 +66,7 @@ func received(t *testing.T, chunks int, memory int64, want bool) (sent Sent, roo
 	src := rand.NewChaCha8([32]byte{1})
 	var digests [][32]byte
 	for i := range uint32(chunks) {
-		chunk, messages := made(t, src, i)
+		chunk, messages := makeChunk(t, src, i)
 		c.Take(channel.Part{Epoch: 1, Payload: chunk})
 		if want {
 			for message := range slices.Chunk(messages, seal.BitSize) {
@@ -95,14 +95,14 @@ func received(t *testing.T, chunks int, memory int64, want bool) (sent Sent, roo
 
 // Far more digests than fit into memory give the root that the manifest must have.
 func TestTheRootOfMoreThanFitsIntoMemory(t *testing.T) {
-	sent, root, _ := received(t, 12, 1<<18, true)
+	sent, root, _ := receive(t, 12, 1<<18, true)
 	if sent.Messages != 12*each || sent.Twice != nil || !slices.Equal(sent.Root, root[:]) {
 		t.Errorf("%d messages, %v twice, root %x, want %x", sent.Messages, sent.Twice, sent.Root, root)
 	}
 }
 
-// A message that stands twice is found where the digests are in many files, with the chunks that it stands in; one that
-// stands again in a chunk that the manifest does not name is not.
+// A duplicate message is found where the digests are in many files, with the chunks that it is in; one that
+// is again in a chunk that the manifest does not name is not.
 func TestACopyIsFoundAmongMoreThanFitsIntoMemory(t *testing.T) {
 	t.Parallel()
 	const chunks = 10
@@ -125,7 +125,7 @@ func TestACopyIsFoundAmongMoreThanFitsIntoMemory(t *testing.T) {
 		copied := make([]byte, seal.BitSize)
 		src.Read(copied)
 		for i := range uint32(chunks + 1) {
-			_, messages := made(t, src, i)
+			_, messages := makeChunk(t, src, i)
 			if i == copies[0] {
 				copy(messages, copied)
 			}
@@ -161,7 +161,7 @@ func TestMemoryDoesNotGrowWithMessages(t *testing.T) {
 	}
 	for _, chunks := range sizes {
 		begin := time.Now()
-		sent, _, peak := received(t, chunks, memory, false)
+		sent, _, peak := receive(t, chunks, memory, false)
 		t.Logf("%d messages: %d MiB reachable at most, %.0f messages/s", sent.Messages, peak>>20,
 			float64(sent.Messages)/time.Since(begin).Seconds())
 		if most := 2*memory + 16<<20; peak > most {

@@ -5,7 +5,7 @@
 //
 // # Memory
 //
-// Nothing of a message stays in memory. The digests that the manifest's root and repeated messages are found by stand
+// Nothing of a message stays in memory. The digests by which the manifest's root and repeated messages are found are
 // in a spill.Store; of a chunk there is what was found in it, which the channel keeps short.
 //
 // # Workers

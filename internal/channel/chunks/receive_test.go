@@ -87,7 +87,7 @@ func receivedOnce(t *testing.T) {
 	defer cancel()
 	src := rand.NewChaCha8([32]byte{1})
 	for i := range uint32(n) {
-		chunk, _ := made(t, src, i)
+		chunk, _ := makeChunk(t, src, i)
 		broker.Chunks = append(broker.Chunks, chunk)
 	}
 	done := make(chan error, 1)

@@ -144,9 +144,9 @@ func (r *Round[T]) Open(payload []byte) error {
 	r.mu.Unlock()
 	switch {
 	case chunk.spared:
-		r.opened(chunk, chunk.Found)
+		r.note(chunk, chunk.Found)
 	case r.pool == nil:
-		r.opened(chunk, r.how.Open(c.Payload))
+		r.note(chunk, r.how.Open(c.Payload))
 	default:
 		r.hand(chunk, c.Payload)
 	}
@@ -176,8 +176,8 @@ func (r *Round[T]) digest(c *wire.Chunk) error {
 	return r.digests.Append(r.entries)
 }
 
-// opened notes what was found in a chunk.
-func (r *Round[T]) opened(chunk *Chunk[T], found T) {
+// note notes what was found in a chunk.
+func (r *Round[T]) note(chunk *Chunk[T], found T) {
 	r.mu.Lock()
 	chunk.Found, chunk.opened = found, true
 	r.taken += chunk.Messages
@@ -216,7 +216,7 @@ type Sent struct {
 	Chunks   [32]byte // wire.ChunksDigest's
 	// Root is over the messages that came; nil if too many came to hold them against the manifest.
 	Root []byte
-	// Twice are two chunks, or one twice, in which the same message stands, byte for byte; nil if all messages differ.
+	// Twice are two chunks, or one twice, in which the same message is, byte for byte; nil if all messages differ.
 	Twice *[2]uint32
 }
 
@@ -242,14 +242,14 @@ func (r *Round[T]) Named(m *wire.Manifest) (named []*Chunk[T], sent Sent, err er
 }
 
 // compare goes through the digests of the messages in the first chunks, this many, in ascending order: they are the
-// leaves under the root, and messages that are the same stand beside each other. Digests of messages in other chunks
+// leaves under the root, and messages that are the same are beside each other. Digests of messages in other chunks
 // are passed over.
 func (r *Round[T]) compare(chunks uint32, sent *Sent) error {
 	r.opening.Lock()
 	defer r.opening.Unlock()
 	var tree transparency.SortedTree
 	var last [32]byte
-	var in uint32 // the chunk that it stands in
+	var in uint32 // the chunk that it is in
 	err := r.digests.Sorted(func(entries []byte) error {
 		for ; len(entries) > 0; entries = entries[entrySize:] {
 			digest, index := [32]byte(entries), binary.BigEndian.Uint32(entries[len(last):])

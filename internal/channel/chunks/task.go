@@ -42,7 +42,7 @@ func Handler(from Reader, keys []*seal.HPKEKey, size func(*channel.Round) int,
 			return nil, err
 		}
 		if c.Epoch != t.Epoch || c.Round != t.Round || c.Index != t.Index {
-			return nil, fmt.Errorf("chunks: under the name of chunk %d stands chunk %d", t.Index, c.Index)
+			return nil, fmt.Errorf("chunks: under the name of chunk %d is chunk %d", t.Index, c.Index)
 		}
 		if each := size(of); len(c.Payload)%each != 0 {
 			return nil, fmt.Errorf("chunks: a chunk of %d bytes, which are not whole messages of %d", len(c.Payload),
@@ -113,7 +113,7 @@ func (r *Round[T]) hand(chunk *Chunk[T], messages []byte) {
 				Uint32("chunk", chunk.index).Msg("a worker did not count a chunk; it is counted here")
 			found = r.how.Open(messages)
 		}
-		r.opened(chunk, found)
+		r.note(chunk, found)
 	})
 }
 

@@ -6,8 +6,8 @@
 // A device is counted once in a round, in one epoch, and only with the registrar's credential, so that the shuffler
 // cannot multiply a person. In the channel central the entries of a person, and the sums of a cohort without noise, are
 // in memory only, and sealed in what counting workers of the analyzer answer: on disk, in logs, statements and errors
-// stand only sums with the noise that the plan promises, which is drawn once. It is stored before anyone can see it,
-// and stays there: a retry comes to the same, also where the broker's data was set back to before the counts.
+// there are only sums with the noise that the plan promises, which is drawn once. It is stored before anyone can see
+// it, and stays there: a retry comes to the same, also where the broker's data was set back to before the counts.
 //
 // # What it does not guarantee
 //
@@ -79,7 +79,7 @@ func (c *Counting) Count(
 	size := envelope.Size(of.Encodings)
 	r, end := c.Begin(ctx, of, chunks.Opening[*Found]{
 		Size: size, Kind: TaskCount,
-		Open:  func(envelopes []byte) *Found { return open(opener, envelopes, size).summed() },
+		Open:  func(envelopes []byte) *Found { return open(opener, envelopes, size).sumUp() },
 		Parse: func(found []byte, envelopes int) (*Found, error) { return parseFound(of.Encodings, envelopes, found) },
 	})
 	defer end()
@@ -89,7 +89,7 @@ func (c *Counting) Count(
 	}
 	central := of.Plan.Channel == plan.Central
 	if central {
-		if known, err := c.noised(of, m); err != nil || known != nil {
+		if known, err := c.readNoised(of, m); err != nil || known != nil {
 			return known, err
 		}
 	}

@@ -43,7 +43,7 @@ func TestLocalAddsUpEntries(t *testing.T) {
 }
 
 // In central the counts are the sums with the analyzer's noise, and every later process comes to the same, whatever its
-// source gives, and even if the envelopes are gone. The exact sums stand nowhere: not on disk, not in the log.
+// source gives, and even if the envelopes are gone. The exact sums are nowhere: not on disk, not in the log.
 func TestCentralStoresNoisedSumsOnly(t *testing.T) {
 	t.Parallel()
 	x := newTable(t, plan.Central)
@@ -73,7 +73,7 @@ func TestCentralStoresNoisedSumsOnly(t *testing.T) {
 		return where
 	}
 	for i, n := range exact {
-		if i == 1 { // too small to tell from other numbers that stand on disk
+		if i == 1 { // too small to tell from other numbers on disk
 			continue
 		}
 		if n == noised[i] {
@@ -81,7 +81,7 @@ func TestCentralStoresNoisedSumsOnly(t *testing.T) {
 		}
 		for _, secret := range []uint64{n, noised[i] - n} {
 			if slices.Contains(noised, secret) {
-				continue // by chance it is what may stand there: another number's noised sum
+				continue // by chance it is what may be there: another number's noised sum
 			}
 			if where := found(secret); len(where) > 0 {
 				t.Errorf("the exact sum %d, or its noise, is in %v", i, where)

@@ -32,7 +32,7 @@ type Curator interface {
 // # What it guarantees
 //
 // Records in the clear are in this process's memory only. What the curator gives out is drawn once for a round, and
-// stands on the disk before Count returns it; it stays there, so that a broker whose data was set back gets the same
+// is on the disk before Count returns it; it stays there, so that a broker whose data was set back gets the same
 // again. Where it shows other envelopes then, or a destroyed cohort, Count stops (ErrGivenOut): going on would give out
 // a second time what holds the records of the rounds before. A later process builds the same curator from what was
 // given out and from the envelopes of the rounds before, as they came: sealed, and only those that were counted. They
@@ -93,7 +93,7 @@ func (c *Curating) Count(
 	if err != nil {
 		return nil, c.over(of, err)
 	}
-	given, err := c.known(of, m)
+	given, err := c.readCurated(of, m)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (c *Curating) curate(r *chunks.Round[*Found], m *wire.Manifest) ([]int64, e
 	if err := c.catchUp(); err != nil {
 		return nil, err
 	}
-	if err := channel.StoreFile(c.Disk, sealedFile(r.Round), checked(sealed)); err != nil {
+	if err := channel.StoreFile(c.Disk, sealedFile(r.Round), appendChecksum(sealed)); err != nil {
 		return nil, err
 	}
 	curator := c.curator
@@ -172,12 +172,12 @@ func encodeCurated(of *channel.Round, m *wire.Manifest, given []int64) []byte {
 	for _, v := range given {
 		b = binary.BigEndian.AppendUint64(b, uint64(v))
 	}
-	return checked(b)
+	return appendChecksum(b)
 }
 
-// known is what the curator gave out for a round in an earlier process; nil if it did not. The error wraps ErrGivenOut
-// if that was for other envelopes, and channel.ErrDamagedState where the file is not whole.
-func (c *Curating) known(of *channel.Round, m *wire.Manifest) ([]int64, error) {
+// readCurated reads what the curator gave out for a round in an earlier process; nil if it did not. The error wraps
+// ErrGivenOut if that was for other envelopes, and channel.ErrDamagedState where the file is not whole.
+func (c *Curating) readCurated(of *channel.Round, m *wire.Manifest) ([]int64, error) {
 	b, err := channel.ReadFile(c.Disk, curatedFile(of))
 	if err != nil || b == nil {
 		return nil, err
@@ -185,9 +185,9 @@ func (c *Curating) known(of *channel.Round, m *wire.Manifest) ([]int64, error) {
 	return decodeCurated(b, of, m)
 }
 
-// decodeCurated reads what encodeCurated wrote, with the errors of known.
+// decodeCurated reads what encodeCurated wrote, with the errors of readCurated.
 func decodeCurated(b []byte, of *channel.Round, m *wire.Manifest) ([]int64, error) {
-	body, err := unchecked(b)
+	body, err := cutChecksum(b)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func decodeCurated(b []byte, of *channel.Round, m *wire.Manifest) ([]int64, erro
 	return given, nil
 }
 
-// Learned notes a released round whose counts stand in the audit log: of this process, or of an earlier one. The
+// Learned notes a released round whose counts are in the audit log: of this process, or of an earlier one. The
 // round's key may be nil where it is not known.
 func (c *Curating) Learned(of *channel.Round, counts *wire.Counts) {
 	curated := counts.Releases[0].Curated
@@ -248,7 +248,7 @@ func (c *Curating) reopen(of *channel.Round) ([]learn.Record, error) {
 	if b == nil {
 		return nil, fmt.Errorf("%w: they are not there", channel.ErrOldState)
 	}
-	body, err := unchecked(b)
+	body, err := cutChecksum(b)
 	if err != nil {
 		return nil, err
 	}

@@ -118,11 +118,11 @@ func (x *reading) records(from, n int) (all [][]byte) {
 // read counts an epoch of the records of people devices, and enters its counts.
 func (x *reading) read(epoch uint64) {
 	x.t.Helper()
-	given := x.counted(epoch)
+	given := x.count(epoch)
 	x.Learned(x.round, &wire.Counts{Releases: []wire.ReleaseCounts{{Curated: given}}})
 }
 
-func (x *reading) counted(epoch uint64) []int64 {
+func (x *reading) count(epoch uint64) []int64 {
 	x.t.Helper()
 	x.epoch(epoch)
 	if x.made[epoch] == nil {
@@ -200,15 +200,15 @@ func TestACuratorIsBuiltAgainWithoutNewNoise(t *testing.T) {
 func TestWhatACuratorGaveOutIsNotDrawnAgain(t *testing.T) {
 	t.Parallel()
 	x := newReading(t)
-	given := x.counted(1)
+	given := x.count(1)
 	x.start()
-	if again := x.counted(1); !slices.Equal(again, given) || x.draws != 1 {
+	if again := x.count(1); !slices.Equal(again, given) || x.draws != 1 {
 		t.Fatalf("given out is %v after %v, with %d draws", again, given, x.draws)
 	}
 	x.Learned(x.round, &wire.Counts{Releases: []wire.ReleaseCounts{{Curated: given}}})
 	x.must(x.Forget(t.Context(), 1, 0))
 	x.start() // with a broker from before the round
-	if again := x.counted(1); !slices.Equal(again, given) || x.draws != 1 {
+	if again := x.count(1); !slices.Equal(again, given) || x.draws != 1 {
 		t.Errorf("a broker that was set back gets %v after %v, with %d draws", again, given, x.draws)
 	}
 	var why outcome.Reason
@@ -222,7 +222,7 @@ func TestWhatACuratorGaveOutIsNotDrawnAgain(t *testing.T) {
 		t.Errorf("for a destroyed cohort: %v", err)
 	}
 	x.Learned(x.round, &wire.Counts{Releases: []wire.ReleaseCounts{{Curated: given}}})
-	x.counted(2)
+	x.count(2)
 	other := []int64{7, 7, 7} // the log had others first: the curator goes on from them
 	x.Learned(x.round, &wire.Counts{Releases: []wire.ReleaseCounts{{Curated: other}}})
 	x.read(3)
@@ -287,9 +287,9 @@ func TestSealedRecordsThatAreNotWholeAreRefused(t *testing.T) {
 		"changed": {append(slices.Clone(whole[:len(whole)-1]), whole[len(whole)-1]^1), channel.ErrDamagedState},
 		"cut":     {whole[:len(whole)/2], channel.ErrDamagedState},
 		"tiny":    {whole[:3], channel.ErrDamagedState},
-		"another round's": {checked(append([]byte(sealedDomain), make([]byte, 32)...)),
+		"another round's": {appendChecksum(append([]byte(sealedDomain), make([]byte, 32)...)),
 			channel.ErrDamagedState},
-		"not sealed to this analyzer": {checked(slices.Concat([]byte(sealedDomain), past.Digest[:],
+		"not sealed to this analyzer": {appendChecksum(slices.Concat([]byte(sealedDomain), past.Digest[:],
 			make([]byte, envelope.Size(past.Encodings)))), channel.ErrDamagedState},
 	} {
 		x.must(os.RemoveAll(path))
@@ -305,7 +305,7 @@ func TestSealedRecordsThatAreNotWholeAreRefused(t *testing.T) {
 	}
 }
 
-// No record stands in the state folder or in the log in a form that could be read, and nothing of records is left after
+// No record is in the state folder or in the log in a form that could be read, and nothing of records is left after
 // the end of a run but who took part and what was given out, so that it is not drawn again.
 func TestRecordsAreOnlyInMemory(t *testing.T) {
 	t.Parallel()
@@ -335,7 +335,7 @@ func TestRecordsAreOnlyInMemory(t *testing.T) {
 			wide = binary.BigEndian.AppendUint16(wide, level)
 			text = fmt.Appendf(nil, "%.4f", v)
 		}
-		// Six bytes each: in the sealed bytes, which are random, they stand by chance once in ten million runs. With
+		// Six bytes each: in the sealed bytes, which are random, they occur by chance once in ten million runs. With
 		// four it was once in some thousands.
 		for _, form := range [][]byte{wide, text} {
 			for i, b := range seen {
@@ -356,7 +356,7 @@ func TestRecordsAreOnlyInMemory(t *testing.T) {
 	}
 	draws := x.draws
 	x.start() // with a broker from before the first round
-	if x.counted(1); x.draws != draws {
+	if x.count(1); x.draws != draws {
 		t.Error("a round is drawn again after the end of the run")
 	}
 }

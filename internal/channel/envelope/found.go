@@ -30,7 +30,7 @@ func CountHandler(from chunks.Reader, keys []*seal.HPKEKey, verifier *devices.Ve
 		if err != nil {
 			return nil, err
 		}
-		return open(opener, envelopes, size(of)).summed().append(nil), nil
+		return open(opener, envelopes, size(of)).sumUp().append(nil), nil
 	})
 }
 
@@ -55,8 +55,8 @@ func (f *Found) reason(i int) outcome.Reason {
 	return refusals[f.refused[i]-1]
 }
 
-// summed keeps the sum of all entries in place of the entries.
-func (f *Found) summed() *Found {
+// sumUp keeps the sum of all entries in place of the entries.
+func (f *Found) sumUp() *Found {
 	each := len(f.entries) / max(1, len(f.by))
 	f.sum = make([]uint64, each)
 	for i, entry := range f.entries {

@@ -69,7 +69,8 @@ func FuzzNoisedSums(f *testing.F) {
 	f.Add(make([]byte, 24))
 	f.Add(append(bytes.Clone(begin), make([]byte, 24)...))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, b := range [][]byte{data, checked(bytes.Clone(data)), checked(append(bytes.Clone(begin), data...))} {
+		for _, b := range [][]byte{data, appendChecksum(bytes.Clone(data)),
+			appendChecksum(append(bytes.Clone(begin), data...))} {
 			sums, err := decodeNoised(b, of, m)
 			if err != nil {
 				if sums != nil || !errors.Is(err, channel.ErrDamagedState) && !errors.Is(err, chunks.Rejected) {
@@ -93,7 +94,8 @@ func FuzzCurated(f *testing.F) {
 	f.Add(make([]byte, 23))
 	f.Add(encodeCurated(of, m, []int64{-1, 2}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, b := range [][]byte{data, checked(bytes.Clone(data)), checked(append(bytes.Clone(begin), data...))} {
+		for _, b := range [][]byte{data, appendChecksum(bytes.Clone(data)),
+			appendChecksum(append(bytes.Clone(begin), data...))} {
 			given, err := decodeCurated(b, of, m)
 			if err != nil {
 				if given != nil || !errors.Is(err, channel.ErrDamagedState) && !errors.Is(err, ErrGivenOut) {

@@ -15,12 +15,12 @@ import (
 // noisedDomain starts a file of noised sums.
 const noisedDomain = "riffle/v1/noised-sums\x00"
 
-// noisedFile is kept as long as the state folder is: what stands in it was published, and whoever sets the broker's
+// noisedFile is kept as long as the state folder is: what is in it was published, and whoever sets the broker's
 // data back to before the counts gets it again, not a second noise over the same sums.
 func noisedFile(epoch uint64, round uint32) string { return fmt.Sprintf("noised-%d-%d", epoch, round) }
 
 // addNoise adds the analyzer's noise to the exact sums of a round, in place, and returns them once they are durable.
-// Noise of an attempt that ended before that was seen by no one. The noise itself stands nowhere.
+// Noise of an attempt that ended before that was seen by no one. The noise itself is stored nowhere.
 func (c *Counting) addNoise(
 	of *channel.Round, m *wire.Manifest, sums []wire.ReleaseCounts,
 ) ([]wire.ReleaseCounts, error) {
@@ -39,9 +39,9 @@ func (c *Counting) addNoise(
 	return sums, nil
 }
 
-// noised is what addNoise returned to an earlier process; nil if it did not. The error wraps chunks.Rejected if that
-// was for other envelopes: with the sums of two sets one could tell what lies between them.
-func (c *Counting) noised(of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCounts, error) {
+// readNoised reads what addNoise returned to an earlier process; nil if it did not. The error wraps chunks.Rejected if
+// that was for other envelopes: with the sums of two sets one could tell what lies between them.
+func (c *Counting) readNoised(of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCounts, error) {
 	b, err := channel.ReadFile(c.Disk, noisedFile(of.Epoch, of.Announcement.Round))
 	if err != nil || b == nil {
 		return nil, err
@@ -64,17 +64,17 @@ func encodeNoised(of *channel.Round, m *wire.Manifest, sums []wire.ReleaseCounts
 			b = binary.BigEndian.AppendUint64(b, ones)
 		}
 	}
-	return checked(b)
+	return appendChecksum(b)
 }
 
-// checked appends SHA-256 of all that.
-func checked(b []byte) []byte {
+// appendChecksum appends SHA-256 of all that.
+func appendChecksum(b []byte) []byte {
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...)
 }
 
-// unchecked is a file without its checksum. The error wraps channel.ErrDamagedState where it is another.
-func unchecked(b []byte) ([]byte, error) {
+// cutChecksum returns a file without its checksum. The error wraps channel.ErrDamagedState where it is another.
+func cutChecksum(b []byte) ([]byte, error) {
 	if len(b) < sha256.Size {
 		return nil, fmt.Errorf("%w: a file of %d bytes", channel.ErrDamagedState, len(b))
 	}
@@ -96,7 +96,7 @@ func decodeNoised(b []byte, of *channel.Round, m *wire.Manifest) (sums []wire.Re
 	if want := len(begin) + length + sha256.Size; len(b) != want {
 		return nil, fmt.Errorf("%w: noised sums of %d bytes, want %d", channel.ErrDamagedState, len(b), want)
 	}
-	body, err := unchecked(b)
+	body, err := cutChecksum(b)
 	if err != nil {
 		return nil, err
 	}

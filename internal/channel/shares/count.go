@@ -116,12 +116,12 @@ func (c *Counting) Count(
 		if read {
 			if err := c.Broker.ReadChunks(ctx, r.Epoch, r.Announcement.Round, func(_ uint32, payload []byte) error {
 				r.take(payload)
-				return r.broken()
+				return r.failure()
 			}); err != nil {
 				return nil, err
 			}
 		}
-		done, refused, err := r.settle()
+		done, refused, err := r.signSet()
 		switch {
 		case err != nil:
 			return nil, err
@@ -162,7 +162,7 @@ func (c *Counting) Forget(ctx context.Context, epoch uint64, round uint32) error
 	if err := c.Broker.PurgePrepared(ctx, epoch, round); err != nil {
 		return err
 	}
-	head, err := c.journaled(epoch, round)
+	head, err := c.readHeader(epoch, round)
 	if err != nil {
 		return err
 	}

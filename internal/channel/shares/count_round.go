@@ -34,7 +34,7 @@ type counting struct {
 	working turn  // guards what follows
 	failed  error // after which Count cannot go on
 	refused error // why the round is not accepted; wraps an outcome.Reason
-	settled bool  // the statement is out
+	ended   bool  // the statement is out
 
 	header    *header
 	secret    shares.Secret
@@ -83,8 +83,8 @@ func (r *counting) tell() {
 	}
 }
 
-// broken is the error after which Count cannot go on, if there is one.
-func (r *counting) broken() error {
+// failure is the error after which Count cannot go on, if there is one.
+func (r *counting) failure() error {
 	r.working.Lock()
 	defer r.working.Unlock()
 	return r.failed
@@ -209,8 +209,8 @@ func (r *counting) same(file string, content []byte) error {
 	return nil
 }
 
-// journaled is the header that was taken of a round; nil if none was.
-func (c *Counting) journaled(epoch uint64, round uint32) (*header, error) {
+// readHeader reads the header that was taken of a round; nil if none was.
+func (c *Counting) readHeader(epoch uint64, round uint32) (*header, error) {
 	b, err := channel.ReadFile(c.Disk, name("taken", epoch, round))
 	if b == nil || err != nil {
 		return nil, err
@@ -324,7 +324,7 @@ func (r *counting) verify(messages [][]byte) (judged []verdict, err error) {
 	})
 }
 
-// admit accepts a verified report, or says why it is refused: a nonce or a device that stands in the round already, a
+// admit accepts a verified report, or says why it is refused: a nonce or a device that is in the round already, a
 // device that cannot be in the panel, a host with as many reports as one may have, or a device that was counted before.
 // The first two come first, so that a process that begins anew after the participants were remembered judges alike.
 func (r *counting) admit(v shares.Verified) wire.Refusal {
@@ -352,7 +352,7 @@ func (r *counting) admit(v shares.Verified) wire.Refusal {
 	return wire.NoRefusal
 }
 
-// publish sends an answer. Where another one stands in its place, the round is refused.
+// publish sends an answer. Where another one is in its place, the round is refused.
 func (r *counting) publish(index uint32, answer []byte) error {
 	err := r.c.Broker.PublishPrepared(r.ctx, r.Epoch, r.Announcement.Round, index, answer)
 	if errors.Is(err, bus.ErrExists) {

@@ -2,12 +2,15 @@ package shares
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"sync"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // crash is a process that crashes at its n-th step, once.
@@ -135,6 +138,31 @@ func TestNoiseIsDrawnOnce(t *testing.T) {
 				t.Errorf("release %d, coordinate %d: %d, and then %d", i, j, first[i][j], again[i][j])
 			}
 		}
+	}
+}
+
+// A round that was counted is the chunks that it was counted from: a later process that is shown others, such as a
+// second sum from a shuffler whose broker was set back, refuses them, and draws no noise for them.
+func TestARoundIsCountedFromOneSetOfChunks(t *testing.T) {
+	t.Parallel()
+	s := newDeployment(t).newScene(size, noise(0, 64))
+	first := s.run()
+	s.released(first, nil)
+	drawn := 0
+	s.counting = func(c *Counting) { c.Source = counted{&drawn} }
+	c := s.counter(s.countDisk, s.toCount())
+	r, err := c.newCounting(s.Context(), &channel.Round{Announcement: s.a, Digest: s.digest, Key: s.AnalyzerKey})
+	s.must(err)
+	chunks := [32]byte(first.manifest.ChunksDigest)
+	if again, err := c.counts(r, chunks); err != nil || !reflect.DeepEqual(again, first.counts) {
+		t.Errorf("the same chunks: %v, %v", again, err)
+	}
+	chunks[0] ^= 1
+	if other, err := c.counts(r, chunks); !errors.Is(err, reason(wire.RefusalSecondSet)) || other != nil {
+		t.Errorf("other chunks: %v, %v", other, err)
+	}
+	if drawn != 0 {
+		t.Error("the analyzer's noise is drawn again")
 	}
 }
 

@@ -204,7 +204,7 @@ func TestTheManifestFitsWhatIsCounted(t *testing.T) {
 	}
 }
 
-// A second sum is refused whatever the broker delivers, and a set in which a nonce stands twice is none.
+// A second sum is refused whatever the broker delivers, and a set with a duplicate nonce is none.
 func TestASecondSumAndARepeatedNonceAreRefused(t *testing.T) {
 	t.Parallel()
 	r, err := new(Counting).newCounting(t.Context(), &channel.Round{Announcement: &plan.Announcement{

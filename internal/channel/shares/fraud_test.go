@@ -110,6 +110,44 @@ func TestADeviceOfAnEarlierEpochIsRefused(t *testing.T) {
 	s.exact(s.released(s.run(), map[uint32]wire.Refusal{size: wire.RefusalAlreadyEnrolled}))
 }
 
+// A nonce counts once, whoever's report has it, and a device once, whatever its nonce. Two dishonest devices that
+// agreed on a nonce would otherwise leave the round without a set that could be signed.
+func TestANonceAndADeviceCountOnce(t *testing.T) {
+	t.Parallel()
+	participants, err := channel.OpenParticipants(channel.Folder(t.TempDir()), "test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := (&Counting{Participants: participants}).newCounting(t.Context(),
+		&channel.Round{Announcement: &plan.Announcement{
+			Epoch: 1, Cohort: plan.Cohort{Size: 10},
+			Plan:      plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
+			Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}}}},
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, one := range []struct {
+		nonce  byte
+		device uint32
+		want   wire.Refusal
+	}{
+		{1, 1, wire.NoRefusal},
+		{1, 2, wire.RefusalDuplicate},
+		{2, 1, wire.RefusalDuplicate},
+		{1, 1, wire.RefusalDuplicate},
+		{2, 2, wire.NoRefusal},
+	} {
+		v := shares.Verified{Nonce: nonce{one.nonce}, Participant: devices.Participant{Number: one.device}}
+		if got := r.admit(v); got != one.want {
+			t.Errorf("report %d: %v, want %v", i, got, one.want)
+		}
+	}
+	if set, err := setOf(r.nonces); err != nil || set.Reports != 2 {
+		t.Errorf("a set of %d reports, %v", set.Reports, err)
+	}
+}
+
 // No host has more reports accepted than its part of the cohort.
 func TestAHostHasNoMoreThanItsShare(t *testing.T) {
 	t.Parallel()
@@ -273,12 +311,12 @@ func TestASecretThatIsNotTheCommittedOneVerifiesNothing(t *testing.T) {
 		}
 	}}, s.countDisk, s.toCount())
 	s.impossible(e, 0)
-	if n := testRefused(e, wire.RefusalUndecryptable); n != size {
+	if n := refusals(e, wire.RefusalUndecryptable); n != size {
 		t.Errorf("%d reports are refused as undecryptable", n)
 	}
 }
 
-func testRefused(e end, why wire.Refusal) int {
+func refusals(e end, why wire.Refusal) int {
 	for _, c := range e.account.Balance().Refused {
 		if c.Reason == reason(why) {
 			return int(c.Items)

@@ -80,7 +80,7 @@ func FuzzSharesKept(f *testing.F) {
 	f.Add(whole)
 	f.Add([]byte(`{"chunks":3}`))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		kept, err := (&Mixing{Disk: one{file: file}}).kept(r)
+		kept, err := (&Mixing{Disk: one{file: file}}).readResult(r)
 		if (kept == nil) != (err != nil) {
 			t.Fatalf("%+v, %v", kept, err)
 		}

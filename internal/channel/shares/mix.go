@@ -17,7 +17,7 @@
 // The shuffler sends a header, then chunks of prepare messages (what one report's share says of the proof of its
 // range); the analyzer answers each chunk with a verdict for each prepare message and the two preparation shares
 // combined, and keeps its own preparation shares. Then it signs the set that it accepted. The shuffler, which followed
-// the verdicts and computed the same set, sends its noised share of the sum, and the manifest. Prepare messages stand
+// the verdicts and computed the same set, sends its noised share of the sum, and the manifest. Prepare messages are
 // in the order of the digests of the sealed reports' contents: it says nothing of time, every attempt repeats it, and
 // no report is read twice for it.
 package shares
@@ -110,11 +110,11 @@ func (*Mixing) Repeated(context.Context, *channel.Release) ([]uint32, error) { r
 
 // Release prepares the reports together with the analyzer, and sends the shuffler's share of their sum.
 func (m *Mixing) Release(ctx context.Context, r *channel.Release, manifest *wire.Manifest) ([]channel.Rejected, error) {
-	kept, err := m.kept(r)
+	kept, err := m.readResult(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unsaid(ctx, r, kept); err != nil {
+	if err := m.checkNoOther(ctx, r, kept); err != nil {
 		return nil, err
 	}
 	if kept == nil {
@@ -158,8 +158,8 @@ type result struct {
 	Sum      []byte             `json:"sum"` // the last chunk
 }
 
-// kept reads the release's result; nil if there is none.
-func (m *Mixing) kept(r *channel.Release) (*result, error) {
+// readResult reads the release's result; nil if there is none.
+func (m *Mixing) readResult(r *channel.Release) (*result, error) {
 	b, err := channel.ReadFile(m.Disk, name("sum", r.Epoch, r.Round))
 	if b == nil || err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (m *Mixing) kept(r *channel.Release) (*result, error) {
 		return nil, fmt.Errorf("channel: %s is damaged: restore the state folder", name("sum", r.Epoch, r.Round))
 	}
 	if !bytes.Equal(kept.Announcement, r.Announcement[:]) {
-		return nil, left("a sum of another announcement's reports left before")
+		return nil, errLeft("a sum of another announcement's reports left before")
 	}
 	return kept, nil
 }
@@ -179,8 +179,8 @@ func impossible(why wire.Refusal, format string, v ...any) error {
 	return fmt.Errorf("%w: %w: %s", channel.ErrImpossible, reason(why), fmt.Sprintf(format, v...))
 }
 
-// left is an error after which nothing of the release leaves, and something may have.
-func left(format string, v ...any) error {
+// errLeft is an error after which nothing of the release leaves, and something may have.
+func errLeft(format string, v ...any) error {
 	return fmt.Errorf("%w: %w: %s", channel.ErrLeft, reason(wire.RefusalSecondSet), fmt.Sprintf(format, v...))
 }
 
@@ -188,7 +188,7 @@ func left(format string, v ...any) error {
 func (m *Mixing) publish(ctx context.Context, r *channel.Release, index uint32, chunk []byte) error {
 	err := m.Broker.PublishChunk(ctx, r.Epoch, r.Round, index, chunk)
 	if errors.Is(err, bus.ErrExists) {
-		return left("another chunk %d of this round left before: the state folder is "+
+		return errLeft("another chunk %d of this round left before: the state folder is "+
 			"older than what this shuffler has sent; restored from a backup?", index)
 	}
 	return err

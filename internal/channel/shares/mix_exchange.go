@@ -73,7 +73,7 @@ func (m *Mixing) prepare(ctx context.Context, r *channel.Release) (*result, erro
 	if err := x.run(ctx); err != nil {
 		return nil, err
 	}
-	accepted, err := x.settle(ctx)
+	accepted, err := x.awaitSet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -171,9 +171,9 @@ func (x *exchange) run(ctx context.Context) error {
 	return both.Wait()
 }
 
-// settle waits for the analyzer's statement, and checks that it is about the set that the shuffler computed. Nothing
+// awaitSet waits for the analyzer's statement, and checks that it is about the set that the shuffler computed. Nothing
 // but preparation shares has left up to here.
-func (x *exchange) settle(ctx context.Context) (set, error) {
+func (x *exchange) awaitSet(ctx context.Context) (set, error) {
 	own, err := setOf(x.nonces)
 	if err != nil {
 		return set{}, impossible(wire.RefusalDuplicate, "the analyzer accepted two reports with one nonce")
@@ -194,7 +194,7 @@ func (x *exchange) settle(ctx context.Context) (set, error) {
 		return set{}, impossible(wire.RefusalSecondSet, "the analyzer signed a set of %d reports, "+
 			"and accepted %d of another set by its answers", theirs.Reports, own.Reports)
 	}
-	return own, x.logged(ctx, signed)
+	return own, x.awaitLogged(ctx, signed)
 }
 
 func tooFew(accepted, minimum uint32) error {
@@ -215,8 +215,8 @@ func (x *exchange) statement(signed []byte) (*wire.Accepted, error) {
 	return a, nil
 }
 
-// logged waits until the analyzer's statement stands in the audit log: nothing acts on what could be denied later.
-func (x *exchange) logged(ctx context.Context, signed []byte) error {
+// awaitLogged waits until the analyzer's statement is in the audit log: nothing acts on what could be denied later.
+func (x *exchange) awaitLogged(ctx context.Context, signed []byte) error {
 	kind := wire.AcceptedKind(x.r.Epoch, x.r.Round)
 	silence := x.listen("its statement of the set that it accepts, in the audit log")
 	defer silence.end()
@@ -280,7 +280,7 @@ func (x *exchange) await(ctx context.Context, index uint32) ([]byte, error) {
 			return answer, err
 		}
 		if index != statementIndex {
-			if err := x.refused(ctx, index); err != nil {
+			if err := x.checkEnded(ctx, index); err != nil {
 				return nil, err
 			}
 		}
@@ -291,8 +291,8 @@ func (x *exchange) await(ctx context.Context, index uint32) ([]byte, error) {
 	}
 }
 
-// refused looks whether the analyzer ended the round without this answer.
-func (x *exchange) refused(ctx context.Context, index uint32) error {
+// checkEnded looks whether the analyzer ended the round without this answer.
+func (x *exchange) checkEnded(ctx context.Context, index uint32) error {
 	signed, err := x.Broker.ReadPrepared(ctx, x.r.Epoch, x.r.Round, statementIndex)
 	if errors.Is(err, bus.ErrGone) {
 		return nil

@@ -61,8 +61,8 @@ const windowBytes = 64 << 20
 func windowOf(batchSize, payload int) int { return batchSize * max(1, windowBytes/(batchSize*payload)) }
 
 // gather reads the payloads of members' reports, and returns them in the members' order. It reads them in the order in
-// which they stand in the broker's stream. The broker loads its files of some megabytes whole for one report of them,
-// and members stand in an order that has nothing to do with that: read one by one in their own order, the reports of a
+// which they are in the broker's stream. The broker loads its files of some megabytes whole for one report of them,
+// and members are in an order that has nothing to do with that: read one by one in their own order, the reports of a
 // large cohort would keep all the stream in the broker's memory, or make it load a file for each report.
 func (x *exchange) gather(ctx context.Context, members []channel.Member) ([][]byte, error) {
 	payloads := make([][]byte, len(members))

@@ -12,28 +12,28 @@ import (
 )
 
 // What the two servers say of a round in the audit log. The analyzer may purge the streams of the exchange, and a state
-// folder may be lost or come back older than it was; what stands in the log no role can take back. So the log is what
+// folder may be lost or come back older than it was; what is in the log no role can take back. So the log is what
 // makes the shuffler's share leave once: two shares for two sets would give away who is in one of them only, and two
 // for one set would average the shuffler's noise away.
 
-// only refuses a round of which a role said anything else in the audit log than this; nil stands for nothing. A
+// only refuses a round of which a role said anything else in the audit log than this; nil means nothing. A
 // statement that does not verify is refused, too: only who holds the role's credential can have written it.
 func (m *Mixing) only(ctx context.Context, role bus.Role, kind string, this []byte) error {
 	return m.Broker.Said(ctx, role, kind, func(statement []byte) error {
 		if this != nil && bytes.Equal(statement, this) {
 			return nil
 		}
-		return left("the audit log holds another statement %s of the %s, %x: nothing follows it", kind, role,
+		return errLeft("the audit log holds another statement %s of the %s, %x: nothing follows it", kind, role,
 			sha256.Sum256(statement))
 	})
 }
 
-// unsaid makes sure, before anything is drawn or sent, that no share of the round left but the one that is kept.
-func (m *Mixing) unsaid(ctx context.Context, r *channel.Release, kept *result) error {
+// checkNoOther makes sure, before anything is drawn or sent, that no share of the round left but the one that is kept.
+func (m *Mixing) checkNoOther(ctx context.Context, r *channel.Release, kept *result) error {
 	var own []byte
 	if kept != nil {
 		var err error
-		if own, err = m.summed(r, kept); err != nil {
+		if own, err = m.signSummed(r, kept); err != nil {
 			return err
 		}
 	}
@@ -43,7 +43,7 @@ func (m *Mixing) unsaid(ctx context.Context, r *channel.Release, kept *result) e
 // say puts the statement of the share that is kept in the audit log, before the share leaves. The log is looked at
 // again behind it: of two processes with copies of one state folder at most one finds itself alone.
 func (m *Mixing) say(ctx context.Context, r *channel.Release, kept *result) error {
-	signed, err := m.summed(r, kept)
+	signed, err := m.signSummed(r, kept)
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func (m *Mixing) say(ctx context.Context, r *channel.Release, kept *result) erro
 	return m.only(ctx, bus.Shuffler, kind, signed)
 }
 
-// summed signs the statement of the share that is kept. Signing is deterministic, so every attempt says the same.
-func (m *Mixing) summed(r *channel.Release, kept *result) ([]byte, error) {
+// signSummed signs the statement of the share that is kept. Signing is deterministic, so every attempt says the same.
+func (m *Mixing) signSummed(r *channel.Release, kept *result) ([]byte, error) {
 	damaged := func(err error) error {
 		return fmt.Errorf("channel: %s is damaged: restore the newest state folder: %w", name("sum", r.Epoch, r.Round),
 			err)

@@ -217,7 +217,7 @@ func TestNoSumLeavesBeforeTheSetIsInTheLog(t *testing.T) {
 	done.inOrder("found "+wire.AcceptedKind(1, 0), "stored "+name("sum", 1, 0), "sent chunk 4")
 }
 
-// A header and a statement stand for good: an analyzer that begins anew, without what it had at the broker, takes no
+// A header and a statement are final: an analyzer that begins anew, without what it had at the broker, takes no
 // other header of the round, and says again what it signed first.
 func TestAnAnalyzerThatBeginsAnewStandsByItsStatement(t *testing.T) {
 	t.Parallel()

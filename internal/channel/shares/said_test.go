@@ -64,7 +64,7 @@ func TestAShufflerThatWasSetBackSendsNoSecondSum(t *testing.T) {
 	}
 }
 
-// The statement of the shuffler's share stands in the audit log when the share leaves.
+// The statement of the shuffler's share is in the audit log when the share leaves.
 func TestTheShareLeavesAfterItsStatement(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)

@@ -15,7 +15,7 @@ import (
 // Why a bit message is not counted, besides the reasons of package chunks. Repeated holds for all messages of a round.
 const (
 	OutOfPlan outcome.Reason = "out_of_plan"      // names a release or coordinate that the round does not have
-	Repeated  outcome.Reason = "repeated_message" // a message stands twice: the shuffler forwards copies
+	Repeated  outcome.Reason = "repeated_message" // duplicate message: the shuffler forwards copies
 )
 
 // CountReasons lists why a bit message may not be counted.
@@ -45,7 +45,7 @@ func (c *Counting) begin(ctx context.Context, of *channel.Round) (r *chunks.Roun
 }
 
 // Count waits for all chunks that the manifest names. It refuses the round if they are not what announcement and
-// manifest say (chunks.Rejected), or if a bit message stands twice (Repeated).
+// manifest say (chunks.Rejected), or if a bit message is duplicate (Repeated).
 //
 // A round's bit messages are all different: each has an encapsulated key of its own. A shuffler that forwards copies of
 // one person's messages multiplies that person's part in the sums, and the copies add no noise: the next policy would

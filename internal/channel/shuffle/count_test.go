@@ -41,7 +41,7 @@ func TestChunksAreCountedWhicheverWayTheyCome(t *testing.T) {
 	}
 }
 
-// Chunks that the manifest does not name do not stand for any that it names: the round is counted when all that it
+// Chunks that the manifest does not name are no substitute for any that it names: the round is counted when all that it
 // names are there.
 func TestUnnamedChunksCompleteNothing(t *testing.T) {
 	t.Parallel()
@@ -104,8 +104,8 @@ func TestNoiseHidesNoCopies(t *testing.T) {
 	}
 }
 
-// Messages that are all different pass, and one that stands twice is found wherever it stands: in one chunk, in two, at
-// their ends. A message that stands again in a chunk that the manifest does not name counts once, and does no harm.
+// Messages that are all different pass, and a duplicate is found wherever it is: in one chunk, in two, at
+// their ends. A message that is again in a chunk that the manifest does not name counts once, and does no harm.
 func TestOnlyCopiesAreFound(t *testing.T) {
 	t.Parallel()
 	const size = seal.BitSize
@@ -117,7 +117,7 @@ func TestOnlyCopiesAreFound(t *testing.T) {
 		copy(messages[of[1]*size:(of[1]+1)*size], messages[of[0]*size:])
 		parts, m := x.cut(messages)
 		if counts, err := x.count(m, func() { x.take(parts...) }); !errors.Is(err, Repeated) || counts != nil {
-			t.Errorf("message %d stands at %d again: %v, %v", of[0], of[1], counts, err)
+			t.Errorf("message %d is at %d again: %v, %v", of[0], of[1], counts, err)
 		}
 	}
 	parts, m := x.cut(honest)

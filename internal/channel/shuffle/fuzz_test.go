@@ -16,7 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// FuzzSegment has any bytes stand at the broker in a segment's place, with any bucket, and cut or changed. Only the
+// FuzzSegment has any bytes at the broker in a segment's place, with any bucket, and cut or changed. Only the
 // segment that was sealed opens, and only in its own bucket.
 func FuzzSegment(f *testing.F) {
 	r := &channel.Release{Epoch: 1, Layout: channel.Layout{Messages: 1}}
@@ -169,7 +169,7 @@ func FuzzBarrier(f *testing.F) {
 		}
 		kept.Members, kept.Announcement = members[:], r.Announcement[:]
 		for _, file := range [][]byte{file, encodeTask(kept)} {
-			b, err := (&Mixing{Disk: one{file: file}}).begun(r)
+			b, err := (&Mixing{Disk: one{file: file}}).readBarrier(r)
 			if (b == nil) != (err != nil) {
 				t.Fatalf("%+v, %v", b, err)
 			}

@@ -112,9 +112,9 @@ func (m *Mixing) Take(epoch uint64, round uint32, member channel.Member, payload
 // are none, the messages are in their buckets, for Release.
 func (m *Mixing) Repeated(ctx context.Context, r *channel.Release) ([]uint32, error) {
 	if m.Exchange != nil {
-		return m.Exchange.repeated(ctx, m, r)
+		return m.Exchange.findRepeated(ctx, m, r)
 	}
-	if err := announced(r); err != nil {
+	if err := checkAnnounced(r); err != nil {
 		return nil, err
 	}
 	if m.scattered.of(r) {
@@ -129,14 +129,14 @@ func (m *Mixing) Repeated(ctx context.Context, r *channel.Release) ([]uint32, er
 // Release permutes the messages unless that was done before, and sends them.
 func (m *Mixing) Release(ctx context.Context, r *channel.Release, manifest *wire.Manifest) ([]channel.Rejected, error) {
 	err := m.release(ctx, r, manifest)
-	if errors.Is(err, channel.ErrImpossible) && !errors.Is(err, channel.ErrLeft) && m.left(r) {
+	if errors.Is(err, channel.ErrImpossible) && !errors.Is(err, channel.ErrLeft) && m.hasLeft(r) {
 		err = fmt.Errorf("%w: %w", channel.ErrLeft, err)
 	}
 	return nil, err
 }
 
 func (m *Mixing) release(ctx context.Context, r *channel.Release, manifest *wire.Manifest) error {
-	if err := announced(r); err != nil {
+	if err := checkAnnounced(r); err != nil {
 		return err
 	}
 	spool := m.spool(r)
@@ -147,7 +147,7 @@ func (m *Mixing) release(ctx context.Context, r *channel.Release, manifest *wire
 	if !mixed && m.Exchange != nil {
 		return m.Exchange.release(ctx, m, r, manifest)
 	}
-	if begun, err := m.begun(r); begun != nil || err != nil {
+	if begun, err := m.readBarrier(r); begun != nil || err != nil {
 		return cmp.Or(err, errWorkers)
 	}
 	if !mixed { // so nothing has left: the spool is the only way out, and it was never whole
@@ -158,9 +158,9 @@ func (m *Mixing) release(ctx context.Context, r *channel.Release, manifest *wire
 	return m.send(ctx, r, spool, manifest)
 }
 
-// left reports whether something of the release may have left: what is durable before the first message leaves is
+// hasLeft reports whether something of the release may have left: what is durable before the first message leaves is
 // there, or it cannot be known.
-func (m *Mixing) left(r *channel.Release) bool {
+func (m *Mixing) hasLeft(r *channel.Release) bool {
 	mixed, err := m.spool(r).exists()
 	if err != nil || mixed {
 		return true
@@ -169,8 +169,8 @@ func (m *Mixing) left(r *channel.Release) bool {
 	return err != nil || barrier != nil
 }
 
-// announced makes sure that the announcement is known: without it the plan's noise would be left out.
-func announced(r *channel.Release) error {
+// checkAnnounced makes sure that the announcement is known: without it the plan's noise would be left out.
+func checkAnnounced(r *channel.Release) error {
 	if r.Announced == nil {
 		return fmt.Errorf("the announcement of round %d of epoch %d is not known", r.Round, r.Epoch)
 	}

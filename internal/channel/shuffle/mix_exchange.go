@@ -33,7 +33,7 @@ import (
 type Exchange struct {
 	Pool     worker.Pool
 	Segments interface {
-		// PurgeSegments drops all segments, of every round. One release is under way at a time, so what stands there
+		// PurgeSegments drops all segments, of every round. One release is under way at a time, so what is there
 		// when another one begins was left behind: by a release that was destroyed, by an earlier process, or by a
 		// worker that was late.
 		PurgeSegments(ctx context.Context) error
@@ -100,8 +100,8 @@ type mixed struct {
 var errWorkers = errors.New("shuffle: this release was begun with workers, and part of it may have left: start this " +
 	"shuffler with its setting workers as it was until the release's manifest is out")
 
-// begun reports whether a release is behind its barrier.
-func (m *Mixing) begun(r *channel.Release) (*barrier, error) {
+// readBarrier reads what is durable of a release behind its barrier; nil if it is not there yet.
+func (m *Mixing) readBarrier(r *channel.Release) (*barrier, error) {
 	file, err := channel.ReadFile(m.Disk, barrierName(r.Epoch, r.Round))
 	if file == nil || err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (x *Exchange) gather(ctx context.Context, m *Mixing, r *channel.Release) er
 	}
 	buckets := cmp.Or(x.Buckets, bucketsFor(messages, messageSize(r.Layout), x.Pool.Workers()))
 	if !x.parts.of(r) || buckets > 2*x.parts.buckets {
-		// Of what stands there nobody can open anything any more.
+		// Nobody can open anything any more of what is there.
 		if err := x.Segments.PurgeSegments(ctx); err != nil {
 			return err
 		}
@@ -160,12 +160,12 @@ func (x *Exchange) gather(ctx context.Context, m *Mixing, r *channel.Release) er
 	return x.parts.gather(ctx, x.Pool, m.Store, r)
 }
 
-// repeated is Mixing.Repeated.
-func (x *Exchange) repeated(ctx context.Context, m *Mixing, r *channel.Release) ([]uint32, error) {
+// findRepeated is Mixing.Repeated.
+func (x *Exchange) findRepeated(ctx context.Context, m *Mixing, r *channel.Release) ([]uint32, error) {
 	if err := x.gather(ctx, m, r); err != nil {
 		return nil, err
 	}
-	slots, err := x.parts.repeated(ctx, m.Store, r, m.Reports)
+	slots, err := x.parts.findRepeated(ctx, m.Store, r, m.Reports)
 	if err == nil && len(slots) == 0 {
 		x.clean = membersDigest(r)
 	}
@@ -174,12 +174,12 @@ func (x *Exchange) repeated(ctx context.Context, m *Mixing, r *channel.Release) 
 
 // release is Mixing.Release.
 func (x *Exchange) release(ctx context.Context, m *Mixing, r *channel.Release, manifest *wire.Manifest) error {
-	b, err := m.begun(r)
+	b, err := m.readBarrier(r)
 	if err != nil {
 		return err
 	}
 	if b != nil && b.Sent == nil {
-		if b.secret, err = unwrapped(b.Sealed, b.Members, x.Keys); err != nil {
+		if b.secret, err = unwrap(b.Sealed, b.Members, x.Keys); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (x *Exchange) release(ctx context.Context, m *Mixing, r *channel.Release, m
 		if err != nil {
 			return err
 		}
-		sent, err := x.sent(ctx, m, r, digests)
+		sent, err := x.readSent(ctx, m, r, digests)
 		if err != nil {
 			x.mixed = nil // what is missing is sent again
 			return err
@@ -219,7 +219,7 @@ func (x *Exchange) fix(ctx context.Context, m *Mixing, r *channel.Release) (*bar
 		return nil, err
 	}
 	if x.clean != members { // this process did not commit it
-		slots, err := x.parts.repeated(ctx, m.Store, r, m.Reports)
+		slots, err := x.parts.findRepeated(ctx, m.Store, r, m.Reports)
 		if err != nil {
 			return nil, err
 		}
@@ -228,7 +228,7 @@ func (x *Exchange) fix(ctx context.Context, m *Mixing, r *channel.Release) (*bar
 				channel.ErrImpossible, len(slots))
 		}
 	}
-	// One release has one membership and one draw. What stands there was not sent by this one.
+	// One release has one membership and one draw. What is there was not sent by this one.
 	err := x.Chunks.ReadChunks(ctx, r.Epoch, r.Round, func(uint32, []byte) error {
 		return fmt.Errorf("%w: other messages of this round left before: the state folder is older than what this "+
 			"shuffler has sent; restored from a backup?", channel.ErrLeft)
@@ -240,7 +240,7 @@ func (x *Exchange) fix(ctx context.Context, m *Mixing, r *channel.Release) (*bar
 		Announcement: r.Announcement[:], Members: members[:], Buckets: x.parts.buckets,
 		Chunk: m.chunkOf(messageSize(r.Layout)), secret: x.parts.secret,
 	}
-	if b.Sealed, err = b.secret.wrapped(b.Members, x.Keys, m.Source); err != nil {
+	if b.Sealed, err = b.secret.wrap(b.Members, x.Keys, m.Source); err != nil {
 		return nil, err
 	}
 	for _, one := range x.parts.all {
@@ -310,7 +310,7 @@ func (d *mixed) all(ctx context.Context, pool worker.Pool, retain *Retention) (d
 			if err != nil {
 				return err
 			}
-			if result, err = unsettled(result, 32*chunks); err != nil {
+			if result, err = decodeResult(result, 32*chunks); err != nil {
 				return err
 			}
 			mine := make([][32]byte, chunks)
@@ -332,8 +332,8 @@ func (d *mixed) all(ctx context.Context, pool worker.Pool, retain *Retention) (d
 	return digests, nil
 }
 
-// sent reads the chunks again, which must be those that the workers sent, for what the manifest says of them.
-func (x *Exchange) sent(
+// readSent reads the chunks again, which must be those that the workers sent, for what the manifest says of them.
+func (x *Exchange) readSent(
 	ctx context.Context, m *Mixing, r *channel.Release, digests [][32]byte,
 ) (*sent, error) {
 	noise, size := shuffle.NoiseMessages(r.Announced), messageSize(r.Layout)
@@ -355,7 +355,7 @@ func (x *Exchange) sent(
 		return nil, err
 	}
 	if uint64(messages.Size()) != want {
-		return nil, fmt.Errorf("shuffle: %d messages stand at the broker, want %d of %d reports and %d of noise",
+		return nil, fmt.Errorf("shuffle: %d messages are at the broker, want %d of %d reports and %d of noise",
 			messages.Size(), want-noise, len(r.Members), noise)
 	}
 	root, err := sortedRoot(messages)

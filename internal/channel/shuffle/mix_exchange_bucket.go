@@ -19,21 +19,21 @@ import (
 
 // mix forwards the messages of one bucket in a uniformly random order, and returns the digest of each chunk.
 //
-// The bucket's messages were fixed before its first chunk left, but its order stands nowhere before. The order becomes
-// durable chunk by chunk, as each is stored at the broker, once for ever under its index. Whoever finds that a chunk
-// stands there already (another worker died, or does the same task) goes on from that one: it checks that the chunk's
+// The bucket's messages were fixed before its first chunk left, but its order is stored nowhere before. The order
+// becomes durable chunk by chunk, as each is stored at the broker, once for ever under its index. Whoever finds that a
+// chunk is there already (another worker died, or does the same task) goes on from that one: it checks that the chunk's
 // messages are among those that are left of the bucket, takes them out, and draws the order of the rest anew.
 //
-// The order is uniform. Let S be what is left of the bucket after the chunks 0 to i-1 as they stand. A worker that
+// The order is uniform. Let S be what is left of the bucket after the chunks 0 to i-1 that are stored. A worker that
 // publishes chunk i has drawn a uniform order of S after it learned of those chunks: either it drew an order of S anew,
 // or it published chunk i-1 itself, and the rest of a uniform order, given its beginning, is uniform. So every chunk i
 // that anybody offers is a uniform ordered sample of S, and offers of different workers are independent. Which of them
-// stands depends on times, which depend on nothing that is in it, as all offers have one length. By induction over the
-// chunks, the bucket's order is uniform.
+// is stored depends on times, which depend on nothing that is in it, as all offers have one length. By induction over
+// the chunks, the bucket's order is uniform.
 //
-// Whoever picks the offer that stands (a broker could) does not learn more: all offers together are a function of the
-// set of the bucket's messages and of random words, as the messages are sorted before they are permuted. Exchange two
-// people's reports, and the same words offer the same chunks. For the same reason a chunk that was dropped at the
+// Whoever picks the offer that is stored (a broker could) does not learn more: all offers together are a function of
+// the set of the bucket's messages and of random words, as the messages are sorted before they are permuted. Exchange
+// two people's reports, and the same words offer the same chunks. For the same reason a chunk that was dropped at the
 // broker can be offered again.
 func (x *Mixer) mix(ctx context.Context, t *mixTask) ([]byte, error) {
 	r, src := t.release(), x.Source()
@@ -43,7 +43,7 @@ func (x *Mixer) mix(ctx context.Context, t *mixTask) ([]byte, error) {
 	}
 	b.permute(src)
 	var digests []byte
-	adopted := false // the last chunk stood there already, so the next one may
+	adopted := false // the last chunk was there already, so the next one may
 	for index := t.First; len(b.left) > 0; index++ {
 		var chunk []byte
 		err := error(bus.ErrGone)
@@ -76,7 +76,7 @@ func (x *Mixer) mix(ctx context.Context, t *mixTask) ([]byte, error) {
 	return digests, nil
 }
 
-// offer publishes a chunk with these messages. Where one stands under the index already, it returns that one.
+// offer publishes a chunk with these messages. Where one is stored under the index already, it returns that one.
 func (x *Mixer) offer(
 	ctx context.Context, r *channel.Release, index uint32, messages []byte,
 ) (chunk []byte, adopted bool, err error) {
@@ -84,9 +84,9 @@ func (x *Mixer) offer(
 	if err != nil {
 		return nil, false, err
 	}
-	var stands *bus.ExistsError
-	if err = x.Chunks.PublishChunk(ctx, r.Epoch, r.Round, index, chunk); errors.As(err, &stands) {
-		return stands.Stored, true, nil
+	var exists *bus.ExistsError
+	if err = x.Chunks.PublishChunk(ctx, r.Epoch, r.Round, index, chunk); errors.As(err, &exists) {
+		return exists.Stored, true, nil
 	}
 	return chunk, false, err
 }
@@ -154,15 +154,15 @@ func (b *bucketed) at(i uint32) []byte { return b.messages[int(i)*b.size:][:b.si
 
 // sort puts the messages into ascending order, so that whatever follows is a function of their set.
 func (b *bucketed) sort() {
-	type keyed struct {
+	type entry struct {
 		key uint64 // the message's first bytes
 		at  uint32
 	}
-	order := make([]keyed, len(b.messages)/b.size)
+	order := make([]entry, len(b.messages)/b.size)
 	for i := range order {
-		order[i] = keyed{binary.BigEndian.Uint64(b.at(uint32(i))), uint32(i)}
+		order[i] = entry{binary.BigEndian.Uint64(b.at(uint32(i))), uint32(i)}
 	}
-	slices.SortFunc(order, func(x, y keyed) int {
+	slices.SortFunc(order, func(x, y entry) int {
 		if c := cmp.Compare(x.key, y.key); c != 0 {
 			return c
 		}
@@ -192,10 +192,10 @@ func (b *bucketed) first(most int) []byte {
 	return b.buffer
 }
 
-// remove takes the messages of a chunk that stands at the broker out of what is left. Every one must be there, and they
+// remove takes the messages of a chunk that is at the broker out of what is left. Every one must be there, and they
 // must be as many as the chunk should have. Otherwise the chunk is not of this release, or of another draw of it.
 func (b *bucketed) remove(stored []byte, r *channel.Release, index uint32, most int) error {
-	no := fmt.Errorf("%w: chunk %d that stands at the broker is not one of this release: the state folder is older "+
+	no := fmt.Errorf("%w: chunk %d that is at the broker is not one of this release: the state folder is older "+
 		"than what this shuffler has sent; restored from a backup?", channel.ErrImpossible, index)
 	chunk, err := wire.ParseChunk(stored)
 	want := min(most, len(b.left)) * b.size

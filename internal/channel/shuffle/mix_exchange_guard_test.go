@@ -97,21 +97,21 @@ func (x *exchange) chunk(index uint32, messages ...int) []byte {
 	x.t.Helper()
 	var payload []byte
 	for _, n := range messages {
-		payload = append(payload, numbered(n)...)
+		payload = append(payload, numberedMessage(n)...)
 	}
 	b, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Index: index, Payload: payload})
 	x.must(err)
 	return b
 }
 
-// What stands at the broker and is not of the release's own draw is never built upon: neither chunks from before its
+// What is at the broker and not of the release's own draw is never built upon: neither chunks from before its
 // barrier, nor a chunk that has a message too many, twice, or of nobody.
 func TestChunksOfAnotherDrawAreNotAdopted(t *testing.T) {
 	t.Parallel()
 	x := newExchange(t, 10, 3, 1)
 	x.chunks[3] = x.chunk(3, 0, 1, 2, 3, 4)
 	if _, err := x.leave(); !errors.Is(err, channel.ErrImpossible) || len(x.chunks) != 1 {
-		t.Errorf("messages left before: %d chunks stand, %v", len(x.chunks), err)
+		t.Errorf("messages left before: %d chunks are there, %v", len(x.chunks), err)
 	}
 	for what, messages := range map[string][]int{
 		"of nobody": {0, 1, 2, 3, 99}, "twice": {0, 1, 2, 3, 3}, "too many": {0, 1, 2, 3, 4, 5}, "too few": {0, 1},
@@ -125,7 +125,7 @@ func TestChunksOfAnotherDrawAreNotAdopted(t *testing.T) {
 			return nil
 		}
 		if _, err := x.leave(); !errors.Is(err, channel.ErrImpossible) || len(x.chunks) != 1 {
-			t.Errorf("a message %s: %d chunks stand, %v", what, len(x.chunks), err)
+			t.Errorf("a message %s: %d chunks are there, %v", what, len(x.chunks), err)
 		}
 	}
 	x = newExchange(t, 10, 3, 1)
@@ -234,7 +234,7 @@ func TestRepeatedMessagesAreFoundAcrossParts(t *testing.T) {
 			z.must(one.prints.Append(digester.digests(nil, first, seal.BitSize)))
 		}
 	}
-	if slots, err = parts.repeated(t.Context(), z.Store, z.release, z.report); err != nil || len(slots) > 0 {
+	if slots, err = parts.findRepeated(t.Context(), z.Store, z.release, z.report); err != nil || len(slots) > 0 {
 		t.Errorf("excluded for digests alone: %v, %v", slots, err)
 	}
 }
@@ -316,16 +316,16 @@ func TestPartsOfTheNoiseAreTheWhole(t *testing.T) {
 	}
 }
 
-// An offer that did not stand says nothing of what follows: what is left is drawn anew. Without that the next chunk
+// An offer that was not stored says nothing of what follows: what is left is drawn anew. Without that the next chunk
 // would begin with what is left of the offer; by chance it does with a probability below 1e-5.
 func TestALostOfferSaysNothingOfTheNext(t *testing.T) {
 	t.Parallel()
 	x := newExchange(t, 20, 3, 1)
 	x.begin(1, 20)
-	stands := []int{0, 1, 2, 3, 4}
+	stored := []int{0, 1, 2, 3, 4}
 	x.fails = func(_ int, what string) error {
 		if what == "barrier" && len(x.chunks) == 0 {
-			x.chunks[0] = x.chunk(0, stands...)
+			x.chunks[0] = x.chunk(0, stored...)
 		}
 		return nil
 	}
@@ -334,12 +334,12 @@ func TestALostOfferSaysNothingOfTheNext(t *testing.T) {
 	x.whole(m)
 	var lost []int
 	for b := x.lost; len(b) > 0; b = b[seal.BitSize:] {
-		if n := int(binary.BigEndian.Uint32(b)); !slices.Contains(stands, n) {
+		if n := int(binary.BigEndian.Uint32(b)); !slices.Contains(stored, n) {
 			lost = append(lost, n)
 		}
 	}
 	if order := x.order()[5:]; len(lost) < 4 || slices.Equal(order[:len(lost)], lost) {
-		t.Errorf("%v was offered and did not stand, %v follows", lost, order[:5])
+		t.Errorf("%v was offered and not stored, %v follows", lost, order[:5])
 	}
 }
 
@@ -351,7 +351,7 @@ func TestEnvelopesAreMixedByWorkersToo(t *testing.T) {
 	x.release.Layout = channel.Layout{Messages: 1, Channel: plan.Local, Payload: size}
 	var want, left [][]byte
 	for slot := range x.payload {
-		x.payload[slot] = append(numbered(int(slot)), make([]byte, size-seal.BitSize)...)
+		x.payload[slot] = append(numberedMessage(int(slot)), make([]byte, size-seal.BitSize)...)
 		want = append(want, x.payload[slot])
 	}
 	m, err := x.leave()

@@ -199,7 +199,7 @@ func (p *parts) have(
 		return err
 	}
 	fixed := len(one.name) + 4*int(p.buckets)
-	if result, err = unsettled(result, fixed+prints); err != nil {
+	if result, err = decodeResult(result, fixed+prints); err != nil {
 		return err
 	}
 	one.name = execution(result)
@@ -220,10 +220,10 @@ func (p *parts) have(
 	return one.prints.Append(result[fixed:])
 }
 
-// repeated returns the slots of the members that repeat a message, as Mixing.scatter says which those are: in ascending
-// order, each once. Messages of one digest are suspects, and their reports are read again, so that nobody is
+// findRepeated returns the slots of the members that repeat a message, as Mixing.scatter says which those are: in
+// ascending order, each once. Messages of one digest are suspects, and their reports are read again, so that nobody is
 // excluded because two keys look alike.
-func (p *parts) repeated(
+func (p *parts) findRepeated(
 	ctx context.Context, store *spill.Store, r *channel.Release, read channel.Reports,
 ) (slots []uint32, err error) {
 	suspects, members, err := p.suspects(store, r)
@@ -258,7 +258,7 @@ func (p *parts) repeated(
 	return slices.Compact(slots), nil
 }
 
-// suspects are the digests that stand twice, and the places in r.Members of the members that have them, in
+// suspects are the duplicate digests, and the places in r.Members of the members that have them, in
 // ascending order.
 func (p *parts) suspects(
 	store *spill.Store, r *channel.Release,

@@ -56,15 +56,15 @@ func TestReadsTellNothingOfTheScatter(t *testing.T) {
 	}
 }
 
-// Every offer of a bucket, also one that does not stand, is a function of the set of its messages and of the source's
+// Every offer of a bucket, also one that is not stored, is a function of the set of its messages and of the source's
 // words: the same messages in other people's hands, gathered by other tasks, are offered in the same order. So a broker
-// that picks which offer stands picks nothing about people.
+// that picks which offer is stored picks nothing about people.
 func TestOffersFollowFromTheSetAlone(t *testing.T) {
 	t.Parallel()
 	offered := func(who []int) (all []byte) {
 		x := newExchange(t, len(who), 1, 1)
 		for slot, message := range who {
-			x.payload[uint32(slot)] = numbered(message)
+			x.payload[uint32(slot)] = numberedMessage(message)
 		}
 		x.seed.Store(100)
 		x.begin(1, 5)

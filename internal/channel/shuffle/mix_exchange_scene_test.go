@@ -36,7 +36,7 @@ type exchange struct {
 	mu       sync.Mutex
 	segments map[string][]byte
 	chunks   map[uint32][]byte
-	lost     []byte // the messages of the last chunk that was offered and did not stand
+	lost     []byte // the messages of the last chunk that was offered and not stored
 	steps    int
 	fails    func(step int, what string) error // asked before every step of a worker or the lead; nil: none fails
 }
@@ -55,15 +55,15 @@ func newExchange(t testing.TB, members, each, workers int) *exchange {
 		binary.BigEndian.PutUint32(m.Digest[:], slot)
 		x.release.Members = append(x.release.Members, m)
 		for i := range each {
-			x.payload[slot] = append(x.payload[slot], numbered(int(slot)*each+i)...)
+			x.payload[slot] = append(x.payload[slot], numberedMessage(int(slot)*each+i)...)
 		}
 	}
 	x.begin(4, 3)
 	return x
 }
 
-// numbered is a message that begins with its number.
-func numbered(n int) []byte {
+// numberedMessage is a message that begins with its number.
+func numberedMessage(n int) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(n)), make([]byte, seal.BitSize-4)...)
 }
 
@@ -240,14 +240,14 @@ func (x *exchange) leave() (*wire.Manifest, error) {
 	return m, err
 }
 
-// whole checks that what stands at the broker is the release, once, and that the manifest says so.
+// whole checks that what is at the broker is the release, once, and that the manifest says so.
 func (x *exchange) whole(m *wire.Manifest) {
 	x.t.Helper()
 	order := x.order()
 	slices.Sort(order)
 	for i, n := range order {
 		if i != n {
-			x.t.Fatalf("message %d stands where %d should", n, i)
+			x.t.Fatalf("message %d is where %d should be", n, i)
 		}
 	}
 	want := x.release.Messages()

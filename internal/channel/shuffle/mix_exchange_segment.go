@@ -52,9 +52,9 @@ func wrapping(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// wrapped is the secret, sealed to whoever has the first of the keys, and bound to the members. The nonce is
+// wrap returns the secret, sealed to whoever has the first of the keys, and bound to the members. The nonce is
 // random: a key wraps one secret for each release, and again where a lead dies before its barrier.
-func (s secret) wrapped(members []byte, keys [][]byte, src protocol.Source) ([]byte, error) {
+func (s secret) wrap(members []byte, keys [][]byte, src protocol.Source) ([]byte, error) {
 	if len(keys) == 0 {
 		return nil, errKeys
 	}
@@ -66,8 +66,8 @@ func (s secret) wrapped(members []byte, keys [][]byte, src protocol.Source) ([]b
 	return aead.Seal(slices.Clone(fresh), fresh, s, members), nil
 }
 
-// unwrapped opens a secret with any of the keys.
-func unwrapped(sealed, members []byte, keys [][]byte) (secret, error) {
+// unwrap opens a secret with any of the keys.
+func unwrap(sealed, members []byte, keys [][]byte) (secret, error) {
 	for _, key := range keys {
 		aead, err := wrapping(key)
 		if err != nil {
@@ -93,7 +93,7 @@ type execution [16]byte
 func (n execution) String() string { return hex.EncodeToString(n[:]) }
 
 // segmentSealer seals and opens the segments of one execution: AES-256-GCM under a key of its own, with the bucket as
-// the nonce, bound to deployment, release and announcement. A segment that another execution made, or that stands in
+// the nonce, bound to deployment, release and announcement. A segment that another execution made, or that is in
 // the place of another bucket, does not open.
 type segmentSealer struct {
 	aead  cipher.AEAD
@@ -144,7 +144,7 @@ func capacity(messages, buckets int) int {
 	return min(messages, int(math.Ceil(mean+8*math.Sqrt(mean)))+8)
 }
 
-// digester digests the messages' public keys, to find those that stand twice.
+// digester digests the messages' public keys, to find duplicates.
 func (s secret) digester() (*digester, error) {
 	key, err := hkdf.Key(sha256.New, s, nil, repeatsDomain, 32)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s secret) digester() (*digester, error) {
 	return digesterOf(key), nil
 }
 
-// digests appends those of messages of this size, which stand one after another: digested bytes each.
+// digests appends those of messages of this size, one after another: digested bytes each.
 func (d *digester) digests(dst, messages []byte, size int) []byte {
 	for ; len(messages) >= size; messages = messages[size:] {
 		dst = binary.BigEndian.AppendUint64(dst, d.digest(messages))

@@ -150,8 +150,8 @@ const (
 var errResult = errors.New("shuffle: a worker's result is not one of its task: lead and workers are of different " +
 	"versions")
 
-// settled is a handler's result: impossible where err says so.
-func settled(result []byte, err error) ([]byte, error) {
+// encodeResult makes a handler's result: impossible where err says so.
+func encodeResult(result []byte, err error) ([]byte, error) {
 	if errors.Is(err, channel.ErrImpossible) {
 		return append([]byte{impossible}, err.Error()...), nil
 	}
@@ -161,8 +161,8 @@ func settled(result []byte, err error) ([]byte, error) {
 	return append([]byte{complete}, result...), nil
 }
 
-// unsettled is the rest of a result, which must have this many bytes.
-func unsettled(result []byte, want int) ([]byte, error) {
+// decodeResult returns the rest of a result, which must have this many bytes.
+func decodeResult(result []byte, want int) ([]byte, error) {
 	switch {
 	case len(result) > 0 && result[0] == impossible:
 		return nil, fmt.Errorf("%w: a worker says: %s", channel.ErrImpossible, result[1:])

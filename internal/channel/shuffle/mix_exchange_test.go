@@ -138,11 +138,11 @@ func TestTheOrderOfAnExchangeIsUniform(t *testing.T) {
 		if chi := uniform(all); chi > 935 {
 			t.Errorf("%d buckets: chi-square %.0f over 720 orders", buckets, chi)
 		}
-		planted(t, all)
+		checkBadOrdersAreCaught(t, all)
 	}
 }
 
-func planted(t *testing.T, all [][6]int) {
+func checkBadOrdersAreCaught(t *testing.T, all [][6]int) {
 	t.Helper()
 	for what, plant := range map[string]func([]int){
 		"messages of one person stay together": func(o []int) {
@@ -151,7 +151,7 @@ func planted(t *testing.T, all [][6]int) {
 				o[(j+1)%6], o[i] = o[i], o[(j+1)%6]
 			}
 		},
-		"what follows the chunk that stood is in order": func(o []int) { slices.Sort(o[2:4]) },
+		"what follows the chunk that was stored is in order": func(o []int) { slices.Sort(o[2:4]) },
 		"the smaller of the first two leaves first": func(o []int) {
 			if o[0] > o[1] {
 				o[0], o[1] = o[1], o[0]

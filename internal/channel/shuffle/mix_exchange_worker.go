@@ -20,7 +20,7 @@ type Mixer struct {
 	// Reports reads the reports of members again, opens them and calls take with the payload of each, by its place in
 	// members; the payload is take's. It calls take from any number of goroutines, once for each member.
 	//
-	// Errors: channel.ErrImpossible where a report is gone or another one stands in its place; those of the broker.
+	// Errors: channel.ErrImpossible where a report is gone or another one is in its place; those of the broker.
 	Reports func(
 		ctx context.Context, r *channel.Release, members []channel.Member, take func(i int, payload []byte),
 	) error
@@ -56,14 +56,14 @@ func (x *Mixer) Handlers() worker.Handlers {
 			if err := json.Unmarshal(body, &t); err != nil {
 				return nil, fmt.Errorf("shuffle: a task %s: %w", GatherTask, err)
 			}
-			return settled(x.gather(ctx, &t))
+			return encodeResult(x.gather(ctx, &t))
 		},
 		MixTask: func(ctx context.Context, body []byte) ([]byte, error) {
 			var t mixTask
 			if err := json.Unmarshal(body, &t); err != nil {
 				return nil, fmt.Errorf("shuffle: a task %s: %w", MixTask, err)
 			}
-			return settled(x.mix(ctx, &t))
+			return encodeResult(x.mix(ctx, &t))
 		},
 	}
 }

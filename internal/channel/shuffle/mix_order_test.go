@@ -278,7 +278,7 @@ func TestMembersDecideWhatIsMixed(t *testing.T) {
 			f.must(f.Take(1, 0, other, odd))
 		}
 		f.must(f.Take(1, 0, member, f.reports[member.Slot]))
-		f.must(f.Take(1, 0, member, odd)) // the first one stands
+		f.must(f.Take(1, 0, member, odd)) // the first one is kept
 	}
 	f.must(f.Take(1, 0, channel.Member{Slot: 77}, odd))
 	f.release.Members = slices.Delete(f.release.Members, 4, 5)
@@ -297,7 +297,7 @@ func TestMembersDecideWhatIsMixed(t *testing.T) {
 	}
 }
 
-// A disk that is full delays a release, and what leaves afterwards is the whole of it. On the disk no message stands as
+// A disk that is full delays a release, and what leaves afterwards is the whole of it. On the disk no message is as
 // it is before the spool does.
 func TestAFullDiskDelaysTheRelease(t *testing.T) {
 	t.Parallel()
@@ -343,7 +343,7 @@ func TestAFullDiskDelaysTheRelease(t *testing.T) {
 			whole[string(message)] = true
 		}
 		if bytes.Contains(file, payload[:20]) {
-			t.Fatal("a message stands on the disk as it is")
+			t.Fatal("a message is on the disk as it is")
 		}
 	}
 	m := new(wire.Manifest)

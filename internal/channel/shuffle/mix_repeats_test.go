@@ -63,7 +63,7 @@ func TestEqualDigestsAreNoRepetition(t *testing.T) {
 	}
 }
 
-// Repetitions are found wherever the sorted messages are cut into pieces: all messages of 3000 stand there twice, but
+// Repetitions are found wherever the sorted messages are cut into pieces: all messages of 3000 are there twice, but
 // for 45, which move half of the pairs across the ends of the pieces.
 func TestRepetitionsAreFoundAcrossPieces(t *testing.T) {
 	t.Parallel()

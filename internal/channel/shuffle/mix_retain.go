@@ -27,7 +27,7 @@ type Retention struct {
 // RetainedStore keeps sealed chunks. *bus.RetainedStream is one.
 type RetainedStore interface {
 	// PublishRetained returns once the broker has stored the chunk for that window. Where one is stored in its place,
-	// that one stands.
+	// that one is kept.
 	PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte, window time.Duration) error
 }
 
@@ -36,7 +36,7 @@ type RetainedStore interface {
 // could be counted again, and what is says who took part.
 func Retainable(c plan.Channel) bool { return c == plan.Shuffle || c == plan.Local }
 
-// keep returns once the broker has a copy of a chunk of the release. It can be repeated: the first copy stands.
+// keep returns once the broker has a copy of a chunk of the release. It can be repeated: the first copy is kept.
 func (k *Retention) keep(ctx context.Context, r *channel.Release, index uint32, chunk []byte) error {
 	sealed, err := seal.SealRetained(k.Auditor, seal.RetainedContext{
 		Deployment: k.Deployment, Epoch: r.Epoch, Round: r.Round, Index: index, Announcement: r.Announcement,

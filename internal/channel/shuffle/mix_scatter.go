@@ -18,7 +18,7 @@ import (
 )
 
 // How the messages of a release get into one uniformly random order in bounded memory. All are sorted by a keyed digest
-// of their public keys, so that those that share one stand beside each other, and so that what follows is a function of
+// of their public keys, so that those that share one are beside each other, and so that what follows is a function of
 // the set of messages and of the source's words, whoever sent which message, and when: even a source that is weak tells
 // nobody who sent what. In that order each message is put into a bucket that is drawn for it alone. When the release is
 // committed, each bucket is permuted in memory, and spooled behind the one before it (protocol.Buckets).
@@ -45,7 +45,7 @@ func releaseDigest(r *channel.Release) (digest [sha256.Size]byte) {
 	return digest
 }
 
-// digested is how many bytes of a keyed digest stand before a message when it is sorted, and slotSize those of a slot
+// digested is how many bytes of a keyed digest precede a message when it is sorted, and slotSize those of a slot
 // behind it.
 const (
 	digested = 8
@@ -68,7 +68,7 @@ const noSlot = 1<<32 - 1
 // Messages are compared by their public keys, not by the digests of them: two that share one are never both honest,
 // whether or not the rest is equal. So this finds all that the analyzer could object to.
 func (m *Mixing) scatter(ctx context.Context, r *channel.Release) (_ *scattered, slots []uint32, err error) {
-	sorter, err := m.sorted(ctx, r)
+	sorter, err := m.sort(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +124,7 @@ type repeats struct {
 	found   []bool
 }
 
-// add adds the member whose slot stands in an entry.
+// add adds the member whose slot is in an entry.
 func (x *repeats) add(entry []byte) {
 	if x.found == nil {
 		x.found = make([]bool, len(x.members))
@@ -161,8 +161,8 @@ func (m *Mixing) inBucket(size int) int64 {
 	return max(1, m.Store.Memory()/8/int64(size))
 }
 
-// sorted is a sorter of all messages of the release, each between the keyed digest of its public key and its slot.
-func (m *Mixing) sorted(ctx context.Context, r *channel.Release) (_ *spill.Sorter, err error) {
+// sort returns a sorter of all messages of the release, each between the keyed digest of its public key and its slot.
+func (m *Mixing) sort(ctx context.Context, r *channel.Release) (_ *spill.Sorter, err error) {
 	size := messageSize(r.Layout)
 	sorter := m.Store.Sorter(digested + size + slotSize)
 	defer func() {

@@ -16,7 +16,7 @@ import (
 )
 
 // Reports are kept as they are admitted, in the order in which they are, each with who it is from. That would undo the
-// protection if anyone saw it, so they stand in memory and, beyond the store's bound, in a file that only this process
+// protection if anyone saw it, so they are in memory and, beyond the store's bound, in a file that only this process
 // can read and that goes with it. A release never rests on them: its members say whose reports it has, and a member's
 // report that is not here is read again from the broker.
 
@@ -36,10 +36,10 @@ type taken struct {
 	piles map[roundID]*spill.Pile
 }
 
-// memberSize is how many bytes stand before a payload: slot, sequence, digest.
+// memberSize is how many bytes precede a payload: slot, sequence, digest.
 const memberSize = 4 + 8 + 32
 
-// memberBytes is how a member stands before its payload.
+// memberBytes is how a member is written before its payload.
 func memberBytes(m channel.Member) (b [memberSize]byte) {
 	binary.BigEndian.PutUint32(b[:], m.Slot)
 	binary.BigEndian.PutUint64(b[4:], m.Sequence)
@@ -117,7 +117,7 @@ func (m *Mixing) gather(ctx context.Context, r *channel.Release, f func(slot uin
 
 func bySlot(m channel.Member, slot uint32) int { return cmp.Compare(m.Slot, slot) }
 
-// reread reads reports from the broker, in the order in which they stand there, as gather does, and keeps them.
+// reread reads reports from the broker, in the order in which they are there, as gather does, and keeps them.
 func (m *Mixing) reread(
 	ctx context.Context, r *channel.Release, missing []channel.Member, f func(slot uint32, payload []byte) error,
 ) error {

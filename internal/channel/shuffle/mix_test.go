@@ -207,7 +207,7 @@ func TestARetrySendsTheSameBytes(t *testing.T) {
 	}
 }
 
-// A state folder that was set back permutes anew. What left before stands at the broker, so nothing of another order
+// A state folder that was set back permutes anew. What left before is at the broker, so nothing of another order
 // follows it.
 func TestAnotherOrderDoesNotFollow(t *testing.T) {
 	t.Parallel()

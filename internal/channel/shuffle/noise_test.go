@@ -68,7 +68,7 @@ func noisy(t *testing.T) (f *fixture, of *channel.Round, ones [][]uint64) {
 }
 
 // counted counts what left.
-func counted(f *fixture, of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCounts, *Counting, error) {
+func count(f *fixture, of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCounts, *Counting, error) {
 	stored := testbed.Chunks(f.stored)
 	c := &Counting{
 		Receiver: chunks.Receiver[tally]{
@@ -96,7 +96,7 @@ func TestTheShufflersNoiseIsSealedAndCounted(t *testing.T) {
 	if m.NoiseMessages != 3*serverBits || m.Messages != people*uint64(of.ReportMessages())+3*serverBits {
 		t.Fatalf("%d messages, %d of noise", m.Messages, m.NoiseMessages)
 	}
-	counts, _, err := counted(f, of, m)
+	counts, _, err := count(f, of, m)
 	f.must(err)
 	for i := range ones {
 		for j, n := range ones[i] {
@@ -118,7 +118,7 @@ func TestTheShufflersNoiseIsSealedAndCounted(t *testing.T) {
 	} {
 		other := *m
 		change(&other)
-		if counts, _, err := counted(f, of, &other); !errors.Is(err, chunks.Rejected) || counts != nil {
+		if counts, _, err := count(f, of, &other); !errors.Is(err, chunks.Rejected) || counts != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestNoiseThatIsNotThePlansIsRefused(t *testing.T) {
 	m := new(wire.Manifest)
 	f.must(f.leave(t.Context(), f.release, m))
 	m.NoiseMessages = 3 * serverBits
-	if counts, _, err := counted(f, of, m); !errors.Is(err, chunks.Rejected) || counts != nil {
+	if counts, _, err := count(f, of, m); !errors.Is(err, chunks.Rejected) || counts != nil {
 		t.Errorf("without noise: %v", err)
 	}
 	f, of, _ = noisy(t)
@@ -148,7 +148,7 @@ func TestNoiseThatIsNotThePlansIsRefused(t *testing.T) {
 	f.release.Announced = &moved
 	m = new(wire.Manifest)
 	f.must(f.leave(t.Context(), f.release, m))
-	if counts, _, err := counted(f, of, m); !errors.Is(err, chunks.Rejected) || counts != nil {
+	if counts, _, err := count(f, of, m); !errors.Is(err, chunks.Rejected) || counts != nil {
 		t.Errorf("on one coordinate: %v", err)
 	}
 }
@@ -186,7 +186,7 @@ func TestNoiseIsSpooledBeforeItLeaves(t *testing.T) {
 		}
 	}
 	// Of 348 messages 48 are devices': with all orders alike, those among the first 48 of 5 releases are about 33, and
-	// outside [1, 100] with probability below 1e-10. If noise stood behind or before them there would be 240 or none.
+	// outside [1, 100] with probability below 1e-10. If noise were behind or before them there would be 240 or none.
 	among := 0
 	for epoch := range uint64(5) {
 		f.release.Epoch, f.stored = epoch+2, nil

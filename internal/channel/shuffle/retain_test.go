@@ -15,7 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// vault is the broker's stream of retained chunks, in memory: what is stored in a place first stands.
+// vault is the broker's stream of retained chunks, in memory: what is stored in a place first is kept.
 type vault struct {
 	f      *fixture
 	sealed map[uint32][]byte
@@ -49,8 +49,8 @@ func retaining(f *fixture) (*vault, *seal.HPKEKey) {
 	return v, auditor
 }
 
-// opened is what the auditor finds in a place.
-func (v *vault) opened(auditor *seal.HPKEKey, index uint32) []byte {
+// open returns what the auditor finds in a place.
+func (v *vault) open(auditor *seal.HPKEKey, index uint32) []byte {
 	v.f.t.Helper()
 	chunk, err := seal.OpenRetained(auditor, seal.RetainedContext{
 		Deployment: "clinic", Epoch: v.f.release.Epoch, Index: index, Announcement: v.f.release.Announcement,
@@ -69,7 +69,7 @@ func TestWhatLeavesIsRetained(t *testing.T) {
 		t.Fatalf("%d of %d chunks are retained for %s", len(v.sealed), len(f.stored), v.window)
 	}
 	for i, chunk := range f.stored {
-		if !bytes.Equal(v.opened(auditor, uint32(i)), chunk) {
+		if !bytes.Equal(v.open(auditor, uint32(i)), chunk) {
 			t.Errorf("chunk %d is retained as another one", i)
 		}
 		if bytes.Contains(v.sealed[uint32(i)], chunk[len(chunk)-16:]) {
@@ -79,7 +79,7 @@ func TestWhatLeavesIsRetained(t *testing.T) {
 }
 
 // A release is not over, so that no manifest names it, before all that left is retained. The next attempt, also of the
-// next process, goes on; what was retained before stands, and is what left.
+// next process, goes on; what was retained before is kept, and is what left.
 func TestAReleaseWaitsUntilItIsRetained(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 10, 3)
@@ -106,7 +106,7 @@ func TestAReleaseWaitsUntilItIsRetained(t *testing.T) {
 	}
 	var chunks [][]byte
 	for i := range uint32(6) {
-		chunks = append(chunks, v.opened(auditor, i))
+		chunks = append(chunks, v.open(auditor, i))
 	}
 	if !slices.EqualFunc(chunks, f.stored, bytes.Equal) {
 		t.Error("what is retained is not what left")

@@ -13,7 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// shelf is the broker's stream of retained chunks, for workers: what is stored in a place first stands.
+// shelf is the broker's stream of retained chunks, for workers: what is stored in a place first is kept.
 type shelf struct {
 	mu     sync.Mutex
 	sealed map[uint32][]byte

@@ -8,7 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/spill"
 )
 
-// FuzzSpilledFile changes the file of a store at any place, and reads the pile that stands in it. What is read is what
+// FuzzSpilledFile changes the file of a store at any place, and reads the pile that is in it. What is read is what
 // was appended, or nothing of a block that was changed: then the error says so.
 func FuzzSpilledFile(f *testing.F) {
 	const memory = 256 << 10

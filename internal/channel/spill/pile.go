@@ -12,7 +12,7 @@ type Pile struct {
 // Pile returns an empty pile. Close it.
 func (s *Store) Pile() *Pile { return &Pile{store: s} }
 
-// Append adds bytes at the end, those of all parts together: bytes of other calls stand before or behind. After an
+// Append adds bytes at the end, those of all parts together: bytes of other calls are before or behind. After an
 // error, which is the disk's, none of them is there, and it can be called again.
 func (p *Pile) Append(parts ...[]byte) error {
 	p.store.mu.Lock()
@@ -24,7 +24,7 @@ func (p *Pile) Append(parts ...[]byte) error {
 			return err
 		}
 	}
-	p.settle(size)
+	p.queueFull(size)
 	return nil
 }
 
@@ -47,14 +47,14 @@ func (p *Pile) extend(b []byte) error {
 	return nil
 }
 
-// settle lets the blocks go to the file that became full since the pile had this size.
-func (p *Pile) settle(size int64) {
+// queueFull lets the blocks go to the file that became full since the pile had this size.
+func (p *Pile) queueFull(size int64) {
 	for i := size / int64(p.store.block); i < p.size/int64(p.store.block); i++ {
 		p.store.full = append(p.store.full, p.blocks[i]&^framed)
 	}
 }
 
-// cut takes back what was appended since the pile had so many blocks and bytes, and was not settled.
+// cut takes back what was appended since the pile had so many blocks and bytes, and was not queued.
 func (p *Pile) cut(blocks int, size int64) {
 	for _, place := range p.blocks[blocks:] {
 		p.store.unused = append(p.store.unused, place&^framed)
@@ -136,7 +136,7 @@ func (s *Store) Buckets(number, size int) *Buckets {
 	return b
 }
 
-// Append adds entries, which stand one after another, each to the bucket whose number stands at its place in to. After
+// Append adds entries, one after another, each to the bucket whose number is at its place in to. After
 // an error, which is the disk's, some of them may be there: close the buckets, and begin anew.
 func (b *Buckets) Append(entries []byte, to []uint32) error {
 	if len(entries) != len(to)*b.size {
@@ -150,7 +150,7 @@ func (b *Buckets) Append(entries []byte, to []uint32) error {
 		if err := p.extend(entries[i*b.size:][:b.size]); err != nil {
 			return err
 		}
-		p.settle(size)
+		p.queueFull(size)
 	}
 	return nil
 }

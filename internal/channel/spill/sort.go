@@ -32,7 +32,7 @@ const soon = 1 << 14
 // fits is how many entries of this size are sorted in memory.
 func (s *Store) fits(size int) int64 { return s.memory / 4 / int64(size+indexed) }
 
-// Append adds one or more entries, which stand one after another. It must not be called concurrently. After an error,
+// Append adds one or more entries, one after another. It must not be called concurrently. After an error,
 // which is the disk's, some of them may be there: close the sorter, and begin anew.
 func (s *Sorter) Append(entries []byte) error {
 	s.entries += int64(len(entries) / s.size)
@@ -66,7 +66,7 @@ func (s *Sorter) spread(p *Pile, at int, parts *Buckets) error {
 // Size is how many entries there are.
 func (s *Sorter) Size() int64 { return s.entries }
 
-// Sorted calls f with all entries in ascending order, in pieces of one or more. Equal entries stand beside each other,
+// Sorted calls f with all entries in ascending order, in pieces of one or more. Equal entries are beside each other,
 // if need be at the end of one piece and at the beginning of the next. A piece is valid only during the call. It may be
 // called once.
 func (s *Sorter) Sorted(f func(entries []byte) error) error {

@@ -1,7 +1,7 @@
-// Package spill works on more bytes than fit into memory: what does not fit stands in a file that nobody else can read.
+// Package spill works on more bytes than fit into memory: what does not fit is in a file that nobody else can read.
 //
 // What is spilt never outlives the process: the file is sealed with a key that only this process has, in memory, and is
-// removed. So an order in which things came may stand there, and a disk that is stolen tells nothing of it. Each block
+// removed. So an order in which things came may be there, and a disk that is stolen tells nothing of it. Each block
 // of the file is sealed with AES-256-GCM under a nonce of its own, which the process remembers: a block that was
 // changed, exchanged or brought back by whoever writes to the disk is an error, never other bytes. Whoever can read the
 // memory of the process, or its swapped pages, reads all: swap belongs on an encrypted disk, or nowhere.
@@ -65,7 +65,7 @@ type frame struct {
 // framed marks the number of a block that is in memory: of its frame. Others are places in the file.
 const framed = 1 << 31
 
-// New opens a store with this many bytes of memory, 0 for DefaultMemory and at least 256 KiB, whose file stands in a
+// New opens a store with this many bytes of memory, 0 for DefaultMemory and at least 256 KiB, whose file is in a
 // folder that belongs to one process. It makes the folder, and removes what an earlier process left there.
 func New(folder string, memory int64) (*Store, error) {
 	if memory == 0 {
@@ -161,7 +161,7 @@ func (s *Store) evict(i uint32) error {
 	s.seals[place]++ // also if the write fails: no nonce serves twice
 	s.sealed = s.aead.Seal(s.sealed[:0], s.nonce(place), f.b, nil)
 	if _, err := s.file.WriteAt(s.sealed, s.offset(place)); err != nil {
-		return fmt.Errorf("spill: %w; what does not fit into %d bytes of memory stands in that file, which has %d "+
+		return fmt.Errorf("spill: %w; what does not fit into %d bytes of memory is in that file, which has %d "+
 			"bytes: make room on its disk", err, s.memory, s.offset(s.places))
 	}
 	if place == s.places {
@@ -208,7 +208,7 @@ func (s *Store) read(dst []byte, p *Pile, at int) ([]byte, error) {
 	return dst[:len(dst)+len(opened)], nil
 }
 
-// forget gives back what the blocks of a pile take. The file goes when nothing stands in it any more.
+// forget gives back what the blocks of a pile take. The file goes when nothing is in it any more.
 func (s *Store) forget(p *Pile) {
 	if s.closed || len(p.blocks) == 0 {
 		return

@@ -234,7 +234,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	must(t, sorter.Close())
 }
 
-// What stands in the file is none of what was appended; nothing stands there once all is closed, and the file goes with
+// What is in the file is none of what was appended; nothing is there once all is closed, and the file goes with
 // the store.
 func TestTheFileIsSealedAndRemoved(t *testing.T) {
 	t.Parallel()
@@ -258,7 +258,7 @@ func TestTheFileIsSealedAndRemoved(t *testing.T) {
 	if len(b) < len(plain)/2 {
 		t.Fatalf("%d bytes are spilt of %d", len(b), len(plain))
 	}
-	// Equal blocks are sealed differently, and no eight bytes of the text stand there: of a megabyte of random bytes
+	// Equal blocks are sealed differently, and no eight bytes of the text are there: of a megabyte of random bytes
 	// that happens for one of 17 such words with probability 1e-12.
 	for i := range 17 {
 		if bytes.Contains(b, slices.Concat(plain[i:17], plain[:i])[:8]) {

@@ -148,8 +148,8 @@ var channelGuards = []guard{
 	}, {
 		what: "noise that was drawn is not drawn again",
 		file: "internal/channel/envelope/count.go",
-		old:  "if known, err := c.noised(of, m); err != nil || known != nil {",
-		new:  "if known, err := c.noised(of, m); err != nil || known != nil && false {",
+		old:  "if known, err := c.readNoised(of, m); err != nil || known != nil {",
+		new:  "if known, err := c.readNoised(of, m); err != nil || known != nil && false {",
 		at:   "internal/channel/envelope", test: "TestNoisedSumsOutliveTheirRound",
 	}, {
 		what: "error of retention by workers",

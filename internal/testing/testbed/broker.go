@@ -48,6 +48,5 @@ func (b *Bed) swap(folder string) (before string) {
 		b.must(os.CopyFS(b.options.Dir, os.DirFS(folder)))
 	}
 	b.server = StartBroker(b.tb, b.options)
-	b.tb.Cleanup(b.server.Stop)
 	return before
 }

@@ -78,7 +78,7 @@ func New(tb testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) 
 		f(&b.options, &provisioned)
 	}
 	b.server = StartBroker(tb, b.options)
-	tb.Cleanup(b.server.Stop)
+	tb.Cleanup(func() { b.server.Stop() }) // the last one, after the connections, which else wait for it
 	admin := b.Connect(bus.Admin)
 	b.must(bus.Provision(b.Context(), admin, provisioned))
 	admin.Close()

@@ -33,8 +33,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-func twenty(t testing.TB) *bench {
-	x := newBench(t, plan.Central)
+func twenty(t testing.TB) *fixture {
+	x := newFixture(t, plan.Central)
 	e := protocol.Encoding{Scale: 4, Bias: protocol.BiasHalf}
 	for range 20 {
 		e.Coordinates = append(e.Coordinates, protocol.Coordinate{Offset: -1, Levels: 8})

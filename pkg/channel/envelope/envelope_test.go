@@ -28,8 +28,8 @@ var (
 
 const deployment = "boxes"
 
-// bench is a round, with the keys that it takes to report in it.
-type bench struct {
+// fixture is a round, with the keys that it takes to report in it.
+type fixture struct {
 	t         testing.TB
 	a         *plan.Announcement
 	digest    [32]byte
@@ -38,9 +38,9 @@ type bench struct {
 	by        channel.Sender
 }
 
-func newBench(t testing.TB, c plan.Channel) *bench {
+func newFixture(t testing.TB, c plan.Channel) *fixture {
 	t.Helper()
-	b := &bench{t: t, digest: [32]byte{7}}
+	b := &fixture{t: t, digest: [32]byte{7}}
 	var err error
 	b.key, err = seal.NewHPKEKey(bytes.Repeat([]byte{1}, 32))
 	b.must(err)
@@ -63,21 +63,21 @@ func newBench(t testing.TB, c plan.Channel) *bench {
 	return b
 }
 
-func (b *bench) must(err error) {
+func (b *fixture) must(err error) {
 	b.t.Helper()
 	if err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bench) identity(seed byte) *seal.Identity {
+func (b *fixture) identity(seed byte) *seal.Identity {
 	b.t.Helper()
 	id, err := seal.NewIdentity(bytes.Repeat([]byte{seed}, 32))
 	b.must(err)
 	return id
 }
 
-func (b *bench) sender(registrar, host *seal.Identity, devices uint32) channel.Sender {
+func (b *fixture) sender(registrar, host *seal.Identity, devices uint32) channel.Sender {
 	b.t.Helper()
 	credential, _, err := wire.Sign(
 		&wire.Credential{Deployment: deployment, HostKey: host.Public(), Devices: devices}, registrar)
@@ -85,14 +85,14 @@ func (b *bench) sender(registrar, host *seal.Identity, devices uint32) channel.S
 	return channel.Sender{Identity: host, Credential: credential, Number: 4}
 }
 
-func (b *bench) opener() *Opener {
+func (b *fixture) opener() *Opener {
 	b.t.Helper()
 	o, err := NewOpener(b.a, b.digest, b.key, channel.NewVerifier(b.registrar))
 	b.must(err)
 	return o
 }
 
-func (b *bench) envelope(seed byte, vectors [][]float64) []byte {
+func (b *fixture) envelope(seed byte, vectors [][]float64) []byte {
 	b.t.Helper()
 	d, err := NewDevice(b.a, b.digest)
 	b.must(err)
@@ -102,7 +102,7 @@ func (b *bench) envelope(seed byte, vectors [][]float64) []byte {
 }
 
 // content seals what a device would not.
-func (b *bench) content(content []byte) []byte {
+func (b *fixture) content(content []byte) []byte {
 	b.t.Helper()
 	s, err := seal.NewEnvelopeSealer(b.key.Public(), domain(b.a.Plan.Channel), b.digest)
 	b.must(err)
@@ -119,11 +119,11 @@ func channels(t *testing.T, f func(t *testing.T, c plan.Channel)) {
 }
 
 // An envelope holds what the encodings give from the same source, names its device, has the announced size whatever the
-// vectors, and leaves what stands before it alone.
+// vectors, and leaves what precedes it alone.
 func TestAnEnvelopeHoldsTheEncodedVectors(t *testing.T) {
 	t.Parallel()
 	channels(t, func(t *testing.T, c plan.Channel) {
-		b := newBench(t, c)
+		b := newFixture(t, c)
 		d, err := NewDevice(b.a, b.digest)
 		b.must(err)
 		// 70 009 needs three bytes; 9 needs one.
@@ -169,7 +169,7 @@ func TestAnEnvelopeHoldsTheEncodedVectors(t *testing.T) {
 func TestEnvelopesThatAreWrongAreRefused(t *testing.T) {
 	t.Parallel()
 	channels(t, func(t *testing.T, c plan.Channel) {
-		b := newBench(t, c)
+		b := newFixture(t, c)
 		vectors := [][]float64{{0, 0}, {0}}
 		honest := b.envelope(1, vectors)
 		plain, err := seal.NewEnvelopeOpener(b.key, domain(c), b.digest).Open(honest, nil)
@@ -184,17 +184,17 @@ func TestEnvelopesThatAreWrongAreRefused(t *testing.T) {
 		large, err = b.by.AppendProof(large, b.digest, large)
 		b.must(err)
 		registrar := b.identity(2)
-		other := map[string]func(b *bench){
-			"another round":     func(b *bench) { b.digest[0]++ },
-			"another key":       func(b *bench) { b.a.AnalyzerKey = b.otherKey().Public() },
-			"another registrar": func(b *bench) { b.by = b.sender(b.identity(9), b.identity(8), 10) },
-			"no such device":    func(b *bench) { b.by = b.sender(registrar, b.identity(8), 4) },
-			"other channel": func(b *bench) {
+		other := map[string]func(b *fixture){
+			"another round":     func(b *fixture) { b.digest[0]++ },
+			"another key":       func(b *fixture) { b.a.AnalyzerKey = b.otherKey().Public() },
+			"another registrar": func(b *fixture) { b.by = b.sender(b.identity(9), b.identity(8), 10) },
+			"no such device":    func(b *fixture) { b.by = b.sender(registrar, b.identity(8), 4) },
+			"other channel": func(b *fixture) {
 				b.a.Plan.Channel = map[plan.Channel]plan.Channel{plan.Local: plan.Central, plan.Central: plan.Local}[c]
 			},
 		}
 		made := func(name string) []byte {
-			o := newBench(t, c)
+			o := newFixture(t, c)
 			other[name](o)
 			return o.envelope(1, vectors)
 		}
@@ -225,21 +225,21 @@ func TestEnvelopesThatAreWrongAreRefused(t *testing.T) {
 			}
 		}
 	})
-	b := newBench(t, plan.Shuffle)
+	b := newFixture(t, plan.Shuffle)
 	if _, err := NewDevice(b.a, b.digest); err == nil {
 		t.Error("the channel shuffle has envelopes")
 	}
 	if _, err := NewOpener(b.a, b.digest, b.key, nil); err == nil {
 		t.Error("the channel shuffle has envelopes to open")
 	}
-	b = newBench(t, plan.Local)
+	b = newFixture(t, plan.Local)
 	b.a.AnalyzerKey = make([]byte, 32)
 	if _, err := NewDevice(b.a, b.digest); !errors.Is(err, seal.ErrKey) {
 		t.Errorf("a key of low order: %v", err)
 	}
 }
 
-func (b *bench) otherKey() *seal.HPKEKey {
+func (b *fixture) otherKey() *seal.HPKEKey {
 	k, err := seal.NewHPKEKey(bytes.Repeat([]byte{5}, 32))
 	b.must(err)
 	return k
@@ -248,7 +248,7 @@ func (b *bench) otherKey() *seal.HPKEKey {
 // Every entry may have its largest value and no larger one.
 func TestTheLargestEntriesAreInRange(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, plan.Local)
+	b := newFixture(t, plan.Local)
 	o := b.opener()
 	for i := range 4 {
 		entries := []uint32{508, 503, 70_009}
@@ -271,12 +271,12 @@ func TestTheLargestEntriesAreInRange(t *testing.T) {
 	}
 }
 
-// What stands for an envelope that is not counted is in range, and moves the decoded sum by no more than half a level
+// What replaces an envelope that is not counted is in range, and moves the decoded sum by no more than half a level
 // from that of a null record with its mean noise.
 func TestAnAbsentEnvelopeIsANullRecord(t *testing.T) {
 	t.Parallel()
 	channels(t, func(t *testing.T, c plan.Channel) {
-		b := newBench(t, c)
+		b := newFixture(t, c)
 		absent := Absent(nil, b.a.Encodings)
 		for _, e := range b.a.Encodings {
 			p := e.Bias.Float()
@@ -300,7 +300,7 @@ func TestAnAbsentEnvelopeIsANullRecord(t *testing.T) {
 	}
 }
 
-// The format stays what it is: stored envelopes open to the entries that stand beside them. Each line of the file holds
+// The format stays what it is: stored envelopes open to the entries that are beside them. Each line of the file holds
 // the channel, the number of the device, the entries, and the envelope.
 func TestStoredEnvelopesOpen(t *testing.T) {
 	t.Parallel()
@@ -308,7 +308,7 @@ func TestStoredEnvelopesOpen(t *testing.T) {
 	if *update {
 		var b strings.Builder
 		for seed, c := range []plan.Channel{plan.Local, plan.Central} {
-			x := newBench(t, c)
+			x := newFixture(t, c)
 			envelope := x.envelope(byte(seed), [][]float64{{0.3, 0.5}, {-1.25}})
 			entries, by, err := x.opener().Open(nil, envelope)
 			x.must(err)
@@ -325,7 +325,7 @@ func TestStoredEnvelopesOpen(t *testing.T) {
 	lines := 0
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)
-		b := newBench(t, plan.Channel(f[0]))
+		b := newFixture(t, plan.Channel(f[0]))
 		envelope, err := hex.DecodeString(f[5])
 		b.must(err)
 		entries, by, err := b.opener().Open(nil, envelope)
@@ -342,7 +342,7 @@ func TestStoredEnvelopesOpen(t *testing.T) {
 
 // FuzzOpenEnvelope opens what anyone could send, and what anyone could seal.
 func FuzzOpenEnvelope(f *testing.F) {
-	b := newBench(f, plan.Local)
+	b := newFixture(f, plan.Local)
 	honest := b.envelope(1, [][]float64{{0, 0}, {0}})
 	plain, err := seal.NewEnvelopeOpener(b.key, domain(plan.Local), b.digest).Open(honest, nil)
 	if err != nil {
@@ -355,7 +355,7 @@ func FuzzOpenEnvelope(f *testing.F) {
 	o := b.opener()
 	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
 		if sealed {
-			data = newBench(t, plan.Local).content(data)
+			data = newFixture(t, plan.Local).content(data)
 		}
 		entries, by, err := o.Open(nil, data)
 		if err != nil {

@@ -210,8 +210,8 @@ func TestTheShufflerRefusesWhatIsNoShare(t *testing.T) {
 		"another nonce":        {slices.Concat(b[:NonceSize], a[NonceSize:]), wire.RefusalBadShare},
 		"another public share": {slices.Concat(a[:16], b[16:share], a[share:]), wire.RefusalBadShare},
 		"another share":        {slices.Concat(a[:share], b[share:]), wire.RefusalBadShare},
-		"another blind":        {changed(a, share+f.round.shape.leader-1), wire.RefusalBadShare},
-		"a changed element":    {changed(a, share), wire.RefusalBadShare},
+		"another blind":        {change(a, share+f.round.shape.leader-1), wire.RefusalBadShare},
+		"a changed element":    {change(a, share), wire.RefusalBadShare},
 		"an element that is not in the field": {slices.Concat(a[:share], bytes.Repeat([]byte{255}, 16), a[share+16:]),
 			wire.RefusalBadShare},
 		"one byte less": {a[:len(a)-1], wire.RefusalWrongSize},
@@ -225,7 +225,7 @@ func TestTheShufflerRefusesWhatIsNoShare(t *testing.T) {
 		}
 	}
 	// The joint randomness covers the measurement's share only; a changed proof shows at the analyzer.
-	message, _ := f.message(changed(a, share+16*int(f.round.entries*f.round.bits)))
+	message, _ := f.message(change(a, share+16*int(f.round.entries*f.round.bits)))
 	_, err := f.helper.Verify(message)
 	// the envelope is bound to all of the share
 	f.refused("a changed share of the proof", err, wire.RefusalUndecryptable)
@@ -240,7 +240,7 @@ func TestTheShufflerRefusesWhatIsNoShare(t *testing.T) {
 	f.refused("a proof that was changed by its device", err, wire.RefusalBadProof)
 }
 
-func changed(b []byte, at int) []byte {
+func change(b []byte, at int) []byte {
 	c := slices.Clone(b)
 	c[at] ^= 1
 	return c

@@ -11,9 +11,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-func hexOf(b []byte) string                { return hex.EncodeToString(b) }
-func bytesOf(text string) ([]byte, error)  { return hex.DecodeString(text) }
-func sized(b []byte, n int) (sized []byte) { return slices.Grow(slices.Clone(b), n)[:n] }
+func hexOf(b []byte) string                 { return hex.EncodeToString(b) }
+func bytesOf(text string) ([]byte, error)   { return hex.DecodeString(text) }
+func resize(b []byte, n int) (sized []byte) { return slices.Grow(slices.Clone(b), n)[:n] }
 
 // FuzzPayload feeds any bytes to the shuffler's side, cut or filled to the right length too. Whatever has a prepare
 // message is a payload whose share fits its public share; only the golden ones do, with any envelope.
@@ -23,7 +23,7 @@ func FuzzPayload(f *testing.F) {
 		f.Add([]byte(p))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, payload := range [][]byte{data, sized(data, fix.round.PayloadSize())} {
+		for _, payload := range [][]byte{data, resize(data, fix.round.PayloadSize())} {
 			message, pending, err := fix.leader.Prepare([]byte("before"), payload)
 			if err != nil {
 				if why := wire.Reason(err); why != wire.RefusalWrongSize && why != wire.RefusalBadShare ||
@@ -47,7 +47,7 @@ func FuzzPrepareMessage(f *testing.F) {
 		f.Add([]byte(r))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, message := range [][]byte{data, sized(data, fix.round.PrepareMessageSize())} {
+		for _, message := range [][]byte{data, resize(data, fix.round.PrepareMessageSize())} {
 			v, err := fix.helper.Verify(message)
 			known := slices.ContainsFunc(g.Messages, func(r hexadecimal) bool { return bytes.Equal(r, message) })
 			if (err == nil) != known {
@@ -74,7 +74,7 @@ func FuzzPreparation(f *testing.F) {
 	}
 	size := fixed + fix.round.preparation
 	f.Fuzz(func(t *testing.T, data []byte) {
-		b := sized(data, size)
+		b := resize(data, size)
 		nonce := sumvec.Nonce(b[:NonceSize])
 		out, answer, err := fix.helper.prepare(&nonce, b[NonceSize:NonceSize+publicSize], b[NonceSize+publicSize:fixed],
 			b[fixed:])
@@ -97,7 +97,7 @@ func FuzzNoisedShare(f *testing.F) {
 		if err := fix.leader.Finish(fix.leaderSum, one, data); (err == nil) != bytes.Equal(data, g.Answers[0]) {
 			t.Fatalf("answer %x: %v", data, err)
 		}
-		for _, b := range [][]byte{data, sized(data, fix.round.AggregateSize())} {
+		for _, b := range [][]byte{data, resize(data, fix.round.AggregateSize())} {
 			share, err := fix.round.ParseNoisedShare(b)
 			if err != nil {
 				if why := wire.Reason(err); why != wire.RefusalWrongSize && why != wire.RefusalBadShare {

@@ -25,12 +25,12 @@ func FuzzHandover(f *testing.F) {
 				t.Fatalf("%x is written as %x, %v", b, again, written)
 			}
 		}
-		for _, b := range [][]byte{data, sized(data, fix.round.PendingSize())} {
+		for _, b := range [][]byte{data, resize(data, fix.round.PendingSize())} {
 			p, err := fix.round.ParsePending(b)
 			again, written := fix.round.AppendPending(nil, p)
 			check(b, again, err, written)
 		}
-		for _, b := range [][]byte{data, sized(data, fix.round.VerifiedSize())} {
+		for _, b := range [][]byte{data, resize(data, fix.round.VerifiedSize())} {
 			v, err := fix.round.ParseVerified(b)
 			again, written := fix.round.AppendVerified(nil, v)
 			check(b, again, err, written)

@@ -79,9 +79,9 @@ func (s *running) merge(other *running) error {
 	return nil
 }
 
-// noised are the sums with a server's noise: of each coordinate as many bits as the plan says of its release, drawn
-// exactly.
-func (s *running) noised(bitsOf func(plan.Release) uint64, src protocol.Source) (fp128.Vec, error) {
+// addNoise returns the sums with a server's noise: of each coordinate as many bits as the plan says of its release,
+// drawn exactly.
+func (s *running) addNoise(bitsOf func(plan.Release) uint64, src protocol.Source) (fp128.Vec, error) {
 	v, err := s.elements()
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (s *LeaderSum) Merge(other *LeaderSum) error { return s.merge(&other.runnin
 // Noise draws the shuffler's noise, as the plan announces it, and adds it: what the shuffler makes durable and sends,
 // once. Noise that has left must not be drawn again; the caller keeps the result.
 func (s *LeaderSum) Noise(src protocol.Source) (NoisedShare, error) {
-	v, err := s.noised(func(r plan.Release) uint64 { return r.ShufflerNoise }, src)
+	v, err := s.addNoise(func(r plan.Release) uint64 { return r.ShufflerNoise }, src)
 	return NoisedShare{v}, err
 }
 
@@ -179,7 +179,7 @@ func (s *HelperSum) Counts(shuffler NoisedShare, src protocol.Source) ([][]uint6
 	if len(shuffler.elements) != int(s.round.entries) {
 		return nil, fmt.Errorf("%w: %d sums instead of %d", ErrSum, len(shuffler.elements), s.round.entries)
 	}
-	v, err := s.noised(func(r plan.Release) uint64 { return r.AnalyzerNoise }, src)
+	v, err := s.addNoise(func(r plan.Release) uint64 { return r.AnalyzerNoise }, src)
 	if err != nil {
 		return nil, err
 	}

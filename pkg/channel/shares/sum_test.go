@@ -188,7 +188,7 @@ func TestOnlyTheAnswerToAReportFinishesIt(t *testing.T) {
 		want    wire.Refusal
 	}{
 		"the answer to another report": {pending, w.Answer[:], wire.RefusalBadShare},
-		"a changed answer":             {pending, changed(v.Answer[:], 0), wire.RefusalBadShare},
+		"a changed answer":             {pending, change(v.Answer[:], 0), wire.RefusalBadShare},
 		"a short answer":               {pending, v.Answer[:31], wire.RefusalWrongSize},
 		"a long answer":                {pending, append(v.Answer[:], 0), wire.RefusalWrongSize},
 		"no answer":                    {pending, nil, wire.RefusalWrongSize},

@@ -30,7 +30,7 @@ func NewTally(encodings []protocol.Encoding) *Tally {
 	return t
 }
 
-// Open opens and counts messages that stand one after another. The length must be a multiple of seal.BitSize. It
+// Open opens and counts messages, one after another. The length must be a multiple of seal.BitSize. It
 // allocates nothing.
 func (t *Tally) Open(opener *seal.BitOpener, messages []byte) {
 	t.Messages += len(messages) / seal.BitSize
@@ -120,9 +120,8 @@ func ParseTally(encodings []protocol.Encoding, messages int, b []byte) (*Tally, 
 var ErrIncomplete = errors.New("shuffle: other numbers of messages than the plan's")
 
 // Complete reports whether there are exactly as many messages of each coordinate as this number of reports has, and as
-// the shuffler added to each coordinate of the release, and none of any other. It is nil where messages have no labels:
-// then a device decides what its messages are for. Otherwise a shuffler that admits only reports with the plan's labels
-// always gives a round that is complete.
+// the shuffler added to each coordinate of the release, and none of any other. A shuffler that admits only reports with
+// the plan's labels always gives a round that is complete.
 func (t *Tally) Complete(reports uint64, noise []uint64) error {
 	if t.OutOfPlan > 0 {
 		return fmt.Errorf("%w: %d of coordinates that the round does not have", ErrIncomplete, t.OutOfPlan)

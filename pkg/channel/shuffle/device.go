@@ -12,7 +12,7 @@
 //
 // # What it does not guarantee
 //
-// The messages of a payload stand in the order of releases and coordinates: nothing is hidden until the shuffler has
+// The messages of a payload are in the order of releases and coordinates: nothing is hidden until the shuffler has
 // mixed them. The certificate that counts the noise is computed in pkg/plan and pkg/privacy, not here. Encryption draws
 // from crypto/rand: pkg/seal takes no other source.
 package shuffle

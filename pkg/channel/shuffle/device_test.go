@@ -15,7 +15,7 @@ import (
 var _ channel.Device = (*Device)(nil)
 
 // The payload of a device holds the bits that the encodings give from the same source, in the order of releases and
-// coordinates, has the announced size whatever the vectors, and leaves what stands before it alone.
+// coordinates, has the announced size whatever the vectors, and leaves what precedes it alone.
 func TestThePayloadHoldsTheEncodedBits(t *testing.T) {
 	key, err := seal.NewHPKEKey(bytes.Repeat([]byte{1}, 32))
 	if err != nil {

@@ -30,9 +30,8 @@ func eachLabel(encodings []protocol.Encoding, f func(label []byte)) {
 // # What the labels tell
 //
 // Nothing, to the shuffler: they are a function of the announcement, which is public, and the same in all reports.
-// Within a coordinate the ones stand before the zeros, as they always did: to see where they end is to tell the
-// encryption of a zero from that of a one. The analyzer learns no more than it did: of each message that it opened, it
-// always saw which coordinate it is of.
+// Within a coordinate the ones are before the zeros: to see where they end is to tell the encryption of a zero from
+// that of a one. The analyzer learns nothing of them either: it counts messages by coordinate.
 func LabelsOf(encodings []protocol.Encoding) string {
 	h := sha256.New()
 	eachLabel(encodings, func(label []byte) { h.Write(label) })
@@ -48,8 +47,8 @@ func WriteLabels(payload []byte, encodings []protocol.Encoding) {
 	})
 }
 
-// CheckLabels reports whether the messages of a report's payload, which stand one after another, have the labels of
-// this digest (LabelsOf). The error wraps wire.ErrLabels. A digest is compared, so that neither the shuffler's journal
+// CheckLabels reports whether the messages of a report's payload, one after another, have the labels of this digest
+// (LabelsOf). The error wraps wire.ErrLabels. A digest is compared, so that neither the shuffler's journal
 // nor its workers' tasks have to list what the plan says of every message.
 func CheckLabels(payload []byte, labels string) error {
 	h := sha256.New()

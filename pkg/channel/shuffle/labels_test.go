@@ -22,8 +22,8 @@ func labelledRound() []protocol.Encoding {
 	}
 }
 
-// sealed is a payload of a device that follows the protocol.
-func sealed(t *testing.T, key *seal.HPKEKey, encodings []protocol.Encoding) []byte {
+// sealOne is a payload of a device that follows the protocol.
+func sealOne(t *testing.T, key *seal.HPKEKey, encodings []protocol.Encoding) []byte {
 	t.Helper()
 	d, err := NewDevice(encodings, key.Public(), [32]byte{1})
 	if err != nil {
@@ -66,7 +66,7 @@ func TestOnlyThePlansLabelsPass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good, want := sealed(t, key, labelledRound()), LabelsOf(labelledRound())
+	good, want := sealOne(t, key, labelledRound()), LabelsOf(labelledRound())
 	if err := CheckLabels(good, want); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func TestGaussianNoiseSpendsTheBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	reports := []simulated.Report{{{0.5}}, {{-0.25}}, {{9}}}
-	aggregates, err := c.Aggregate(slices.Values(reports), seeded("calibration", 0))
+	aggregates, err := c.Aggregate(slices.Values(reports), newSource("calibration", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestGaussianNoiseSpendsTheBudget(t *testing.T) {
 		}
 		const n = 7
 		aggregates, err := c.Aggregate(slices.Values(slices.Repeat([]simulated.Report{{{0, 0}, {0}}}, n)),
-			seeded("calibration", 0))
+			newSource("calibration", 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestGaussianNoiseHasItsVariance(t *testing.T) {
 		if name == "exact" || name == "integer" {
 			continue
 		}
-		src := seeded(name, 0)
+		src := newSource(name, 0)
 		var first [3]float64
 		var products [3][3]float64
 		var variance []float64
@@ -112,8 +112,8 @@ func TestGaussianChannelsClamp(t *testing.T) {
 		if name == "exact" || name == "integer" {
 			continue
 		}
-		a, err := c.Aggregate(slices.Values([]simulated.Report{{{-5, 7}, {1e300}}}), seeded("clamp", 0))
-		b, err2 := c.Aggregate(slices.Values([]simulated.Report{{{-1, 1}, {1}}}), seeded("clamp", 0))
+		a, err := c.Aggregate(slices.Values([]simulated.Report{{{-5, 7}, {1e300}}}), newSource("clamp", 0))
+		b, err2 := c.Aggregate(slices.Values([]simulated.Report{{{-1, 1}, {1}}}), newSource("clamp", 0))
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}
@@ -134,7 +134,7 @@ func BenchmarkInteger(b *testing.B) {
 			}
 		}
 	}
-	src := seeded("bench", 0)
+	src := newSource("bench", 0)
 	for b.Loop() {
 		if _, err := (simulated.Integer{Encodings: encodings, MinCohort: 1}).Aggregate(cohort, src); err != nil {
 			b.Fatal(err)

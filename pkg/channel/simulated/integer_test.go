@@ -60,7 +60,7 @@ func literally(t *testing.T, c simulated.Integer, reports []simulated.Report, sr
 		if err := protocol.Count(counts, bits); err != nil {
 			t.Fatal(err)
 		}
-		sums = append(sums, decoded(t, c, s, counts, len(reports)))
+		sums = append(sums, decode(t, c, s, counts, len(reports)))
 	}
 	return sums
 }
@@ -96,7 +96,7 @@ func inIntegers(t *testing.T, c simulated.Integer, reports []simulated.Report, s
 			}
 			joined[j] = shares[0][j] + shares[1][j]
 		}
-		sums = append(sums, decoded(t, c, s, joined, len(reports)))
+		sums = append(sums, decode(t, c, s, joined, len(reports)))
 	}
 	return sums
 }
@@ -104,7 +104,7 @@ func inIntegers(t *testing.T, c simulated.Integer, reports []simulated.Report, s
 // coin is one noise bit: a uniform number of 32 digits is below the bias.
 func coin(p protocol.Bias, src protocol.Source) bool { return uint32(src.Uint64()>>32) < uint32(p) }
 
-func decoded(t *testing.T, c simulated.Integer, s int, counts []uint64, reports int) []float64 {
+func decode(t *testing.T, c simulated.Integer, s int, counts []uint64, reports int) []float64 {
 	t.Helper()
 	var servers uint64
 	if c.ServerNoise != nil {
@@ -143,7 +143,7 @@ func theFour() map[string]struct {
 	}
 }
 
-func aggregated(t *testing.T, c simulated.Integer, reports []simulated.Report, src protocol.Source) [][]float64 {
+func aggregate(t *testing.T, c simulated.Integer, reports []simulated.Report, src protocol.Source) [][]float64 {
 	t.Helper()
 	aggregates, err := c.Aggregate(slices.Values(reports), src)
 	if err != nil {
@@ -238,9 +238,9 @@ func checkLaw(t *testing.T, name string, c simulated.Integer,
 ) {
 	const runs, falseAlarm = 100_000, 1e-6
 	encodings, reports := twoStatistics(), fiveReports()
-	src := seeded(name, 0)
+	src := newSource(name, 0)
 	literal := sample(runs, func() [][]float64 { return run(t, c, reports, src) })
-	same := sample(runs, func() [][]float64 { return aggregated(t, c, reports, src) })
+	same := sample(runs, func() [][]float64 { return aggregate(t, c, reports, src) })
 	if p := difference(literal, same); p < falseAlarm {
 		t.Errorf("the channel differs from the protocol: p = %.3g", p)
 	} else {
@@ -252,19 +252,19 @@ func checkLaw(t *testing.T, name string, c simulated.Integer,
 	planted := map[string]func() [][]float64{
 		"a noise bit more": func() [][]float64 {
 			// Not decoded as such: the bit belongs to nobody's plan.
-			changed := copied(c)
+			changed := copyOf(c)
 			changed.ServerNoise = []uint64{1, 0}
 			if c.ServerNoise != nil {
 				changed.ServerNoise = []uint64{c.ServerNoise[0] + 1, c.ServerNoise[1]}
 			}
-			return aggregated(t, changed, reports, src)
+			return aggregate(t, changed, reports, src)
 		},
 		"bias 3 % larger": func() [][]float64 {
-			changed := copied(c)
+			changed := copyOf(c)
 			e := &changed.Encodings[1]
 			before := e.Bias.Float()
 			e.Bias += e.Bias / 33
-			sums := aggregated(t, changed, reports, src)
+			sums := aggregate(t, changed, reports, src)
 			bits := 5 * float64(e.NoiseBits)
 			if c.ServerNoise != nil {
 				bits += float64(c.ServerNoise[1])
@@ -286,20 +286,20 @@ func checkLaw(t *testing.T, name string, c simulated.Integer,
 				}
 				changed = append(changed, rounded)
 			}
-			return aggregated(t, c, changed, src)
+			return aggregate(t, c, changed, src)
 		},
 		"every random word used three times": func() [][]float64 {
-			return aggregated(t, c, reports, &echo{src: src, times: 3})
+			return aggregate(t, c, reports, &echo{src: src, times: 3})
 		},
 		"one report counted twice": func() [][]float64 {
-			return aggregated(t, c, append(slices.Clone(reports), reports[3]), src)
+			return aggregate(t, c, append(slices.Clone(reports), reports[3]), src)
 		},
 	}
 	if c.ServerNoise != nil {
 		planted["no server noise"] = func() [][]float64 {
-			changed := copied(c)
+			changed := copyOf(c)
 			changed.ServerNoise = nil
-			return aggregated(t, changed, reports, src)
+			return aggregate(t, changed, reports, src)
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(planted)) {
@@ -311,8 +311,8 @@ func checkLaw(t *testing.T, name string, c simulated.Integer,
 	}
 }
 
-// copied is a channel that can be changed.
-func copied(c simulated.Integer) simulated.Integer {
+// copyOf is a channel that can be changed.
+func copyOf(c simulated.Integer) simulated.Integer {
 	c.Encodings = slices.Clone(c.Encodings)
 	return c
 }
@@ -342,7 +342,7 @@ func TestChannelsAreUnbiased(t *testing.T) {
 		c := four.channel
 		c.MinCohort = 1
 		reports := fiveReports()[:4] // the last one is clamped, and so does not keep its sum
-		src := seeded(name, 1)
+		src := newSource(name, 1)
 		exact, err := simulated.Exact{}.Aggregate(slices.Values(reports), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-func seeded(label string, n int) *rand.ChaCha8 {
+func newSource(label string, n int) *rand.ChaCha8 {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:8], uint64(n))
 	copy(seed[8:], label)
@@ -71,23 +71,23 @@ func TestChannelsRefuseWhatDoesNotFit(t *testing.T) {
 			"NaN":               {{0, math.NaN()}, {0}},
 			"infinite":          {{0, 0}, {math.Inf(-1)}},
 		} {
-			got, err := c.Aggregate(slices.Values([]simulated.Report{good, bad, good}), seeded("refuse", 0))
+			got, err := c.Aggregate(slices.Values([]simulated.Report{good, bad, good}), newSource("refuse", 0))
 			if !errors.Is(err, simulated.ErrReport) || got != nil {
 				t.Errorf("%s, %s: %v, %v; want ErrReport", name, what, got, err)
 			}
 		}
-		if got, err := c.Aggregate(slices.Values([]simulated.Report(nil)), seeded("refuse", 0)); !errors.Is(err,
+		if got, err := c.Aggregate(slices.Values([]simulated.Report(nil)), newSource("refuse", 0)); !errors.Is(err,
 			simulated.ErrCohort) || got != nil {
 			t.Errorf("%s, no reports: %v, %v; want ErrCohort", name, got, err)
 		}
 	}
 	integer := simulated.Integer{Encodings: twoStatistics(), MinCohort: 3}
 	if got, err := integer.Aggregate(slices.Values([]simulated.Report{good, good}),
-		seeded("refuse", 0)); !errors.Is(err, simulated.ErrCohort) || got != nil {
+		newSource("refuse", 0)); !errors.Is(err, simulated.ErrCohort) || got != nil {
 		t.Errorf("two reports of at least three: %v, %v; want ErrCohort", got, err)
 	}
 	if _, err := integer.Aggregate(slices.Values([]simulated.Report{good, good, good}),
-		seeded("refuse", 0)); err != nil {
+		newSource("refuse", 0)); err != nil {
 		t.Errorf("three reports of at least three: %v", err)
 	}
 	for _, c := range []simulated.Integer{{}, {MinCohort: 1}, {Encodings: twoStatistics()},
@@ -95,7 +95,7 @@ func TestChannelsRefuseWhatDoesNotFit(t *testing.T) {
 		{Encodings: twoStatistics(), MinCohort: 1, ServerNoise: []uint64{1}},
 		{Encodings: []protocol.Encoding{{Scale: 1, Coordinates: twoStatistics()[1].Coordinates}}, MinCohort: 1,
 			ServerNoise: []uint64{1}}} {
-		if got, err := c.Aggregate(slices.Values([]simulated.Report{good}), seeded("refuse", 0)); !errors.Is(err,
+		if got, err := c.Aggregate(slices.Values([]simulated.Report{good}), newSource("refuse", 0)); !errors.Is(err,
 			simulated.ErrChannel) {
 			t.Errorf("%+v: %v, %v; want ErrChannel", c, got, err)
 		}
@@ -156,8 +156,8 @@ func TestReportsAreReadOnceAndLeftAlone(t *testing.T) {
 		for report := range reused {
 			copies = append(copies, simulated.Report{slices.Clone(report[0]), slices.Clone(report[1])})
 		}
-		a, err := c.Aggregate(reused, seeded("memory", 0))
-		b, err2 := c.Aggregate(slices.Values(copies), seeded("memory", 0))
+		a, err := c.Aggregate(reused, newSource("memory", 0))
+		b, err2 := c.Aggregate(slices.Values(copies), newSource("memory", 0))
 		if err != nil || err2 != nil {
 			t.Fatal(name, err, err2)
 		}
@@ -175,7 +175,7 @@ func TestReportsAreReadOnceAndLeftAlone(t *testing.T) {
 					return
 				}
 			}
-		}, seeded("memory", 0)); !errors.Is(err, simulated.ErrReport) || taken != 5 {
+		}, newSource("memory", 0)); !errors.Is(err, simulated.ErrReport) || taken != 5 {
 			t.Errorf("%s: %v after %d reports, want ErrReport after 5", name, err, taken)
 		}
 	}
@@ -198,7 +198,7 @@ func TestIntegerWithAFineScaleIsExact(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, c := range channels {
-			got, err := c.Aggregate(slices.Values(reports), seeded("shapes", n))
+			got, err := c.Aggregate(slices.Values(reports), newSource("shapes", n))
 			if err != nil {
 				t.Fatal(name, err)
 			}
@@ -217,7 +217,7 @@ func TestIntegerWithAFineScaleIsExact(t *testing.T) {
 				e.Coordinates[j] = protocol.Coordinate{Offset: -1, Levels: 1 << 21}
 			}
 		}
-		got, err := fine.Aggregate(slices.Values(reports), seeded("fine", n))
+		got, err := fine.Aggregate(slices.Values(reports), newSource("fine", n))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,23 +17,23 @@ import (
 func (r *counting) lacks() bool {
 	r.working.Lock()
 	defer r.working.Unlock()
-	return r.refused == nil && (!r.answered() || r.sum == nil)
+	return r.refused == nil && (!r.isAnswered() || r.sum == nil)
 }
 
-// answered reports whether all prepare messages are answered.
-func (r *counting) answered() bool {
+// isAnswered reports whether all prepare messages are answered.
+func (r *counting) isAnswered() bool {
 	return r.header != nil && len(r.digests) == int(r.header.chunks)+1
 }
 
-// settle signs the set that is accepted, when all prepare messages are answered: none where the round is refused. done
+// signSet signs the set that is accepted, when all prepare messages are answered: none where the round is refused. done
 // tells that it is out. Whoever is in it was remembered before.
-func (r *counting) settle() (done bool, refused, err error) {
+func (r *counting) signSet() (done bool, refused, err error) {
 	r.working.Lock()
 	defer r.working.Unlock()
-	if r.failed != nil || r.settled {
-		return r.settled, r.refused, r.failed
+	if r.failed != nil || r.ended {
+		return r.ended, r.refused, r.failed
 	}
-	if r.refused == nil && !r.answered() {
+	if r.refused == nil && !r.isAnswered() {
 		return false, nil, nil
 	}
 	if r.refused == nil {
@@ -73,7 +73,7 @@ func (r *counting) settle() (done bool, refused, err error) {
 	if err := r.publish(statementIndex, signed); err != nil {
 		return false, nil, err
 	}
-	r.settled = true
+	r.ended = true
 	return true, r.refused, nil
 }
 
