@@ -58,7 +58,7 @@ type away struct {
 
 func (u *away) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 	u.asked.Add(1)
-	return u.bed.Asked(request, func(signed []byte) (*wire.EnrolReply, error) {
+	return u.bed.Answer(request, func(signed []byte) (*wire.EnrolReply, error) {
 		e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: testbed.Deployment,
 			Key: u.bed.Registrar.Public()})
 		switch {

@@ -32,7 +32,7 @@ type granting struct {
 }
 
 func (b granting) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
-	return b.Asked(request, func(signed []byte) (*wire.EnrolReply, error) {
+	return b.Answer(request, func(signed []byte) (*wire.EnrolReply, error) {
 		e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: testbed.Deployment, Key: b.Registrar.Public()})
 		if err != nil {
 			return nil, err

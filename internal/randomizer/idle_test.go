@@ -38,7 +38,7 @@ type undrawn struct {
 
 func (u *undrawn) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 	u.asked.Add(1)
-	return u.bed.Asked(request, func([]byte) (*wire.EnrolReply, error) {
+	return u.bed.Answer(request, func([]byte) (*wire.EnrolReply, error) {
 		return &wire.EnrolReply{Refusal: wire.RefusalWrongEpoch}, nil
 	})
 }

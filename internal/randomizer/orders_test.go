@@ -102,7 +102,7 @@ type watched struct {
 }
 
 func (w *watched) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
-	return w.bed.Asked(request, func(signed []byte) (*wire.EnrolReply, error) {
+	return w.bed.Answer(request, func(signed []byte) (*wire.EnrolReply, error) {
 		e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: testbed.Deployment,
 			Key: w.bed.Registrar.Public()})
 		if err != nil {
