@@ -1,7 +1,10 @@
 package main
 
 import (
+	"flag"
+	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -19,7 +22,12 @@ import (
 )
 
 // TestMain lets scripts call riffle and the roles: the test binary is each of them when it is called by its name.
+// Tests here wait for processes more than they compute, so more of them run at the same time than there are processors,
+// unless -parallel says otherwise.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", fmt.Sprint(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
 	program := func(cmd *cobra.Command) func() { return func() { os.Exit(role.Main(cmd)) } }
 	testscript.Main(m, map[string]func(){
 		"riffle":     main,
@@ -46,6 +54,7 @@ func roleCommand(name string) *cobra.Command {
 
 // The files in testdata/script say what the commands do, and are run.
 func TestCommandsDoWhatTheirScriptsSay(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
 		RequireUniqueNames: true,

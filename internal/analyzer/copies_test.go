@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
@@ -104,7 +103,7 @@ func TestManifestIsLoggedFirst(t *testing.T) {
 		why, _ := unmet.Load().(string)
 		return strings.Contains(why, unlogged)
 	})
-	time.Sleep(poll + poll/4)
+	s.looksOn()
 	if b := s.analyzer.c.Messages.Balance(); b.Received != 0 || len(s.analyzer.Progress().Releases) != 0 {
 		t.Errorf("counted before the manifest was logged: %+v", b)
 	}

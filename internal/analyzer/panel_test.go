@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
@@ -89,10 +90,10 @@ func (s *scene) draw(a *plan.Announcement, digest, pool [32]byte) *wire.Draw {
 	return d
 }
 
-// quietly says that nothing is drawn for some looks of the analyzer.
+// quietly says that nothing is drawn though the analyzer has looked again.
 func (s *scene) quietly(epoch uint64) {
 	s.t.Helper()
-	time.Sleep(8 * firstLook)
+	s.looksOn()
 	if all := s.draws(epoch); len(all) > 0 {
 		s.t.Fatalf("epoch %d is drawn: %+v", epoch, all)
 	}
@@ -280,7 +281,7 @@ func TestEpochsAreSpaced(t *testing.T) {
 	t.Parallel()
 	const every = 1500 * time.Millisecond
 	s := newPanelScene(t)
-	s.config.Timing.Every = every
+	s.config.Timing.Every, s.config.Clock = every, role.SystemClock()
 	s.start()
 	for epoch := uint64(1); epoch <= 2; epoch++ {
 		a, digest := s.announcement(epoch, 0)

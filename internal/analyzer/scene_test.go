@@ -7,11 +7,13 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -33,6 +35,7 @@ type scene struct {
 	auditor  *bus.Conn
 	config   Config
 	crash    func(after string) error // nil: never
+	waits    *atomic.Int64            // of the analyzer, so far
 
 	analyzer *Analyzer
 	ended    chan struct{}
@@ -41,15 +44,34 @@ type scene struct {
 
 const cohort = 12
 
+// impatient is a clock of an analyzer that waits a twentieth of the time before it looks again. It counts how often.
+type impatient struct {
+	role.Clock
+	waits *atomic.Int64
+}
+
+func (i impatient) After(d time.Duration) <-chan time.Time {
+	i.waits.Add(1)
+	return i.Clock.After(d / 20)
+}
+
+// looksOn waits until the analyzer has looked again for what it waits for, and not found it.
+func (s *scene) looksOn() {
+	s.t.Helper()
+	before := s.waits.Load() // a look that is under way may have begun before
+	testbed.Eventually(s.t, "looked again", func() bool { return s.waits.Load() >= before+2 })
+}
+
 func newScene(t *testing.T, profile glm.Profile, change ...func(*broker.Options, *bus.ProvisionOptions)) *scene {
 	t.Helper()
-	s := &scene{Bed: testbed.New(t, change...), t: t}
+	s := &scene{Bed: testbed.New(t, change...), t: t, waits: new(atomic.Int64)}
 	s.shuffler, s.auditor = s.Connect(bus.Shuffler), s.Connect(bus.Auditor)
 	s.config = Config{
 		Deployment: testbed.Deployment, Identity: s.Analyzer, Keys: []*seal.HPKEKey{s.AnalyzerKey},
 		Shuffler: s.Shuffler.Public(),
 		Learner:  testbed.Learner(profile, cohort), Terms: testbed.Terms(), Timing: testbed.Timing(),
 		Bus: Over(s.Connect(bus.Analyzer).Streams), Log: testbed.Log(),
+		Clock: impatient{role.SystemClock(), s.waits},
 	}
 	return s
 }

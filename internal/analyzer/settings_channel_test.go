@@ -57,7 +57,7 @@ func TestSettingsFollowTheChannel(t *testing.T) {
 	} {
 		cmd := role.Command(Role())
 		cmd.SetArgs(append([]string{"--keys=nowhere", "--state=folder", "--check-config", "--learner-dimension=2",
-			"--learner-horizon=600"},
+			"--learner-horizon=200"},
 			strings.Fields(c.args)...))
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)

@@ -234,24 +234,26 @@ func TestLimitsOfArms(t *testing.T) {
 	if text := fmt.Sprintf("%v %+v %#v", p, p, p); strings.Contains(text, "call") {
 		t.Errorf("what was played can be printed: %s", text)
 	}
-	// Of decisions that saw the same counts and were made at once, no more than the limit allows may stand.
-	stand := 0
+	// Of decisions that saw the same counts and were made at once, no more than the limit allows may be kept.
+	kept := 0
 	for range 3 {
 		if p.open().take(play{3, "call"}, &later) {
-			stand++
+			kept++
 		}
 	}
-	if stand != 2 {
-		t.Errorf("%d of 3 decisions stand", stand)
+	if kept != 2 {
+		t.Errorf("%d of 3 decisions are kept", kept)
 	}
 	only := api.Arms{Vectors: set.Vectors[1:], IDs: set.IDs[1:]}
 	if _, err := p.decide(first, &later, only, rand.New(rand.NewPCG(1, 2))); !errors.Is(err, glm.ErrNoArms) {
 		t.Errorf("an arm is played beyond its limit, or the error is %v", err)
 	}
-	// An app may make up names. Where no more are counted, those that are keep their counts, and others play no limited arm.
+	// An app may make up names. Where no more are counted, those that are keep their counts, and others play no limited
+	// arm.
 	counted := p.open()
 	counted.most = len(counted.times) + 1
-	if x, y := calls("new", &later), calls("one too many", &later); x != 2 || y != 0 || len(counted.times) != counted.most {
+	if x, y := calls("new", &later), calls("one too many", &later); x != 2 || y != 0 ||
+		len(counted.times) != counted.most {
 		t.Errorf("played %d and %d times, %d devices are counted of at most %d", x, y, len(counted.times), counted.most)
 	}
 	if most, limited := schema.AtMost("none"); limited {
@@ -317,7 +319,7 @@ func TestFeaturesWherePanelsAreDrawn(t *testing.T) {
 	}
 	decide(2)
 	p.drawNow(a, in)
-	p.settled(1)
+	p.awaitDraw(1)
 	decide(40)
 	if calls != 2 || kept != panelDecisions {
 		t.Errorf("%d calls, %d decisions are kept", calls, kept)

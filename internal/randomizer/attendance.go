@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/device"
 )
 
@@ -19,22 +20,22 @@ import (
 
 // attendance is that timetable. Safe for concurrent use.
 type attendance struct {
-	h    *Host
-	wake chan struct{} // something may be due sooner
-	free chan struct{} // a place for each visit at the same time
+	clock role.Clock
+	wake  chan struct{} // something may be due sooner
+	free  chan struct{} // a place for each visit at the same time
 
 	mu      sync.Mutex
 	visits  agenda[visit]
-	waiting []*seat   // for the panel to be drawn, or for an answer, in the order in which they ask for all
-	asked   time.Time // when one of them last did
-	next    time.Time // when one does again
+	waiting []*localDevice // for the panel to be drawn, or for an answer, in the order in which they ask for all
+	asked   time.Time      // when one of them last did
+	next    time.Time      // when one does again
 	gap     time.Duration
 	hush    time.Duration // between requests while the shuffler answers none; 0: it answers
 	hushed  time.Time     // when that became longer
 }
 
-// errand is what a device does under an announcement.
-type errand struct {
+// task is what a device does under an announcement.
+type task struct {
 	a     *device.Announced
 	step  step
 	turn  bool // it asks for all that wait
@@ -42,7 +43,7 @@ type errand struct {
 	pause time.Duration
 }
 
-// step is how far an errand has come.
+// step is how far a task has come.
 type step int
 
 const (
@@ -57,31 +58,14 @@ const never = time.Duration(-1)
 // inTurn is the time of a device that waits with the others, for the panel to be drawn or for the shuffler to answer.
 const inTurn = time.Duration(-2)
 
-func newAttendance(h *Host) *attendance {
-	return &attendance{h: h, wake: make(chan struct{}, 1), free: make(chan struct{}, maxPatient)}
-}
-
-// attend has a device take part in the panels of an announcement. It comes after what it does under the one before.
-func (h *Host) attend(a *device.Announced, s *seat) {
-	if !h.drawsPanels() {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.attended == a || !h.occupy(s) {
-		return
-	}
-	s.attended = a
-	if s.errand == nil { // else what is done under the announcement before ends first
-		s.errand = &errand{a: a, pause: firstPause}
-		h.attendance.enter(s, h.c.Clock.Now())
-	}
+func newAttendance(clock role.Clock) *attendance {
+	return &attendance{clock: clock, wake: make(chan struct{}, 1), free: make(chan struct{}, maxPatient)}
 }
 
 // enter has a device visited at a time.
-func (t *attendance) enter(s *seat, at time.Time) {
+func (t *attendance) enter(dev *localDevice, at time.Time) {
 	t.mu.Lock()
-	heap.Push(&t.visits, visit{at, s})
+	heap.Push(&t.visits, visit{at, dev})
 	t.mu.Unlock()
 	t.rouse()
 }
@@ -94,9 +78,9 @@ func (t *attendance) rouse() {
 }
 
 // wait has a device wait with the others.
-func (t *attendance) wait(s *seat) {
+func (t *attendance) wait(dev *localDevice) {
 	t.mu.Lock()
-	t.waiting = append(t.waiting, s)
+	t.waiting = append(t.waiting, dev)
 	t.mu.Unlock()
 	t.rouse()
 }
@@ -104,7 +88,7 @@ func (t *attendance) wait(s *seat) {
 // mayAsk reports whether a device may ask, where one of all may in each pause; with a pause of 0 each of them may, but
 // for when the shuffler answers none.
 func (t *attendance) mayAsk(pause time.Duration) bool {
-	now := t.h.c.Clock.Now()
+	now := t.clock.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	pause = max(pause, t.hush)
@@ -120,10 +104,10 @@ func (t *attendance) mayAsk(pause time.Duration) bool {
 	return true
 }
 
-// unanswered notes that a request brought no answer. The pause until the next one doubles, once for all the requests
+// noteSilence notes that a request brought no answer. The pause until the next one doubles, once for all the requests
 // that were on their way together.
-func (t *attendance) unanswered() {
-	now := t.h.c.Clock.Now()
+func (t *attendance) noteSilence() {
+	now := t.clock.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.hush == 0 || now.Sub(t.hushed) >= t.hush {
@@ -132,65 +116,65 @@ func (t *attendance) unanswered() {
 	t.gap, t.asked, t.next = max(t.gap, t.hush), now, now.Add(t.hush)
 }
 
-// answered notes that the shuffler answers. Where it did not before, all devices that wait are visited.
-func (t *attendance) answered() {
+// noteAnswer notes that the shuffler answers. Where it did not before, all devices that wait are visited.
+func (t *attendance) noteAnswer() {
 	t.mu.Lock()
 	silent := t.hush > 0
 	t.hush = 0
 	t.mu.Unlock()
 	if silent {
-		t.drawn()
+		t.visitWaiting()
 	}
 }
 
-// silent reports whether the shuffler answered none of the last requests.
-func (t *attendance) silent() bool {
+// isSilent reports whether the shuffler answered none of the last requests.
+func (t *attendance) isSilent() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.hush > 0
 }
 
-// drawn has all devices that wait visited now: there is an answer.
-func (t *attendance) drawn() {
-	now := t.h.c.Clock.Now()
+// visitWaiting has all devices that wait visited now: there is an answer.
+func (t *attendance) visitWaiting() {
+	now := t.clock.Now()
 	t.mu.Lock()
-	for _, s := range t.waiting {
-		heap.Push(&t.visits, visit{now, s})
+	for _, dev := range t.waiting {
+		heap.Push(&t.visits, visit{now, dev})
 	}
 	t.waiting = nil
 	t.mu.Unlock()
 	t.rouse()
 }
 
-// turn has everything visited now: there is another announcement, or nothing is asked any more.
-func (t *attendance) turn() {
+// visitAll has everything visited now: there is another announcement, or nothing is asked any more.
+func (t *attendance) visitAll() {
 	t.mu.Lock()
 	t.asked, t.next = time.Time{}, time.Time{}
 	for i := range t.visits {
 		t.visits[i].at = time.Time{} // a heap as before
 	}
 	t.mu.Unlock()
-	t.drawn()
+	t.visitWaiting()
 }
 
 // due takes out the next device that is due, or says how long nothing is; never where nothing waits.
-func (t *attendance) due() (s *seat, wait time.Duration) {
-	now := t.h.c.Clock.Now()
+func (t *attendance) due() (dev *localDevice, wait time.Duration) {
+	now := t.clock.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	wait = never
 	if len(t.visits) > 0 {
 		if wait = max(0, t.visits[0].at.Sub(now)); wait == 0 {
-			return heap.Pop(&t.visits).(visit).seat, 0
+			return heap.Pop(&t.visits).(visit).dev, 0
 		}
 	}
 	if len(t.waiting) > 0 {
 		asks := max(0, t.next.Sub(now))
 		if asks == 0 {
-			s, t.waiting = t.waiting[0], t.waiting[1:]
-			s.errand.turn = true // nobody else visits a device that waits
+			dev, t.waiting = t.waiting[0], t.waiting[1:]
+			dev.task.turn = true // nobody else visits a device that waits
 			t.asked, t.next = now, now.Add(t.gap)
-			return s, 0
+			return dev, 0
 		}
 		if wait == never || asks < wait {
 			wait = asks
@@ -199,16 +183,16 @@ func (t *attendance) due() (s *seat, wait time.Duration) {
 	return nil, wait
 }
 
-// run visits devices as they are due, a few at a time, until the context ends.
-func (t *attendance) run(ctx context.Context) {
+// run has devices visited as they are due, a few at a time, until the context ends.
+func (t *attendance) run(ctx context.Context, visit func(*localDevice)) {
 	var visiting sync.WaitGroup
 	defer visiting.Wait()
 	for {
-		s, wait := t.due()
-		if s == nil {
+		dev, wait := t.due()
+		if dev == nil {
 			var later <-chan time.Time
 			if wait != never {
-				later = t.h.c.Clock.After(wait)
+				later = t.clock.After(wait)
 			}
 			select {
 			case <-ctx.Done():
@@ -225,47 +209,29 @@ func (t *attendance) run(ctx context.Context) {
 		}
 		visiting.Go(func() {
 			defer func() { <-t.free }()
-			t.visit(s)
+			visit(dev)
 		})
-	}
-}
-
-// visit does what is due for one device, and enters when it is visited again.
-func (t *attendance) visit(s *seat) {
-	h := t.h
-	s.mu.Lock()
-	e := s.errand
-	if e.a != s.attended { // announced meanwhile
-		*e = errand{a: s.attended, pause: firstPause}
-	}
-	s.mu.Unlock()
-	again, err := h.takePart(s, e)
-	if err != nil && h.life.Err() == nil {
-		h.c.Log.Error().Err(err).Uint64("epoch", e.a.Epoch).Msg("a device takes no part in this epoch's panel")
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case h.life.Err() != nil:
-	case e.a != s.attended:
-		t.enter(s, h.c.Clock.Now())
-	case again == inTurn:
-		step := e.step // from here on another visit's
-		t.wait(s)
-		if !t.silent() && (step == registering || h.isDrawn()) { // by now
-			t.drawn()
-		}
-	case again == never:
-		s.errand = nil
-	default:
-		t.enter(s, h.c.Clock.Now().Add(again))
 	}
 }
 
 // visit is when a device is visited.
 type visit struct {
-	at   time.Time
-	seat *seat
+	at  time.Time
+	dev *localDevice
 }
 
 func (v visit) before(w visit) bool { return v.at.Before(w.at) }
+
+// later is the pause before a task is tried again; it doubles.
+func (t *task) later() time.Duration {
+	pause := t.pause
+	t.pause = min(2*pause, longestPause)
+	return pause
+}
+
+// lets reports whether a device may ask now: it is its turn to ask for all, or there is none to keep.
+func (t *attendance) lets(of *task, pause time.Duration) bool {
+	turn := of.turn
+	of.turn = false
+	return turn || t.mayAsk(pause)
+}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -57,8 +58,9 @@ type away struct {
 
 func (u *away) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 	u.asked.Add(1)
-	return u.bed.Asked(request, func(signed []byte) (*wire.EnrolReply, error) {
-		e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: testbed.Deployment, Key: u.bed.Registrar.Public()})
+	return u.bed.Answer(request, func(signed []byte) (*wire.EnrolReply, error) {
+		e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: testbed.Deployment,
+			Key: u.bed.Registrar.Public()})
 		switch {
 		case err != nil:
 			return nil, err
@@ -116,51 +118,52 @@ func TestAShufflerThatIsAwayIsAskedByOneDevice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const devices = 300
-			u, h, store, clock := awayFrom(t, devices, test.registered)
-			u.silence = test.silence
-			u.answers.Store(test.answers)
-			ctx, cancel := context.WithCancel(context.Background())
-			var running sync.WaitGroup
-			started := time.Now()
-			running.Go(func() { _ = h.Run(ctx) })
-			defer running.Wait()
-			defer cancel()
-			testbed.Eventually(t, "asked", func() bool { return u.asked.Load() > test.answers })
-			time.Sleep(time.Second)
-			// As many as are asked for at the same time may not have heard of the silence. A busy machine may take longer.
-			if n, took := u.asked.Load(), time.Since(started); n > int64(3*maxPatient*max(1, took.Seconds())) {
-				t.Errorf("asked %d times in the first %v", n, took)
-			}
-			before, kept, looks := u.asked.Load(), store.kept.Load(), clock.looks.Load()
-			begun := time.Now()
-			time.Sleep(2 * time.Second)
-			asked, wrote, looked := u.asked.Load()-before, store.kept.Load()-kept, clock.looks.Load()-looks
-			took := time.Since(begun) // a busy machine may take longer than two seconds
-			most := func(n int64) int64 { return n * int64(took) / int64(2*time.Second) }
-			if asked > most(20) {
-				t.Errorf("asked %d times in %v more", asked, took)
-			}
-			if wrote > most(3*devices) {
-				t.Errorf("wrote %d times in %v more", wrote, took)
-			}
-			if looked > most(3*devices) {
-				t.Errorf("looked at the clock %d times in %v more", looked, took)
-			}
-			u.answers.Store(1 << 40) // it is back
-			testbed.Eventually(t, "all answered", func() bool {
-				h.attendance.mu.Lock()
-				defer h.attendance.mu.Unlock()
-				return len(h.attendance.waiting)+len(h.attendance.visits) == 0 && u.asked.Load() >= devices
+			bed := testbed.New(t) // for its keys and statements only
+			synctest.Test(t, func(t *testing.T) {
+				const devices = 300
+				u, h, store, clock := awayFrom(t, bed, devices, test.registered)
+				u.silence = test.silence
+				u.answers.Store(test.answers)
+				ctx, cancel := context.WithCancel(context.Background())
+				var running sync.WaitGroup
+				running.Go(func() { _ = h.Run(ctx) })
+				defer running.Wait()
+				defer cancel()
+				time.Sleep(time.Second)
+				// As many as are asked for at the same time may not have heard of the silence.
+				if n := u.asked.Load(); n <= test.answers || n > 3*maxPatient {
+					t.Errorf("asked %d times in the first second", n)
+				}
+				before, kept, looks := u.asked.Load(), store.kept.Load(), clock.looks.Load()
+				time.Sleep(2 * time.Second)
+				asked, wrote, looked := u.asked.Load()-before, store.kept.Load()-kept, clock.looks.Load()-looks
+				if asked > 20 {
+					t.Errorf("asked %d times in two seconds more", asked)
+				}
+				if wrote > 3*devices {
+					t.Errorf("wrote %d times in two seconds more", wrote)
+				}
+				if looked > 3*devices {
+					t.Errorf("looked at the clock %d times in two seconds more", looked)
+				}
+				u.answers.Store(1 << 40) // it is back
+				time.Sleep(2 * longestPause)
+				waiting := func() int {
+					h.panels.attendance.mu.Lock()
+					defer h.panels.attendance.mu.Unlock()
+					return len(h.panels.attendance.waiting) + len(h.panels.attendance.visits)
+				}
+				if n := waiting(); n != 0 || u.asked.Load() < devices {
+					t.Errorf("%d devices wait after the shuffler is back, and %d requests were made", n, u.asked.Load())
+				}
 			})
 		})
 	}
 }
 
 // awayFrom is a host with so many devices, and what it is connected to.
-func awayFrom(t *testing.T, devices int, registered bool) (*away, *Host, *counted, *looked) {
+func awayFrom(t *testing.T, bed *testbed.Bed, devices int, registered bool) (*away, *Host, *counted, *looked) {
 	t.Helper()
-	bed := testbed.New(t)
 	a := bed.Announcement(glm.Practical, 12)
 	a.Plan.Panel = &plan.Panel{Registered: 30, Tail: 1e-9}
 	a.Plan.Decisions, a.Plan.Records = 3, 2
@@ -186,7 +189,7 @@ func awayFrom(t *testing.T, devices int, registered bool) (*away, *Host, *counte
 		t.Fatal(err)
 	}
 	for i := range devices {
-		s, _, _, err := h.seat(fmt.Sprint("d", i))
+		s, _, _, err := h.places.find(fmt.Sprint("d", i))
 		if err != nil {
 			t.Fatal(err)
 		}

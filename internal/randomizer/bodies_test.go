@@ -68,17 +68,15 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 		if r.StatusCode != http.StatusRequestTimeout {
 			t.Errorf("%q: the stalled request ends with %d", header, r.StatusCode)
 		}
-		s.host.mu.Lock()
-		held := s.host.open[s.host.devices[fmt.Sprint("a", i)].state.Number]
-		s.host.mu.Unlock()
+		held := s.host.promises.of(s.host.places.get(fmt.Sprint("a", i)).state.Number)
 		if held == nil {
 			t.Fatalf("%q: no promise is held", header)
 		}
-		held.seat.mu.Lock()
+		held.dev.mu.Lock()
 		if _, kept := held.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); !kept {
 			t.Errorf("%q: the record of a person whose arms never came is not null", header)
 		}
-		held.seat.mu.Unlock()
+		held.dev.mu.Unlock()
 	}
 	s.due(a)
 	s.reports(6)
@@ -157,7 +155,7 @@ func TestStalledBodiesHoldUpNobodysEnrolment(t *testing.T) {
 	const oneDecision = 123904 // the most bytes of a decision in two dimensions
 	s.bounds = api.Bounds{Time: 2 * patience, Bytes: oneDecision, Requests: 1}
 	s.start()
-	s.host.waiting = semaphore.NewWeighted(2)
+	s.host.enrolments.waiting = semaphore.NewWeighted(2)
 	a := s.unhurried(12) // else the first device reports, and its body ends, before the second one comes
 	s.open(a)
 	s.begin("a", "Transfer-Encoding: chunked\r\n", "")

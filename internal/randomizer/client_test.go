@@ -67,8 +67,8 @@ func shape(t reflect.Type) (out []string) {
 // The client names every reason that the API gives, and no other.
 func TestClientNamesTheReasonsOfTheAPI(t *testing.T) {
 	given := map[string]bool{string(Sampled): true}
-	for _, r := range slices.Concat([]outcome.Reason{FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable,
-		NotAdmitted, HostFull, DryRun, StateRolledBack, NotDrawn, WindowOver, ReportFull}, api.Reasons()) {
+	for _, r := range slices.Concat([]outcome.Reason{FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull,
+		Unreachable, NotAdmitted, HostFull, DryRun, StateRolledBack, NotDrawn, WindowOver, ReportFull}, api.Reasons()) {
 		given[string(r)] = true
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), "../../pkg/client/answer.go", nil, 0)
@@ -91,7 +91,8 @@ func TestClientNamesTheReasonsOfTheAPI(t *testing.T) {
 		return true
 	})
 	if !maps.Equal(given, own) {
-		t.Errorf("the API gives %v,\nthe client knows %v", slices.Sorted(maps.Keys(given)), slices.Sorted(maps.Keys(own)))
+		t.Errorf("the API gives %v,\nthe client knows %v", slices.Sorted(maps.Keys(given)),
+			slices.Sorted(maps.Keys(own)))
 	}
 }
 

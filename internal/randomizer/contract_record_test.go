@@ -86,10 +86,11 @@ var besides = map[string]beside{
 			})
 		}
 	},
-	"decides again":             requests("POST", "/v1/devices/p2/decisions", twoArms, "p2 enrolled", "full"),
-	"decides again and badly":   requests("POST", "/v1/devices/p2/decisions", `{"arms": [`, "p2 enrolled", "full"),
-	"names devices":             requests("POST", "/v1/devices/p2 /v1/devices/nobody", ""),
-	"names none":                requests("POST", "/v1/devices//decisions /v1/devices/"+strings.Repeat("x", 200), twoArms),
+	"decides again":           requests("POST", "/v1/devices/p2/decisions", twoArms, "p2 enrolled", "full"),
+	"decides again and badly": requests("POST", "/v1/devices/p2/decisions", `{"arms": [`, "p2 enrolled", "full"),
+	"names devices":           requests("POST", "/v1/devices/p2 /v1/devices/nobody", ""),
+	"names none": requests("POST", "/v1/devices//decisions /v1/devices/"+strings.Repeat("x", 200),
+		twoArms),
 	"rewards what nobody asked": requests("POST", "/v1/rewards", `{"token": ".no token of ours", "reward": 1}`),
 	"rewards in no form":        requests("POST", "/v1/rewards", `{"token": `),
 	"people who are not sampled": requests("POST", "/v1/devices/a/decisions /v1/devices/b/decisions", twoArms,
@@ -117,12 +118,12 @@ func (p *process) ask(method, path, body string, change func(*http.Request)) {
 // nor does what an app asks besides. A whole randomizer runs as its program runs it, under a clock that the test moves.
 // After every step are compared, and must be equal: each page of the ops listener to the byte, every line of the log at
 // level debug, name, size and freshness of every file of the state folder, each message to the broker with subjects,
-// sizes, order and time, and what other people's apps are told; in the end also who is enrolled in which slot, and whose
-// report came.
+// sizes, order and time, and what other people's apps are told; in the end also who is enrolled in which slot, and
+// whose report came.
 //
 // Nothing of it is drawn, so there are no false alarms: whatever differs shows. A machine that is too busy to hear its
-// broker for seconds says so in its log (the conditions broker and broker_calls), or asks the shuffler again; such a run is made
-// again, four times at most.
+// broker for seconds says so in its log (the conditions broker and broker_calls), or asks the shuffler again; such a
+// run is made again, four times at most.
 func TestARecordChangesNothingOutside(t *testing.T) {
 	t.Parallel()
 	keys := deploymentKeys(t)
@@ -182,7 +183,8 @@ func outside(t *testing.T, keys, name string, b beside) []string {
 		r.play()
 		// Once each at the start: later the machine was too busy to hear its broker.
 		said := r.log.String()
-		if !r.again.Load() && strings.Count(said, `"condition":"broker"`) == 1 && strings.Count(said, `"condition":"broker_calls"`) == 1 {
+		if !r.again.Load() && strings.Count(said, `"condition":"broker"`) == 1 &&
+			strings.Count(said, `"condition":"broker_calls"`) == 1 {
 			return r.seen
 		}
 	}
@@ -289,7 +291,7 @@ func (r *run) reward() {
 
 // report lets the report of a person fall due, and stops before and after it.
 func (r *run) report(person int, due time.Time) {
-	testbed.Eventually(r.t, "waiting for the report's time", func() bool { return r.world.awaited(due) })
+	testbed.Eventually(r.t, "waiting for the report's time", func() bool { return r.world.hasWaiter(due) })
 	for _, after := range []time.Duration{-200 * time.Millisecond, 0, 300 * time.Millisecond} {
 		r.world.pass(due.Add(after).Sub(r.world.Now()))
 		if after >= 0 {
@@ -305,11 +307,12 @@ func (r *run) report(person int, due time.Time) {
 // whole adds what a whole run looks like from outside: to the broker's connection, and to the shuffler.
 func (r *run) whole(a *plan.Announcement) {
 	testbed.Eventually(r.t, "as many messages and bytes on /metrics as the broker sees", func() bool {
-		r.seen = append(r.seen, r.sent()...)
-		shown := strings.Split(r.opened("/metrics"), "\n")
+		r.seen = append(r.seen, r.sentSince()...)
+		shown := strings.Split(r.opsPage("/metrics"), "\n")
 		return slices.Contains(shown,
 			fmt.Sprintf(`riffle_broker_messages_total{direction="out",role="randomizer"} %d`, r.published)) &&
-			slices.Contains(shown, fmt.Sprintf(`riffle_broker_bytes_total{direction="out",role="randomizer"} %d`, r.bytes))
+			slices.Contains(shown, fmt.Sprintf(`riffle_broker_bytes_total{direction="out",role="randomizer"} %d`,
+				r.bytes))
 	})
 	rank := map[uint32]int{}
 	for i, e := range r.enrolments() {
@@ -323,8 +326,8 @@ func (r *run) whole(a *plan.Announcement) {
 			r.t.Errorf("a report of %d bytes, the plan gives %d", len(one.envelope),
 				wire.EnvelopeSize(a.ReportMessages()*seal.BitSize))
 		}
-		r.seen = append(r.seen, fmt.Sprintf("report %d: of %d in slot %d, %d bytes", i, rank[report.Device], report.Slot,
-			len(one.envelope)))
+		r.seen = append(r.seen, fmt.Sprintf("report %d: of %d in slot %d, %d bytes", i, rank[report.Device],
+			report.Slot, len(one.envelope)))
 	}
 }
 
@@ -350,9 +353,9 @@ func TestASlowDecisionDelaysNoReport(t *testing.T) {
 	s.reports(2)
 	close(release)
 	s.must(<-answered)
-	s.host.mu.Lock()
-	defer s.host.mu.Unlock()
-	if len(s.host.sessions)+len(s.host.open) != 0 {
+	s.host.promises.lock.Lock()
+	defer s.host.promises.lock.Unlock()
+	if len(s.host.promises.tokens)+len(s.host.promises.open) != 0 {
 		t.Error("the late decision brought its session back")
 	}
 }

@@ -78,7 +78,7 @@ func TestNothingOfARecordIsWrittenAnywhere(t *testing.T) {
 	s.must(s.stop())
 	look("after the process")
 	// After the last report nothing of any record is in memory that the host reaches.
-	if n := len(s.host.open) + len(s.host.sessions); n != 0 {
+	if n := len(s.host.promises.open) + len(s.host.promises.tokens); n != 0 {
 		t.Errorf("%d sessions are kept", n)
 	}
 }

@@ -78,7 +78,8 @@ func BenchmarkDecisions(b *testing.B) {
 			b.ReportAllocs()
 			used := cpuTime()
 			for b.Loop() {
-				r := httptest.NewRequest("POST", "http://localhost/v1/devices/x/decisions", strings.NewReader(string(body)))
+				r := httptest.NewRequest("POST", "http://localhost/v1/devices/x/decisions",
+					strings.NewReader(string(body)))
 				r.Header.Set("Content-Type", "application/json")
 				w := answered{httptest.NewRecorder()}
 				if served.ServeHTTP(w, r); w.Code != http.StatusOK {
@@ -90,7 +91,8 @@ func BenchmarkDecisions(b *testing.B) {
 	}
 }
 
-// perSecond reports decisions per second of a core's time, collecting garbage included: others may use the machine, too.
+// perSecond reports decisions per second of a core's time, collecting garbage included: others may use the machine,
+// too.
 func perSecond(b *testing.B, before time.Duration) {
 	b.ReportMetric(float64(b.N)/(cpuTime()-before).Seconds(), "decisions/core-s")
 }
@@ -109,18 +111,19 @@ func decider(b *testing.B, bed *testbed.Bed, full bool) *Host {
 	step := l.Next()
 	step.Cohort = 50
 	signed, _ := bed.Sign(bed.Draw(step, testbed.Terms(), 1, nil), bed.Analyzer)
-	if fresh, err := h.follow(bus.Announcement{Epoch: 1, Payload: signed}); !fresh || err != nil {
+	if fresh, err := h.following.follow(bus.Announcement{Epoch: 1, Payload: signed}); !fresh || err != nil {
 		b.Fatal(fresh, err)
 	}
 	h.full = full
-	s, _, _, err := h.seat("x")
+	s, _, _, err := h.places.find("x")
 	if err != nil {
 		b.Fatal(err)
 	}
 	// The device took part in an epoch before.
 	past := *h.current.Announcement
 	past.Epoch = 7
-	before := &device.Announced{Announcement: &past, Guarantee: h.current.Guarantee, Alone: h.current.Alone, Releases: 1}
+	before := &device.Announced{Announcement: &past, Guarantee: h.current.Guarantee, Alone: h.current.Alone,
+		Releases: 1}
 	next, err := s.state.Ask(before, time.Now())
 	if err == nil {
 		next, err = next.Promise(before, &wire.EnrolReply{Enrolled: true}, time.Now())

@@ -45,7 +45,8 @@ func TestDryRun(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
 			s.config.DryRun = true
-			s.config.Enrolments = testbed.Account(t, "enrolment", func() int64 { return s.host.Asking() }, EnrolmentReasons())
+			s.config.Enrolments = testbed.Account(t, "enrolment", func() int64 { return s.host.Asking() },
+				EnrolmentReasons())
 			a := s.unhurried(12)
 			p := ofPanels(s)
 			s.start()
@@ -95,16 +96,16 @@ func TestDryRun(t *testing.T) {
 				t.Errorf("the page says %q", s.host.Snapshot().Warnings)
 			}
 			s.due(a)
-			if n := s.count(); n != 0 || len(s.arrivals()) != 0 || s.host.Pending() != 0 || len(s.stored()) != 0 {
+			if n := s.count(); n != 0 || len(s.arrivals()) != 0 || s.host.Pending() != 0 || len(s.storedNames()) != 0 {
 				t.Errorf("the shuffler was asked %d times, %d reports came, %d are pending, the store has %v", n,
-					len(s.arrivals()), s.host.Pending(), s.stored())
+					len(s.arrivals()), s.host.Pending(), s.storedNames())
 			}
 		})
 	}
 }
 
-// A state folder in which devices took part is not taken for a dry run, which would break what they promised; one of a dry
-// run has none.
+// A state folder in which devices took part is not taken for a dry run, which would break what they promised; one of a
+// dry run has none.
 func TestADryRunHasAStateOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -172,8 +173,8 @@ func TestCheck(t *testing.T) {
 	}); !errors.Is(err, api.ErrNotDryRun) {
 		t.Errorf("%v", err)
 	}
-	if normal.count() != 0 || normal.host.Status().Devices != 0 || normal.shown().Malformed != (api.Malformed{}) {
-		t.Errorf("%d devices are asked for, %+v", normal.count(), normal.shown().Malformed)
+	if normal.count() != 0 || normal.host.Status().Devices != 0 || normal.status().Malformed != (api.Malformed{}) {
+		t.Errorf("%d devices are asked for, %+v", normal.count(), normal.status().Malformed)
 	}
 }
 
@@ -188,8 +189,8 @@ func keysOf(m map[string]string) func(func(string) bool) {
 }
 
 // What an app sends shows to the app alone. Two hosts whose people come in the same order, one with bodies that are all
-// unusable and the other with good ones, have the same metrics, the same page and the same log; the status says how many
-// were unusable.
+// unusable and the other with good ones, have the same metrics, the same page and the same log; the status says how
+// many were unusable.
 func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 	t.Parallel()
 	bodies := slices.Sorted(keysOf(unusable))
@@ -221,14 +222,15 @@ func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 		}
 		s.due(a)
 		s.reports(len(bodies))
-		return outsideOf(t, s, env), s.shown()
+		return outsideOf(t, s, env), s.status()
 	}
 	good, well := shown(false)
 	bad, ill := shown(true)
 	if good != bad {
 		t.Errorf("with good bodies a host shows\n%s\nand with unusable ones\n%s", good, bad)
 	}
-	if want := (api.Malformed{Decisions: 2 * len(bodies), Rewards: len(bodies)}); ill.Malformed != want || well.Malformed != (api.Malformed{}) {
+	if want := (api.Malformed{Decisions: 2 * len(bodies), Rewards: len(bodies)}); ill.Malformed != want ||
+		well.Malformed != (api.Malformed{}) {
 		t.Errorf("malformed: %+v, want %+v, and %+v", ill.Malformed, want, well.Malformed)
 	}
 }
@@ -258,8 +260,8 @@ func outsideOf(t *testing.T, s *scene, env *role.Env) string {
 	return strings.Join(append(lines, string(page)), "\n")
 }
 
-// shown is the status that the API shows.
-func (s *scene) shown() (now api.Status) {
+// status is what the API shows.
+func (s *scene) status() (now api.Status) {
 	s.t.Helper()
 	r, err := http.Get(s.api.URL + "/v1/status")
 	s.must(err)

@@ -3,8 +3,6 @@ package randomizer
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,17 +27,16 @@ func (s *scene) losing() (found func()) {
 	}
 }
 
-// impatient is a decision for a device that waits until the shuffler was asked for the device, and not for the answer.
-func (s *scene) impatient(name string) api.Decision {
+// decideWithoutWaiting is a decision for a device that waits until the shuffler was asked for the device, and not for
+// the answer.
+func (s *scene) decideWithoutWaiting(name string) api.Decision {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		for ctx.Err() == nil {
-			s.host.mu.Lock()
-			seat := s.host.devices[name]
-			s.host.mu.Unlock()
-			if seat != nil && s.heardOf(seat.now().Number) {
+			dev := s.host.places.get(name)
+			if dev != nil && s.heardOf(dev.now().Number) {
 				cancel()
 			}
 			time.Sleep(5 * time.Millisecond)
@@ -55,8 +52,8 @@ func (s *scene) heardOf(number uint32) bool {
 	return s.heard[number]
 }
 
-// unheard is a decision for a device of which no shuffler hears.
-func (s *scene) unheard(name string) api.Decision {
+// decideUnheard is a decision for a device of which no shuffler hears.
+func (s *scene) decideUnheard(name string) api.Decision {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
@@ -88,7 +85,7 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 	for i := range 6 {
 		name := fmt.Sprint("p", i)
 		for range 2 {
-			if d := s.impatient(name); d.Sampled || d.Reason != Unreachable {
+			if d := s.decideWithoutWaiting(name); d.Sampled || d.Reason != Unreachable {
 				t.Fatalf("%+v", d)
 			}
 		}
@@ -107,15 +104,13 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 	for i := range 7 {
 		testbed.Eventually(t, "promised", func() bool { return s.device(fmt.Sprint("p", i)).Enrolment != nil })
 	}
-	s.host.mu.Lock()
-	open := slices.Collect(maps.Values(s.host.open))
-	s.host.mu.Unlock()
+	open := s.host.promises.sessions()
 	for _, held := range open {
-		held.seat.mu.Lock()
+		held.dev.mu.Lock()
 		if _, kept := held.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); !kept {
 			t.Error("something of a decision that was told to be not sampled is in the record")
 		}
-		held.seat.mu.Unlock()
+		held.dev.mu.Unlock()
 	}
 	if d := s.decide("p0", twoArms); d["reason"] != "record_used" {
 		t.Errorf("a later decision: %v", d)
@@ -129,7 +124,7 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 	}
 }
 
-// The same over a restart, however early the first process dies: its wish is durable before anybody hears of it.
+// The same over a restart, however early the first process dies: its question is durable before anybody hears of it.
 func TestARestartFillsThePlace(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -139,12 +134,12 @@ func TestARestartFillsThePlace(t *testing.T) {
 	s.mu.Lock()
 	s.lost = func(*wire.EnrolReply) bool {
 		if len(durable) == 0 && s.asked == 1 { // at the time of the first request
-			durable <- kept(t, s.host, "x").Ledger.State(1)
+			durable <- load(t, s.host, "x").Ledger.State(1)
 		}
 		return true
 	}
 	s.mu.Unlock()
-	s.impatient("x")
+	s.decideWithoutWaiting("x")
 	if state := <-durable; state != privacy.Asked {
 		t.Errorf("when the shuffler heard of the device the store had %q of it", state)
 	}
@@ -162,8 +157,8 @@ func TestARestartFillsThePlace(t *testing.T) {
 	}
 }
 
-// kept is what the store has of a device.
-func kept(t *testing.T, h *Host, name string) (found store.Device) {
+// load is what the store has of a device.
+func load(t *testing.T, h *Host, name string) (found store.Device) {
 	t.Helper()
 	if err := h.store.Load(func(d store.Device) error {
 		if d.Name == name {
@@ -188,10 +183,11 @@ func TestARefusalCostsNothing(t *testing.T) {
 	s.mu.Lock()
 	s.answer = func(wire.Enrolment) *wire.EnrolReply { return &wire.EnrolReply{Refusal: no} }
 	s.mu.Unlock()
-	s.impatient("late")
+	s.decideWithoutWaiting("late")
 	found()
 	time.Sleep(300 * time.Millisecond)
-	if l := s.host.State("late").Ledger; l.State(1) != privacy.Asked { // an answer got lost, and "another epoch" is none
+	// an answer got lost, and "another epoch" is none
+	if l := s.host.State("late").Ledger; l.State(1) != privacy.Asked {
 		t.Errorf("ledger %+v", l)
 	}
 	s.mu.Lock()
@@ -199,11 +195,11 @@ func TestARefusalCostsNothing(t *testing.T) {
 	s.mu.Unlock()
 	nothing := func(name string) {
 		t.Helper()
-		testbed.Eventually(t, "settled", func() bool {
+		testbed.Eventually(t, "resolved", func() bool {
 			return strings.Contains(s.host.State(name).Ledger.Explain(),
 				"Nothing was spent or promised")
 		})
-		if d := kept(t, s.host, name); len(d.Ledger.Entries) != 0 {
+		if d := load(t, s.host, name); len(d.Ledger.Entries) != 0 {
 			t.Errorf("the store has %+v", d)
 		}
 	}
@@ -214,7 +210,7 @@ func TestARefusalCostsNothing(t *testing.T) {
 	nothing("refused")
 	s.unserve()
 	before := s.count()
-	_ = s.unheard("unheard")
+	_ = s.decideUnheard("unheard")
 	if s.count() != before {
 		t.Error("a request is heard after the service has ended")
 	}
@@ -239,7 +235,7 @@ func TestAnEpochOverWithoutAnAnswer(t *testing.T) {
 	a := s.Announcement(glm.Practical, 12)
 	digest := s.open(a)
 	found := s.losing()
-	s.impatient("x")
+	s.decideWithoutWaiting("x")
 	next := s.Announcement(glm.Practical, 12)
 	next.Epoch, next.Previous = 2, digest[:]
 	s.open(next)
@@ -251,7 +247,7 @@ func TestAnEpochOverWithoutAnAnswer(t *testing.T) {
 		}
 		s.must(s.stop())
 		s.start()
-		s.judged(next)
+		s.awaitRound(next)
 	}
 	found() // no question of the first epoch is under way: the host that asked has stopped
 	s.mu.Lock()

@@ -10,30 +10,36 @@ import (
 	"github.com/riffle-dp/riffle/pkg/panel"
 )
 
-// heard notes that the panel is drawn, and holds what one device is told of it against what another one was told.
-func (h *Host) heard(a *device.Announced, number uint32, seed panel.Seed, request, signed []byte) error {
+// accusations holds what the shuffler tells one device against what it tells another.
+type accusations struct {
+	*core
+	first *device.Evidence // against the shuffler; the core's lock guards it
+}
+
+// compare notes that the panel is drawn, and holds what one device is told of it against what another one was told.
+func (e *accusations) compare(a *device.Announced, number uint32, seed panel.Seed, request, signed []byte) error {
 	if seed == (panel.Seed{}) {
 		return nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := h.news
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.news
 	switch {
-	case h.current != a:
+	case e.current != a:
 	case n.seed == panel.Seed{}:
 		n.seed, n.reply = seed, signed
 	case n.seed != seed:
 		return &device.Evidence{
 			Epoch: a.Epoch, Device: number, Request: request, Reply: signed, Other: n.reply,
-			What: "another device of this host was shown another draw of the epoch's panel: shuffler and analyzer signed " +
-				"two of them",
+			What: "another device of this host was shown another draw of the epoch's panel: shuffler and analyzer " +
+				"signed two of them",
 		}
 	}
 	return nil
 }
 
-// keptEvidence is the evidence that an earlier process kept; nil where there is none.
-func keptEvidence(st store.Store) (*device.Evidence, error) {
+// readEvidence is the evidence that an earlier process kept; nil where there is none.
+func readEvidence(st store.Store) (*device.Evidence, error) {
 	text, err := st.Note(store.Evidence)
 	if err != nil || len(text) == 0 {
 		return nil, err
@@ -46,23 +52,24 @@ func keptEvidence(st store.Store) (*device.Evidence, error) {
 }
 
 // accuse keeps the first evidence against the shuffler, and says once that there is one.
-func (h *Host) accuse(proof *device.Evidence) error {
-	h.mu.Lock()
-	first := h.evidence == nil
+func (e *accusations) accuse(proof *device.Evidence) error {
+	e.mu.Lock()
+	first := e.first == nil
 	if first {
-		h.evidence = proof
+		e.first = proof
 	}
-	h.mu.Unlock()
+	e.mu.Unlock()
 	if !first {
 		return nil
 	}
-	h.c.Log.Error().Err(proof).Str(outcome.Field, string(NotAdmitted)).Uint64("epoch", proof.Epoch).
-		Uint32("device", proof.Device).Str("do", "show GET /v1/status of this host, which has the signed reply, to the "+
-		"registrar and to auditors: the shuffler lies, or has lost its state").
+	e.c.Log.Error().Err(proof).Str(outcome.Field, string(NotAdmitted)).Uint64("epoch", proof.Epoch).
+		Uint32("device", proof.Device).
+		Str("do", "show GET /v1/status of this host, which has the signed reply, to the registrar and to auditors: "+
+			"the shuffler lies, or has lost its state").
 		Msg("the shuffler's signed reply cannot be true")
 	text, err := json.Marshal(proof)
 	if err == nil {
-		err = h.store.PutNote(store.Evidence, text)
+		err = e.store.PutNote(store.Evidence, text)
 	}
 	if err != nil {
 		return fmt.Errorf("randomizer: the evidence against the shuffler cannot be kept: %w", err)

@@ -21,7 +21,8 @@ func TestPagesAreNotServed(t *testing.T) {
 		Origins: []string{"https://app.clinic.example"}}
 	s.start()
 	s.open(s.Announcement(glm.Practical, 12))
-	const ledger, status, decision, reward = "GET /v1/devices/x/ledger", "GET /v1/status", "POST /v1/devices/x/decisions", "POST /v1/rewards"
+	const ledger, status, decision, reward = "GET /v1/devices/x/ledger", "GET /v1/status",
+		"POST /v1/devices/x/decisions", "POST /v1/rewards"
 	all := []string{ledger, status, decision, reward, "GET /elsewhere", "OPTIONS /v1/rewards"}
 	type header map[string]string
 	json := func(more header) header {
@@ -112,7 +113,7 @@ func TestPagesAreNotServed(t *testing.T) {
 	s.reports(9)
 }
 
-// What may be configured, and that an address that stands for every address allows no name.
+// What may be configured, and that an address that means every address allows no name.
 func TestCallersOfTheAPI(t *testing.T) {
 	for _, bad := range []APISettings{
 		{Listen: "127.0.0.1:1", Hosts: []string{""}}, {Listen: "127.0.0.1:1",

@@ -209,9 +209,9 @@ func TestRounds(t *testing.T) {
 		}
 	}
 	testbed.Eventually(t, "forgotten", func() bool {
-		s.host.mu.Lock()
-		defer s.host.mu.Unlock()
-		return len(s.host.open) == 0 && len(s.host.sessions) == 0
+		s.host.promises.lock.Lock()
+		defer s.host.promises.lock.Unlock()
+		return len(s.host.promises.open) == 0 && len(s.host.promises.tokens) == 0
 	})
 	for i := range 3 {
 		if l := s.host.State(fmt.Sprint("p", i)).Ledger; len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent ||
@@ -249,7 +249,7 @@ func TestEpochOver(t *testing.T) {
 	next.Epoch, next.Previous, next.Timing = 2, digest[:], a.Timing
 	s.open(next)
 	testbed.Eventually(t, "dropped", func() bool { return s.host.Pending() == 0 })
-	if n := s.refused(EpochOver); n != 1 {
+	if n := s.countRefused(EpochOver); n != 1 {
 		t.Errorf("%d reports were dropped with the epoch", n)
 	}
 	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, token)); status != http.StatusGone {

@@ -38,7 +38,7 @@ type undrawn struct {
 
 func (u *undrawn) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 	u.asked.Add(1)
-	return u.bed.Asked(request, func([]byte) (*wire.EnrolReply, error) {
+	return u.bed.Answer(request, func([]byte) (*wire.EnrolReply, error) {
 		return &wire.EnrolReply{Refusal: wire.RefusalWrongEpoch}, nil
 	})
 }
@@ -46,10 +46,10 @@ func (u *undrawn) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 func (u *undrawn) PublishReport(context.Context, uint64, uint32, string, []byte) error { return nil }
 
 // What a device that waits costs its host. Where devices enrol as they arrive, each took part in an epoch before; where
-// panels are drawn, each is registered and waits until the panel is. A process of the host finds them in its store. The
-// metrics are bytes of the heap and of stacks per device; what the process has resident in all, of that what is its own
-// and what is pages of the state file, which the system takes back as it needs, in megabytes (where there is /proc);
-// and questions to the shuffler in the first second.
+// panelScene is drawn, each is registered and waits until the panel is. A process of the host finds them in its store.
+// The metrics are bytes of the heap and of stacks per device; what the process has resident in all, of that what is its
+// own and what is pages of the state file, which the system takes back as it needs, in megabytes (where there is
+// /proc); and questions to the shuffler in the first second.
 func BenchmarkIdleDevices(b *testing.B) {
 	const devices = 100_000
 	for _, panels := range []bool{false, true} {
@@ -65,7 +65,7 @@ func BenchmarkIdleDevices(b *testing.B) {
 			}
 			u := &undrawn{bed: bed, announcer: announcer{keys: bed.KeySet()}}
 			u.signed, _ = bed.Sign(a, bed.Analyzer)
-			config := settled(b, bed, u, devices, panels)
+			config := configOf(b, bed, u, devices, panels)
 			debug.FreeOSMemory()
 			before := used()
 			h, err := New(config)
@@ -77,9 +77,9 @@ func BenchmarkIdleDevices(b *testing.B) {
 			begin := time.Now()
 			running.Go(func() { _ = h.Run(ctx) })
 			testbed.Eventually(b, "waiting", func() bool {
-				h.attendance.mu.Lock()
-				defer h.attendance.mu.Unlock()
-				return h.Status().Epoch == 1 && (!panels || len(h.attendance.waiting) >= devices-maxPatient)
+				h.panels.attendance.mu.Lock()
+				defer h.panels.attendance.mu.Unlock()
+				return h.Status().Epoch == 1 && (!panels || len(h.panels.attendance.waiting) >= devices-maxPatient)
 			})
 			time.Sleep(time.Second - time.Since(begin))
 			asked := float64(u.asked.Load())
@@ -88,7 +88,8 @@ func BenchmarkIdleDevices(b *testing.B) {
 			}
 			b.ReportMetric(asked, "asked")
 			b.ReportMetric(float64(used()-before)/devices, "bytes/device")
-			for name, what := range map[string]string{"resident-MB": "VmRSS", "own-MB": "RssAnon", "file-MB": "RssFile"} {
+			for name, what := range map[string]string{"resident-MB": "VmRSS", "own-MB": "RssAnon",
+				"file-MB": "RssFile"} {
 				b.ReportMetric(resident(what), name)
 			}
 			runtime.KeepAlive(h)
@@ -98,8 +99,8 @@ func BenchmarkIdleDevices(b *testing.B) {
 	}
 }
 
-// settled is the configuration of a host whose store has so many devices.
-func settled(b *testing.B, bed *testbed.Bed, u *undrawn, devices int, panels bool) Config {
+// configOf is the configuration of a host whose store has so many devices.
+func configOf(b *testing.B, bed *testbed.Bed, u *undrawn, devices int, panels bool) Config {
 	b.Helper()
 	h := benchmarkHost(b, bed, u, devices)
 	h.c.Limits.Epsilon, h.c.Limits.Records = 100, 2

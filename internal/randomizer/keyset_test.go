@@ -29,9 +29,7 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 	s.ShufflerKey = testbed.NewKey(t) // reports are opened with it below
 	current := s.ShufflerKey.Public()
 	sealsTo := func() []byte {
-		s.host.mu.Lock()
-		defer s.host.mu.Unlock()
-		return s.host.shuffler
+		return s.host.shufflerKey()
 	}
 	refused := func(n int) {
 		t.Helper()

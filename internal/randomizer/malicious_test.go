@@ -268,7 +268,7 @@ func TestMaliciousAnalyzer(t *testing.T) {
 		a := message(t, b, honest)
 		payload, digest := forge(t, a, b.Analyzer)
 		if k.honest {
-			if _, err := h.follow(bus.Announcement{Epoch: 1, Payload: payload}); err != nil ||
+			if _, err := h.following.follow(bus.Announcement{Epoch: 1, Payload: payload}); err != nil ||
 				h.Status().Refused != "" {
 				t.Fatalf("%s: the honest announcement: %v %q", name, err, h.Status().Refused)
 			}
@@ -280,7 +280,8 @@ func TestMaliciousAnalyzer(t *testing.T) {
 			by = b.Shuffler
 		}
 		payload, _ = forge(t, a, by)
-		if _, err := h.follow(bus.Announcement{Epoch: a.Epoch, Round: a.Round, Payload: payload}); err != nil {
+		if _, err := h.following.follow(bus.Announcement{Epoch: a.Epoch, Round: a.Round,
+			Payload: payload}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		text := h.Status().Refused

@@ -77,8 +77,8 @@ func (n *numbers) next(raised bool) (number uint32, ok bool) {
 	return 0, false
 }
 
-// more reports whether there is a number that was not drawn. Those of a later credential come when the earlier one's have
-// all been.
+// more reports whether there is a number that was not drawn. Those of a later credential come when the earlier one's
+// have all been.
 func (n *numbers) more(raised bool) bool {
 	for n.left == 0 && len(n.later) > 0 && (raised || n.drawn == 0) {
 		n.left, n.later = n.later[0]-n.drawn, n.later[1:]

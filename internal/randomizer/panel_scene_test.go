@@ -17,8 +17,8 @@ import (
 // The panels of a scene: twelve devices out of at least thirty, three decisions in a report.
 const panelPool, panelDecisions = 30, 3
 
-// panels scripts the shuffler and the analyzer of a scene for panels. The scene's lock guards it.
-type panels struct {
+// panelScene scripts the shuffler and the analyzer of a scene for panels. The scene's lock guards it.
+type panelScene struct {
 	*scene
 	asks       map[[2]uint64]int // by device and epoch; registrations are of epoch 0
 	sizes      map[int]bool      // of requests
@@ -34,8 +34,8 @@ type panels struct {
 }
 
 // ofPanels scripts a scene for panels, with limits that allow two epochs of a person.
-func ofPanels(s *scene) *panels {
-	p := &panels{
+func ofPanels(s *scene) *panelScene {
+	p := &panelScene{
 		scene: s, asks: map[[2]uint64]int{}, sizes: map[int]bool{}, registered: map[uint32]bool{},
 	}
 	s.config.Limits.Epsilon, s.config.Limits.Records = 100, 2
@@ -43,8 +43,8 @@ func ofPanels(s *scene) *panels {
 	return p
 }
 
-// announced draws up the announcement of the next epoch, and publishes it.
-func (p *panels) next(window time.Duration) *plan.Announcement {
+// next draws up the announcement of the next epoch, and publishes it.
+func (p *panelScene) next(window time.Duration) *plan.Announcement {
 	p.t.Helper()
 	a := p.Announcement(glm.Practical, 12)
 	a.Plan.Panel = &plan.Panel{Registered: panelPool, Tail: 1e-9}
@@ -71,9 +71,9 @@ func contributionOf(epoch uint64) [32]byte {
 	return sha256.Sum256(binary.BigEndian.AppendUint64([]byte("contribution"), epoch))
 }
 
-// drawOf draws the panel of an announcement from the devices that are registered and strangers: so that in and out are
-// devices of the host that are in it and not, if there are such devices.
-func (p *panels) drawNow(a *plan.Announcement, members ...uint32) {
+// drawNow draws the panel of an announcement from the devices that are registered and unknown ones, so that of the
+// host's devices the members are in it, and no others.
+func (p *panelScene) drawNow(a *plan.Announcement, members ...uint32) {
 	p.t.Helper()
 	_, digest := p.Sign(a, p.Analyzer)
 	p.mu.Lock()
@@ -114,7 +114,7 @@ func (p *panels) drawNow(a *plan.Announcement, members ...uint32) {
 }
 
 // reply is the scripted shuffler's answer. The scene's lock is held.
-func (p *panels) reply(e wire.Enrolment) *wire.EnrolReply {
+func (p *panelScene) reply(e wire.Enrolment) *wire.EnrolReply {
 	p.asks[[2]uint64{uint64(e.Request.Device), e.Request.Epoch}]++
 	r := p.honest(e)
 	if p.lie != nil {
@@ -123,7 +123,7 @@ func (p *panels) reply(e wire.Enrolment) *wire.EnrolReply {
 	return r
 }
 
-func (p *panels) honest(e wire.Enrolment) *wire.EnrolReply {
+func (p *panelScene) honest(e wire.Enrolment) *wire.EnrolReply {
 	number := e.Request.Device
 	if e.Request.Epoch == 0 {
 		held := p.registered[number]
@@ -145,7 +145,7 @@ func (p *panels) honest(e wire.Enrolment) *wire.EnrolReply {
 }
 
 // name names a device to the host, and waits until it is registered; its number.
-func (p *panels) name(device string) uint32 {
+func (p *panelScene) name(device string) uint32 {
 	p.t.Helper()
 	if status, answer := p.post("/v1/devices/"+device, ""); status != 200 || answer["device"] != device {
 		p.t.Fatalf("%s: %d %v", device, status, answer)
@@ -155,7 +155,7 @@ func (p *panels) name(device string) uint32 {
 }
 
 // knows waits until the ledger of a device says something.
-func (p *panels) knows(device, field string, value any) {
+func (p *panelScene) knows(device, field string, value any) {
 	p.t.Helper()
 	testbed.Eventually(p.t, fmt.Sprintf("%s of %s %v", field, device, value), func() bool {
 		_, answer := p.get("/v1/devices/" + device + "/ledger")
@@ -163,19 +163,19 @@ func (p *panels) knows(device, field string, value any) {
 	})
 }
 
-// settled waits until the host knows for all its devices whether they are in the panel.
-func (p *panels) settled(members int) {
+// awaitDraw waits until the host knows for all its devices whether they are in the panel.
+func (p *panelScene) awaitDraw(members int) {
 	p.t.Helper()
-	asked := time.Now()
+	var asked time.Time
 	testbed.Eventually(p.t, fmt.Sprintf("known who is in the panel: %d", members), func() bool {
 		long := len(p.epochs) > 0 && p.epochs[len(p.epochs)-1].Timing.RewardWindow == testbed.Long
 		if long && time.Since(asked) > time.Second/2 {
 			asked = time.Now()
 			p.clock.Pass(time.Minute) // no host waits for longer until it asks again
 		}
-		for _, s := range p.host.seats() {
+		for _, s := range p.host.places.all() {
 			s.mu.Lock()
-			done := s.attended != nil && s.errand == nil
+			done := s.attended != nil && s.task == nil
 			s.mu.Unlock()
 			if !done {
 				return false

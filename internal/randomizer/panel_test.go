@@ -8,8 +8,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
-// Two epochs of panels through the API: devices register when the app names them, each asks by itself, those in the panel
-// keep as many decisions as a report holds, and report once, at the panel's time.
+// Two epochs of panels through the API: devices register when the app names them, each asks by itself, those in the
+// panel keep as many decisions as a report holds, and report once, at the panel's time.
 func TestPanels(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -20,7 +20,8 @@ func TestPanels(t *testing.T) {
 	}
 	a := p.next(testbed.Long)
 	early, in, out := p.name("early"), p.name("in"), p.name("out")
-	if b, of := s.host.Snapshot().Budget, s.host.Status(); b == nil || b.Records != 2 || b.Decisions != panelDecisions ||
+	if b, of := s.host.Snapshot().Budget, s.host.Status(); b == nil || b.Records != 2 ||
+		b.Decisions != panelDecisions ||
 		float64(b.Epsilon) != of.Epsilon || !strings.Contains(of.Guarantee, "reports in 2 of its epochs at most") {
 		t.Errorf("people are told %+v and %+v", b, of)
 	}
@@ -28,7 +29,7 @@ func TestPanels(t *testing.T) {
 		t.Errorf("before the draw: %v", d)
 	}
 	p.drawNow(a, early, in)
-	p.settled(2)
+	p.awaitDraw(2)
 	var tokens []string
 	for i := range panelDecisions + 2 {
 		d := s.decide("in", twoArms)
@@ -69,7 +70,7 @@ func TestPanels(t *testing.T) {
 	b := p.next(testbed.Long)
 	late := p.name("late") // registers during the epoch
 	p.drawNow(b, in, late)
-	p.settled(2)
+	p.awaitDraw(2)
 	if d := s.decide("early", twoArms); d["reason"] != "not_drawn" || d["epoch"] != 2.0 {
 		t.Errorf("%v", d)
 	}
@@ -78,7 +79,7 @@ func TestPanels(t *testing.T) {
 	p.knows("in", "panels", 2.0)
 	c := p.next(testbed.Long)
 	p.drawNow(c, out)
-	p.settled(1)
+	p.awaitDraw(1)
 	if d := s.decide("in", twoArms); d["reason"] != "record_used" {
 		t.Errorf("a device that was in two panels: %v", d)
 	}

@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -20,145 +23,180 @@ import (
 // Whether a device has a place depends on who came before it and on what the shuffler said, never on a body, which
 // nobody has read by then. However many names an app makes up, the host knows no more of them than it has numbers.
 
-// known is a device's seat; nil where it has no place.
-func (h *Host) known(name string) *seat {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.devices[name]
+// places gives the devices of a host their places. Safe for concurrent use.
+type places struct {
+	store    store.Store
+	newState func(number uint32) device.State
+	capacity int // devices that the credential covers
+
+	mu        sync.Mutex
+	devices   map[string]*localDevice
+	vacant    agenda[vacancy] // devices that were vacant when they were entered
+	vacancies int             // devices that are vacant
+	numbers   *numbers
 }
 
-// seat finds a device's seat or gives it one; fresh tells that it was given. why says that there is none left. Whoever
+// get is a device of the host; nil where it has no place.
+func (p *places) get(name string) *localDevice {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.devices[name]
+}
+
+// find finds a device or gives it a place; fresh tells that it was given. why says that there is none left. Whoever
 // takes a place says so with occupy, because a vacant one may go to another device before.
-func (h *Host) seat(name string) (s *seat, fresh bool, why, err error) {
+func (p *places) find(name string) (dev *localDevice, fresh bool, why, err error) {
 	for {
-		s, leaving, fresh := h.sit(name)
+		dev, leaving, fresh := p.sit(name)
 		switch {
-		case s == nil && leaving != nil: // its own place goes to another device: then it comes as a new one
+		case dev == nil && leaving != nil: // its own place goes to another device: then it comes as a new one
 			<-leaving.gone
 			continue
-		case s == nil:
+		case dev == nil:
 			return nil, false, because(HostFull, "this host's credential covers %d devices, and all places are taken; "+
-				"riffle keygen raise-host makes it cover more", h.c.Devices), nil
+				"riffle keygen raise-host makes it cover more", p.capacity), nil
 		case leaving != nil:
-			err = h.replace(s, leaving)
+			err = p.replace(dev, leaving)
 		}
-		return s, fresh, nil, err
+		return dev, fresh, nil, err
 	}
 }
 
-// sit finds a device's seat, or makes one of the next number or, where there is none, of a vacant place; leaving is
-// whose place it was, and the new seat is locked. A device that is leaving itself has no seat.
-func (h *Host) sit(name string) (s, leaving *seat, fresh bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s = h.devices[name]; s != nil && s.gone != nil {
-		return nil, s, false
-	} else if s != nil {
-		return s, nil, false
+// sit finds a device, or makes one with the next number or, where there is none, of a vacant place; leaving is
+// whose place it was, and the new device is locked. One that is leaving itself has no place.
+func (p *places) sit(name string) (dev, leaving *localDevice, fresh bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if dev = p.devices[name]; dev != nil && dev.gone != nil {
+		return nil, dev, false
+	} else if dev != nil {
+		return dev, nil, false
 	}
-	number, ok := h.numbers.next(false)
+	number, ok := p.numbers.next(false)
 	if !ok {
-		if leaving = h.firstVacant(); leaving != nil {
+		if leaving = p.popVacant(); leaving != nil {
 			number = leaving.state.Number
-		} else if number, ok = h.numbers.next(true); !ok {
+		} else if number, ok = p.numbers.next(true); !ok {
 			return nil, nil, false
 		}
 	}
-	s = &seat{name: name, state: h.core.NewState(number)}
+	dev = &localDevice{name: name, state: p.newState(number)}
 	if leaving != nil {
-		// The number's next wish is judged as the one before it would be: the shuffler may have heard of that one.
-		s.state.Wish.Unsure = leaving.state.Wish.Unsure
-		s.mu.Lock() // nobody else knows of it
+		// The number's next request is judged as the one before it would be: the shuffler may have heard of that one.
+		dev.state.Wish.Unsure = leaving.state.Wish.Unsure
+		dev.mu.Lock() // nobody else knows of it
 		leaving.vacant, leaving.gone = false, make(chan struct{})
-		h.vacancies--
+		p.vacancies--
 	}
-	h.devices[name] = s
-	return s, leaving, true
+	p.devices[name] = dev
+	return dev, leaving, true
 }
 
-// replace makes durable that a new seat has another's place, whose name is forgotten, and unlocks the seat.
-func (h *Host) replace(s, leaving *seat) error {
-	defer s.mu.Unlock()
-	err := h.store.Replace(leaving.name, store.Device{Name: s.name, State: s.state})
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.devices, leaving.name)
+// replace makes durable that a new device has another's place, whose name is forgotten, and unlocks the device.
+func (p *places) replace(dev, leaving *localDevice) error {
+	defer dev.mu.Unlock()
+	err := p.store.Replace(leaving.name, store.Device{Name: dev.name, State: dev.state})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.devices, leaving.name)
 	close(leaving.gone)
 	if err != nil { // the number is nobody's until the store is read again
-		delete(h.devices, s.name)
+		delete(p.devices, dev.name)
 		return fmt.Errorf("randomizer: whose place a device has cannot be kept: %w", err)
 	}
-	s.stored = true
+	dev.stored = true
 	return nil
 }
 
-// occupy keeps a seat's place from other devices; false tells that another has it already.
-func (h *Host) occupy(s *seat) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.devices[s.name] != s || s.gone != nil {
+// occupy keeps a device's place from other devices; false tells that another has it already.
+func (p *places) occupy(dev *localDevice) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.devices[dev.name] != dev || dev.gone != nil {
 		return false
 	}
-	if s.vacant {
-		s.vacant = false
-		h.vacancies--
+	if dev.vacant {
+		dev.vacant = false
+		p.vacancies--
 	}
 	return true
 }
 
-// vacate leaves a seat's place to whoever needs it, unless its device must keep it. The seat's lock is held, or the
+// vacate leaves a device's place to whoever needs it, unless the device must keep it. The device's lock is held, or the
 // host does not run yet.
-func (h *Host) vacate(s *seat) {
-	if s.spent || keeps(s.state) {
+func (p *places) vacate(dev *localDevice) {
+	if dev.spent || keeps(dev.state) {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s.vacant || s.gone != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if dev.vacant || dev.gone != nil {
 		return
 	}
-	s.vacant = true
-	h.vacancies++
-	if !s.listed {
-		s.listed = true
-		heap.Push(&h.vacant, s.ranked(h.numbers.order))
+	dev.vacant = true
+	p.vacancies++
+	if !dev.listed {
+		dev.listed = true
+		heap.Push(&p.vacant, dev.vacancy(p.numbers.order))
 	}
 }
 
 // vacateAll leaves the places of all devices that need none: those of an earlier process, and of devices that were
 // named before it was known whether they register.
-func (h *Host) vacateAll() {
-	for _, s := range h.seats() {
-		s.mu.Lock()
-		h.vacate(s)
-		s.mu.Unlock()
+func (p *places) vacateAll() {
+	for _, dev := range p.all() {
+		dev.mu.Lock()
+		p.vacate(dev)
+		dev.mu.Unlock()
 	}
 }
 
 // keeps reports whether a device keeps its place: something of it must not be forgotten.
 func keeps(s device.State) bool { return len(s.Ledger.Entries) > 0 || s.Registration != nil }
 
-// vacancy is the place of a seat that was vacant when it was entered. Their order is one that only the host knows, and
-// the same in every process: so a state that was set back gives the numbers again that it gave before (see numbers).
+// vacancy is the place of a device that was vacant when it was entered. Their order is one that only the host knows,
+// and the same in every process: so a state that was set back gives the numbers again that it gave before (see
+// numbers).
 type vacancy struct {
 	rank uint64
-	seat *seat
+	dev  *localDevice
 }
 
 func (v vacancy) before(w vacancy) bool { return v.rank < w.rank }
 
-func (s *seat) ranked(order [32]byte) vacancy {
-	d := sha256.Sum256(binary.BigEndian.AppendUint32(append(order[:], "vacant"...), s.state.Number))
-	return vacancy{binary.BigEndian.Uint64(d[:]), s}
+func (dev *localDevice) vacancy(order [32]byte) vacancy {
+	d := sha256.Sum256(binary.BigEndian.AppendUint32(append(order[:], "vacant"...), dev.state.Number))
+	return vacancy{binary.BigEndian.Uint64(d[:]), dev}
 }
 
-// firstVacant takes out the first seat that is still vacant; nil where there is none. The host's lock is held.
-func (h *Host) firstVacant() *seat {
-	for len(h.vacant) > 0 {
-		s := heap.Pop(&h.vacant).(vacancy).seat
-		if s.listed = false; s.vacant {
-			return s
+// popVacant takes out the first device that is still vacant; nil where there is none. The lock is held.
+func (p *places) popVacant() *localDevice {
+	for len(p.vacant) > 0 {
+		dev := heap.Pop(&p.vacant).(vacancy).dev
+		if dev.listed = false; dev.vacant {
+			return dev
 		}
 	}
 	return nil
+}
+
+// all are the devices known so far.
+func (p *places) all() []*localDevice {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.devices))
+}
+
+// count is how many devices are known, with those that left their places vacant.
+func (p *places) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.devices)
+}
+
+// countTaken is how many places are taken.
+func (p *places) countTaken() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.devices) - p.vacancies
 }

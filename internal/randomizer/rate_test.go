@@ -54,7 +54,8 @@ func benchmarkReports(b *testing.B, c plan.Channel) {
 	a := bed.Announcement(glm.Practical, 12)
 	a.Plan.Channel = c
 	signed, digest := bed.Sign(a, bed.Analyzer)
-	if fresh, err := h.follow(bus.Announcement{Epoch: 1, Payload: signed}); !fresh || err != nil || h.current.Weak != nil {
+	if fresh, err := h.following.follow(bus.Announcement{Epoch: 1, Payload: signed}); !fresh || err != nil ||
+		h.current.Weak != nil {
 		b.Fatal(fresh, err, h.current.Weak)
 	}
 	reply := &wire.EnrolReply{Enrolled: true}
@@ -65,11 +66,11 @@ func benchmarkReports(b *testing.B, c plan.Channel) {
 	promised.SetLimit(256)
 	for i := range b.N {
 		promised.Go(func() error {
-			seat := &seat{name: string(rune(i)), state: h.core.NewState(uint32(i))}
-			next, err := seat.state.Ask(h.current, time.Now())
+			dev := &localDevice{name: string(rune(i)), state: h.rules.NewState(uint32(i))}
+			next, err := dev.state.Ask(h.current, time.Now())
 			if err == nil {
-				seat.state = next
-				_, err = h.promise(h.current, seat, reply)
+				dev.state = next
+				_, err = h.promises.promise(h.current, dev, reply)
 			}
 			return err
 		})
@@ -83,18 +84,18 @@ func benchmarkReports(b *testing.B, c plan.Channel) {
 	used := cpuTime()
 	b.ResetTimer()
 	begin := time.Now()
-	running.Go(func() { _ = h.timetable.run(ctx, due) })
+	running.Go(func() { _ = h.promises.timetable.run(ctx, due) })
 	cores := runtime.GOMAXPROCS(0)
-	at := newBench(cores, h.c.Source)
+	at := newSources(cores, h.c.Source)
 	for range cores * sealersPerCore {
 		running.Go(func() {
-			if err := h.sealDue(ctx, due, at); ctx.Err() == nil {
+			if err := h.reports.sealDue(ctx, due, at); ctx.Err() == nil {
 				b.Error(err)
 			}
 		})
 	}
 	for range senders {
-		running.Go(func() { _ = h.send(ctx) })
+		running.Go(func() { _ = h.reports.send(ctx) })
 	}
 	for h.Pending() > 0 {
 		time.Sleep(time.Millisecond)

@@ -2,6 +2,7 @@ package randomizer
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -32,7 +33,8 @@ const (
 
 // What can become of a promised report besides being sent.
 const (
-	// the epoch ended before the report's time, or before the broker had room for it; also before a wish was answered
+	// the epoch ended before the report's time, or before the broker had room for it; also before a question was
+	// answered
 	EpochOver  outcome.Reason = "epoch_over"
 	BadPlan    outcome.Reason = "bad_plan"   // a later round broke the plan: the device drops out
 	Unsendable outcome.Reason = "unsendable" // the broker refuses it for good
@@ -70,4 +72,27 @@ func announcementReason(err error) outcome.Reason {
 		return api.Rewound
 	}
 	return wireReason(wire.Reason(err))
+}
+
+// because is a reason with its explanation.
+func because(r outcome.Reason, format string, v ...any) error {
+	return fmt.Errorf("%w: %s", r, fmt.Sprintf(format, v...))
+}
+
+func reasonOf(err error) outcome.Reason {
+	var r outcome.Reason
+	errors.As(err, &r)
+	return r
+}
+
+// dryRunMeans is what people are told of a host in dry run.
+const dryRunMeans = "api.dry_run is on: this host decides with the announced policy, enrols nobody and sends nothing"
+
+// notInDryRun is why a host in dry run samples nobody; why is what it would be otherwise, nil where the device would be
+// asked for.
+func notInDryRun(why error) error {
+	if why != nil {
+		return because(DryRun, "%s; without it: %v", dryRunMeans, why)
+	}
+	return because(DryRun, "%s", dryRunMeans)
 }

@@ -40,16 +40,14 @@ func TestRestartKeepsPromises(t *testing.T) {
 	s.must(s.stop())
 
 	s.start()
-	s.judged(a)
-	s.host.mu.Lock()
-	recalled := slices.Collect(maps.Values(s.host.open))
-	s.host.mu.Unlock()
+	s.awaitRound(a)
+	recalled := s.host.promises.sessions()
 	for _, open := range recalled {
-		open.seat.mu.Lock()
+		open.dev.mu.Lock()
 		if _, kept := open.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); !kept {
 			t.Error("a record survived the process")
 		}
-		open.seat.mu.Unlock()
+		open.dev.mu.Unlock()
 	}
 	if status, _ := s.post("/v1/rewards",
 		fmt.Sprintf(`{"token": %q, "reward": 1}`, tokens[0])); status != http.StatusGone {
@@ -109,7 +107,7 @@ func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	}
 	found()
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	for _, name := range []string{"d", "c", "b", "a"} {
 		s.decide(name, twoArms)
 	}
@@ -152,11 +150,9 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 	a := s.unhurried(12)
 	s.open(a)
 	s.decide("x", twoArms)
-	s.host.mu.Lock()
-	held, current := s.host.open[s.host.devices["x"].state.Number], s.host.current
-	s.host.mu.Unlock()
+	held, current := s.host.promises.of(s.host.places.get("x").state.Number), s.host.inForce()
 	// sealed, and never handed to a sender
-	o, ok, err := s.host.sealOne(job{time.Now(), held, current}, newBench(1, testbed.Source))
+	o, ok, err := s.host.reports.sealOne(job{time.Now(), held, current}, newSources(1, testbed.Source))
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -199,13 +195,13 @@ func TestRestartBetweenRounds(t *testing.T) {
 	s.reports(1)
 	s.must(s.stop())
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	next := nextRound(s, a, digest)
 	s.open(next)
 	s.reports(2)
 	s.must(s.stop())
 	s.start()
-	s.judged(next)
+	s.awaitRound(next)
 	time.Sleep(200 * time.Millisecond)
 	s.reports(2) // the round is answered once
 }
@@ -235,11 +231,11 @@ func TestAWeakLaterRoundIsNotAnswered(t *testing.T) {
 			if !running {
 				s.start()
 			}
-			s.judged(weak)
+			s.awaitRound(weak)
 			testbed.Eventually(t, "without promises", func() bool {
-				s.host.mu.Lock()
-				defer s.host.mu.Unlock()
-				return len(s.host.open) == 0
+				s.host.promises.lock.Lock()
+				defer s.host.promises.lock.Unlock()
+				return len(s.host.promises.open) == 0
 			})
 			time.Sleep(200 * time.Millisecond) // past the time at which they would report
 			s.reports(2)
@@ -261,8 +257,8 @@ func TestStricterLimitsAfterRestart(t *testing.T) {
 	s.must(s.stop())
 	s.config.Limits.MinCohort = 11
 	s.start()
-	s.judged(a)
-	testbed.Eventually(t, "dropped", func() bool { return s.refused(BadPlan) == 1 })
+	s.awaitRound(a)
+	testbed.Eventually(t, "dropped", func() bool { return s.countRefused(BadPlan) == 1 })
 	s.reports(0)
 }
 

@@ -73,7 +73,8 @@ type LimitSettings struct {
 func DefaultLimits() LimitSettings {
 	l := device.DefaultLimits()
 	s := LimitSettings{
-		Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort, Dishonest: l.Dishonest,
+		Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort,
+		Dishonest:    l.Dishonest,
 		MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm, MaxMessages: l.MaxMessages,
 		MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records, Period: l.Period,
 		MinEpoch: time.Duration(l.MinEpoch),
@@ -87,7 +88,8 @@ func DefaultLimits() LimitSettings {
 // limits are those of the host's devices.
 func (l LimitSettings) limits() device.Limits {
 	out := device.Limits{
-		Trust: []plan.Channel{}, Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort,
+		Trust: []plan.Channel{}, Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta,
+		MinCohort: l.MinCohort,
 		Dishonest: l.Dishonest, MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm,
 		MaxMessages: l.MaxMessages, MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records,
 		Period: l.Period, MinEpoch: device.Duration(l.MinEpoch),
@@ -190,7 +192,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		if h := running.Load(); h != nil {
 			return h.Snapshot()
 		}
-		return status.Snapshot{Deployment: keys.Bundle.Deployment, Devices: &status.Devices{Capacity: int(keys.Devices)}}
+		return status.Snapshot{Deployment: keys.Bundle.Deployment,
+			Devices: &status.Devices{Capacity: int(keys.Devices)}}
 	})
 	if err != nil {
 		return nil, err
@@ -212,7 +215,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		h, err := New(Config{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler,
 			Identity:   keys.Identity,
-			Credential: keys.Credential, Devices: int(keys.Devices), Order: &keys.Order, Limits: s.Limits.limits(), Clock: env.Clock,
+			Credential: keys.Credential, Devices: int(keys.Devices), Order: &keys.Order, Limits: s.Limits.limits(),
+			Clock:    env.Clock,
 			DryRun:   s.API.DryRun,
 			StateDir: s.State, State: state, Following: following,
 			Source: func() protocol.Source { return entropy.New() }, Bus: Over(conn.Streams), Log: env.Log,

@@ -12,7 +12,8 @@ import (
 func TestLimitsAreNamedByTheirKeys(t *testing.T) {
 	wrong := map[string]string{
 		"epsilon": "-3", "delta": "2", "min_cohort": "0", "dishonest": "1", "max_releases": "0", "max_norm": "-1",
-		"max_messages": "0", "records": "-1", "period": "-1", "trust": "[smoke]", "epsilon_alone": "-1", "max_dishonest": "-1",
+		"max_messages": "0", "records": "-1", "period": "-1", "trust": "[smoke]", "epsilon_alone": "-1",
+		"max_dishonest":   "-1",
 		"max_report_size": "-1", "max_noise_bits": "-1",
 	}
 	args := []string{"--keys", "nowhere", "--state", "nowhere", "--check-config"}

@@ -68,8 +68,8 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// awaited reports whether something waits for a time.
-func (w *world) awaited(at time.Time) bool {
+// hasWaiter reports whether something waits for a time.
+func (w *world) hasWaiter(at time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.waiting, func(a alarm) bool { return a.at.Equal(at) })
@@ -163,7 +163,8 @@ func (m *memory) Unsent(func(store.Outgoing)) error   { return nil }
 
 // noDevices is a store in which nothing is yet.
 func noDevices() *memory {
-	return &memory{devices: map[string]store.Device{}, outbox: map[outboxKey]store.Outgoing{}, notes: map[store.Note][]byte{}}
+	return &memory{devices: map[string]store.Device{}, outbox: map[outboxKey]store.Outgoing{},
+		notes: map[store.Note][]byte{}}
 }
 
 func (m *memory) Follow(uint64, uint32, [32]byte) error { return nil }

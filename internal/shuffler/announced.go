@@ -59,8 +59,8 @@ func (s *announcements) verify(stored bus.Announcement) (*opening, error) {
 	return &opening{a, digest, layout}, nil
 }
 
-// announced takes an announcement from the bucket, old ones first. One on which nothing is decided when the process ends
-// is in no account: the next process takes it.
+// announced takes an announcement from the bucket, old ones first. One on which nothing is decided when the process
+// ends is in no account: the next process takes it.
 func (s *announcements) announced(ctx context.Context, stored bus.Announcement) error {
 	refused := func(err error) error {
 		s.c.Announcements.Received(1)

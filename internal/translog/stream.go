@@ -126,8 +126,8 @@ func (l *Log) checkpoint(c transparency.Checkpoint, sequence uint64) error {
 	v := &l.shown
 	switch {
 	case c.Size > v.tree.Size():
-		return fmt.Errorf("%w: the checkpoint at sequence %d counts %d entries, and there are %d before it: restore the "+
-			"broker's newer data", ErrRewound, sequence, c.Size, v.tree.Size())
+		return fmt.Errorf("%w: the checkpoint at sequence %d counts %d entries, and there are %d before it: "+
+			"restore the broker's newer data", ErrRewound, sequence, c.Size, v.tree.Size())
 	case c.Size <= v.signed, v.roots[c.Size-v.signed-1] != c.Root:
 		return fmt.Errorf("%w: the checkpoint of %d entries at sequence %d does not extend the one of %d before it, "+
 			"or is of other entries. Two processes ran with this role's key, or the broker's data were changed. Stop "+

@@ -1,6 +1,7 @@
 package empirical
 
 import (
+	"iter"
 	"math"
 
 	"gonum.org/v1/gonum/mathext"
@@ -56,6 +57,23 @@ func (r Rates) bound(n int, delta, alpha float64) float64 {
 		return 0
 	}
 	return math.Max(0, math.Log((tpr-delta)/fpr))
+}
+
+// mayExceed reports whether the bound may be above least; where it says no, it is not. It takes two values of the beta
+// law where the bound takes a hundred: a quantile is above x if the law gives less than its probability up to x. Each
+// rate is compared with what it must be if the other one is taken as it was counted, which is better than its bound.
+// The slack is wider than what betaQuantile leaves open.
+func (r Rates) mayExceed(least float64, n int, delta, alpha float64) bool {
+	const slack = 1e-6
+	ratio := math.Exp(least - slack)
+	tpr, fpr := float64(r.TruePositives)/float64(n), float64(r.FalsePositives)/float64(n)
+	if most := (tpr - delta) / ratio; !(most > fpr) || most < 1 &&
+		mathext.RegIncBeta(float64(r.FalsePositives)+1, float64(n-r.FalsePositives), most) < 1-alpha/2 {
+		return false
+	}
+	needed := delta + ratio*fpr
+	return needed < tpr && (needed <= 0 ||
+		mathext.RegIncBeta(float64(r.TruePositives), float64(n-r.TruePositives)+1, needed) < alpha/2)
 }
 
 // The scores are counted in cells of this width, in standard deviations of the noise that the plan promises, as far as
@@ -118,23 +136,49 @@ func (d *duel) rates(cell int, above bool) (r Rates) {
 	return r
 }
 
+// events are the rates of the events at each cell, in the cells' order; of cells whose event is the same the first.
+func (d *duel) events(runs int, above bool) iter.Seq2[int, Rates] {
+	return func(yield func(int, Rates) bool) {
+		canary, other := 0, 0 // scores below the cell
+		for i := range cells {
+			r := Rates{TruePositives: runs - canary, FalsePositives: runs - other}
+			if !above {
+				r = Rates{TruePositives: other, FalsePositives: canary}
+			}
+			canary, other = canary+int(d.canary[i]), other+int(d.other[i])
+			if d.canary[i]+d.other[i] > 0 && !yield(i, r) {
+				return
+			}
+		}
+	}
+}
+
+// rough is about what the bound is, without its confidence: what the rates, each moved by so many of its own
+// deviations to its worse side, leave possible.
+func (r Rates) rough(n int, delta, deviations float64) float64 {
+	worse := func(k int, sign float64) float64 {
+		p := float64(k) / float64(n)
+		return p + sign*deviations*math.Sqrt(p*(1-p)/float64(n))
+	}
+	return math.Log((worse(r.TruePositives, -1) - delta) / worse(r.FalsePositives, 1))
+}
+
 // choose is the cell with the largest bound. Which one that is does not matter for the bound's validity, as long as it
-// is measured with other runs.
+// is measured with other runs. Most cells are ruled out by the bound of the one that looks best.
 func (d *duel) choose(runs int, above bool, delta, alpha float64) (cell int) {
-	best := -1.0
-	canary, other := 0, 0 // scores below the cell
-	for i := range cells {
-		r := Rates{TruePositives: runs - canary, FalsePositives: runs - other}
-		if !above {
-			r = Rates{TruePositives: other, FalsePositives: canary}
+	best, looks := -1.0, math.Inf(-1)
+	var guess Rates
+	for _, r := range d.events(runs, above) {
+		if rough := r.rough(runs, delta, 3); r.FalsePositives > 0 && rough > looks {
+			guess, looks = r, rough
 		}
-		canary, other = canary+int(d.canary[i]), other+int(d.other[i])
-		if d.canary[i]+d.other[i] == 0 {
-			continue // the next cell's event is the same
-		}
+	}
+	if least := guess.bound(runs, delta, alpha) - 1e-9; least > 0 {
+		best = least // so that the first of equally good cells is found, and not ruled out by itself
+	}
+	for i, r := range d.events(runs, above) {
 		// Where the rates themselves do not reach the best bound, bounds on them do not either.
-		share := float64(r.TruePositives)/float64(runs) - delta
-		if rough := math.Log(share * float64(runs) / float64(r.FalsePositives)); !(rough > best) {
+		if !(r.rough(runs, delta, 0) > best) || best >= 0 && !r.mayExceed(best, runs, delta, alpha) {
 			continue
 		}
 		if b := r.bound(runs, delta, alpha); b > best {

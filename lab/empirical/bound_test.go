@@ -112,6 +112,31 @@ func epsilonOf(coins, shift int, delta float64) float64 {
 	return hi
 }
 
+// Where mayExceed says that a bound is not above a value, it is not; where it is below the bound by more than rounding
+// explains, it says that it may be. It rules out most of what is not above: what it is for.
+func TestWhatABoundMayExceed(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	ruledOut, notAbove := 0, 0
+	for range 3000 {
+		n := 1 + rng.IntN(2000)
+		r := Rates{TruePositives: rng.IntN(n + 1), FalsePositives: rng.IntN(1 + rng.IntN(n+1))}
+		delta, alpha := []float64{0, 1e-3, 0.05}[rng.IntN(3)], []float64{0.01, 0.2}[rng.IntN(2)]
+		least := []float64{-1, 0, 4 * rng.Float64()}[rng.IntN(3)]
+		bound, may := r.bound(n, delta, alpha), r.mayExceed(least, n, delta, alpha)
+		if bound > least && bound > 0 && !may {
+			t.Errorf("%+v of %d at %v, %v: the bound %v may not be above %v", r, n, delta, alpha, bound, least)
+		}
+		if bound < least {
+			if notAbove++; !may {
+				ruledOut++
+			}
+		}
+	}
+	if ruledOut < notAbove*3/4 {
+		t.Errorf("of %d bounds that are not above, %d are ruled out", notAbove, ruledOut)
+	}
+}
+
 // The same as TestBoundsHoldWithTheirConfidence for counts, the noise that is measured, whose epsilon is known exactly.
 // At confidence 0.8 a fifth of the 300 bounds may be above it. The error is divided for the worst case, so that far
 // fewer are: one here, and 4 of 2000 with other seeds and sizes. More than 15 fail. The mean is at least a third of the

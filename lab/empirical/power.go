@@ -65,7 +65,9 @@ func gaussianBound(mu, delta float64, runs int, alpha, z float64) (best float64)
 	for t := firstThreshold; t < lastThreshold; t += thresholdStep {
 		r := Rates{TruePositives: count(distuv.UnitNormal.Survival(t-mu), -z),
 			FalsePositives: count(distuv.UnitNormal.Survival(t), z)}
-		best = max(best, r.bound(runs, delta, alpha))
+		if r.mayExceed(best, runs, delta, alpha) {
+			best = max(best, r.bound(runs, delta, alpha))
+		}
 	}
 	return best
 }

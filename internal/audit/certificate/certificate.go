@@ -1,6 +1,6 @@
 // Package certificate is a file that shows what one epoch of a deployment did, to a person who has nothing else: no
-// broker, no logs, no network. It holds the epoch's signed statements of both servers, and shows of each that it is
-// in its server's transparency log. Everything in it that counts is signed by a server. Beside the statements there is a
+// broker, no logs, no network. It holds the epoch's signed statements of both servers, and shows of each that it is in
+// its server's transparency log. Everything in it that counts is signed by a server. Beside the statements there is a
 // summary that people and programs can read without decoding them; it is believed only as far as it is what the
 // statements say.
 //

@@ -110,8 +110,8 @@ func TestADeviceOfAnEarlierEpochIsRefused(t *testing.T) {
 	s.exact(s.released(s.run(), map[uint32]wire.Refusal{size: wire.RefusalAlreadyEnrolled}))
 }
 
-// A nonce counts once, whoever's report has it, and a device once, whatever its nonce. Two dishonest devices that agreed
-// on a nonce would otherwise leave the round without a set that could be signed.
+// A nonce counts once, whoever's report has it, and a device once, whatever its nonce. Two dishonest devices that
+// agreed on a nonce would otherwise leave the round without a set that could be signed.
 func TestANonceAndADeviceCountOnce(t *testing.T) {
 	t.Parallel()
 	participants, err := channel.OpenParticipants(channel.Folder(t.TempDir()), "test", nil)

@@ -36,8 +36,8 @@ var (
 // Open opens the file of a Store, or begins it. One process can have it open.
 func Open(path string) (Store, error) { return open(path, false) }
 
-// OpenUnsynced is Open for simulated devices: what it keeps survives the end of the process, and need not
-// survive a power cut. Never use it for people: a ledger that a power cut sets back forgets what was spent.
+// OpenUnsynced is Open for simulated devices: what it keeps survives the end of the process, and need not survive a
+// power cut. Never use it for people: a ledger that a power cut sets back forgets what was spent.
 func OpenUnsynced(path string) (Store, error) { return open(path, true) }
 
 func open(path string, unsynced bool) (Store, error) {
