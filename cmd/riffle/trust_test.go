@@ -29,8 +29,8 @@ func executable(t *testing.T) string {
 // demoUsers are the fewest people who make two cohorts: the second decides with a policy that was learned.
 const demoUsers = 100
 
-// Each channel runs end to end as processes, and its result says what it cost in the same words. With all of the servers'
-// noise, which shares has here, there is a guarantee that needs no other device.
+// Each channel runs end to end as processes, and its result says what it cost in the same words. With all of the
+// servers' noise, which shares has here, there is a guarantee that needs no other device.
 func TestDemoOfEachTrust(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs deployments")
@@ -62,8 +62,9 @@ func TestDemoOfEachTrust(t *testing.T) {
 					t.Errorf("no field %s", name)
 				}
 			}
-			if r.Trust != string(trust) || r.Reports != demoUsers || r.Epochs != 2 || r.Lost != 0 || !(r.Epsilon > 0 && r.Epsilon <= 1) ||
-				!(r.VarianceRatio > 0) || !(r.DeviceCPUSecondsPerUser > 0) || !(r.ServerCPUSecondsPerUser > 0) {
+			if r.Trust != string(trust) || r.Reports != demoUsers || r.Epochs != 2 || r.Lost != 0 ||
+				!(r.Epsilon > 0 && r.Epsilon <= 1) || !(r.VarianceRatio > 0) ||
+				!(r.DeviceCPUSecondsPerUser > 0) || !(r.ServerCPUSecondsPerUser > 0) {
 				t.Errorf("%s", out)
 			}
 			// Without server noise, one device's noise bounds nothing worth the name in shuffle; in local it is the
