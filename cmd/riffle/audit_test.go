@@ -108,7 +108,7 @@ func TestAuditOfAFolder(t *testing.T) {
 	}
 	l, dir, trust := make(1)
 	_, _, others := make(2)
-	longer, err := l.Checkpointed(bus.Shuffler, 2)
+	longer, err := l.CheckpointAt(bus.Shuffler, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -242,7 +242,7 @@ func crowding(kept int64, hosts ...keyring.HostOptions) (notes []string) {
 
 // crowdingOf is crowding of all hosts in a folder of keygen, of which admin/ alone may be there.
 func crowdingOf(keys string, kept int64) []string {
-	hosts, _ := keyring.Covered(keys) // none with an error
+	hosts, _ := keyring.ListHosts(keys) // none with an error
 	return crowding(kept, hosts...)
 }
 

@@ -30,7 +30,7 @@ const mostNamed = 3
 
 // warnListed warns of private files at a path or below it that git has, or would take with its next "git add".
 func warnListed(cmd *cobra.Command, path string) error {
-	files, err := keyfile.Listed(path)
+	files, err := keyfile.ListInGit(path)
 	if err != nil || len(files) == 0 {
 		return err
 	}

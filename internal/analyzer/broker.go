@@ -126,8 +126,8 @@ func (c Config) counting(
 			Disk: c.Disk, Source: c.Source, Messages: c.Messages,
 		}
 		if curated != nil {
-			return &envelope.Curating{Counting: counting,
-				New: func() envelope.Curator { return newReader(curated, c.Source) }}, nil
+			reader := func() envelope.Curator { return newReader(curated, c.Source) }
+			return &envelope.Curating{Counting: counting, New: reader}, nil
 		}
 		return counting, nil
 	default:

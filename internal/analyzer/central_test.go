@@ -33,8 +33,8 @@ func newCentral(t *testing.T) (s *scene, state string) {
 	return s, state
 }
 
-// boxes is a release of the boxes of a cohort whose devices have these numbers and those after it.
-func (s *scene) boxes(a *plan.Announcement, digest [32]byte, from uint32) *release {
+// envelopes is a release of the sealed envelopes of a cohort whose devices have these numbers and those after it.
+func (s *scene) envelopes(a *plan.Announcement, digest [32]byte, from uint32) *release {
 	s.t.Helper()
 	id, credential := s.Host(1000)
 	d, err := envelope.NewDevice(a, digest)
@@ -52,7 +52,7 @@ func (s *scene) boxes(a *plan.Announcement, digest [32]byte, from uint32) *relea
 	return s.sealedRelease(a, digest, payload)
 }
 
-// sealedRelease is a release of a cohort's boxes, in one chunk.
+// sealedRelease is a release of a cohort's sealed envelopes, in one chunk.
 func (s *scene) sealedRelease(a *plan.Announcement, digest [32]byte, payload []byte) *release {
 	s.t.Helper()
 	chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Payload: payload})
@@ -78,7 +78,7 @@ func TestCentralSignsTheNoiseThatItStored(t *testing.T) {
 	}
 	s.start()
 	a, digest := s.announcement(1, 0)
-	s.publish(s.boxes(a, digest, 0))
+	s.publish(s.envelopes(a, digest, 0))
 	s.end()
 	if err := s.stop(); !errors.Is(err, errCrash) {
 		t.Fatalf("ended with %v", err)

@@ -23,9 +23,9 @@ import (
 // after a second.
 type crew struct {
 	*scene
-	box  *worker.Sealer
-	did  []*atomic.Int64 // tasks, by worker
-	dead atomic.Bool     // the next task that is begun is its worker's last
+	sealer *worker.Sealer
+	did    []*atomic.Int64 // tasks, by worker
+	dead   atomic.Bool     // the next task that is begun is its worker's last
 }
 
 func newCrew(t *testing.T) *crew {
@@ -34,13 +34,13 @@ func newCrew(t *testing.T) *crew {
 		p.TaskWait = time.Second
 	})}
 	var err error
-	c.box, err = worker.NewSealer(bus.Analyzer, [][]byte{c.AnalyzerKey.Bytes()})
+	c.sealer, err = worker.NewSealer(bus.Analyzer, [][]byte{c.AnalyzerKey.Bytes()})
 	c.must(err)
 	return c
 }
 
 func (c *crew) process(conn *bus.Conn) worker.Config {
-	return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Sealer: c.box, Parallel: 1, Log: testbed.Log(),
+	return worker.Config{Tasks: conn.Tasks, Lead: conn.Lead, Sealer: c.sealer, Parallel: 1, Log: testbed.Log(),
 		Metrics: prometheus.NewRegistry()}
 }
 

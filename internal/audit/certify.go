@@ -169,7 +169,7 @@ type proven struct {
 // begin reads the checkpoints, the hashes of all leaves, and the configuration.
 func (c *certifier) begin(ctx context.Context) error {
 	c.logs = map[bus.Role]*proven{}
-	for _, role := range logged() {
+	for _, role := range logRoles() {
 		p := &proven{}
 		c.logs[role] = p
 		var err error
@@ -199,19 +199,19 @@ func (c *certifier) make(analyzer, shuffler []numbered) ([]byte, error) {
 	if c.configuration == nil || c.configuration.index != 0 {
 		return nil, errors.New("the analyzer's log does not begin with its configuration")
 	}
-	a, err := c.shown(bus.Analyzer, append([]numbered{*c.configuration}, analyzer...))
+	a, err := c.prove(bus.Analyzer, append([]numbered{*c.configuration}, analyzer...))
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.shown(bus.Shuffler, shuffler)
+	s, err := c.prove(bus.Shuffler, shuffler)
 	if err != nil {
 		return nil, err
 	}
 	return certificate.Make(c.keys, a, s)
 }
 
-// shown is statements with their proofs.
-func (c *certifier) shown(role bus.Role, all []numbered) (certificate.Log, error) {
+// prove gives statements with their proofs.
+func (c *certifier) prove(role bus.Role, all []numbered) (certificate.Log, error) {
 	p := c.logs[role]
 	l := certificate.Log{Checkpoint: string(p.checkpoint), Statements: []certificate.Statement{}}
 	for _, one := range all {

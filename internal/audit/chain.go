@@ -92,7 +92,7 @@ func (l *chain) open(e Entry, name string) *statement {
 					want)
 				return nil
 			}
-			l.expired(s)
+			l.checkExpiry(s)
 			return s
 		case errors.Is(err, wire.ErrDeployment) || !errors.Is(err, wire.ErrForeign):
 			first = err
@@ -107,8 +107,8 @@ func (l *chain) open(e Entry, name string) *statement {
 	return nil
 }
 
-// expired holds a statement against the last epoch for which the role's key is good.
-func (l *chain) expired(s *statement) {
+// checkExpiry holds a statement against the last epoch for which the role's key is good.
+func (l *chain) checkExpiry(s *statement) {
 	if epoch, _, ok := s.at(); ok && l.until > 0 && epoch > l.until {
 		l.breach(ExpiredKey, s.name, s.release(), "the %s's signing key is good until epoch %d, and this is about "+
 			"epoch %d",
@@ -129,14 +129,14 @@ func (l *chain) checkpoint(note []byte, name string, view *View) {
 	l.compare() // the empty tree
 	for _, w := range l.witnesses {
 		if c, at, err := transparency.OpenCosigned(note, origin, l.party.Key, w.Name, w.Key); err == nil {
-			l.report.witnessed(Witnessed{w.Name, l.role, c.Size, at})
+			l.report.addWitness(Witnessed{w.Name, l.role, c.Size, at})
 		}
 	}
 }
 
-// shown refuses a view with a log of the role that no checkpoint covers: it shows nothing of what the role signed, and
-// whoever gave it would take this audit for a comparison.
-func (l *chain) shown(ctx context.Context, v *View) error {
+// checkView refuses a view with a log of the role that no checkpoint covers: it shows nothing of what the role signed,
+// and whoever gave it would take this audit for a comparison.
+func (l *chain) checkView(ctx context.Context, v *View) error {
 	switch {
 	case v.Source == nil && len(v.Checkpoints) > 0: // of the other role
 		return nil

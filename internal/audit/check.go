@@ -133,7 +133,7 @@ func (c *checker) checkpoints(ctx context.Context, export *Folder) error {
 			v := &c.o.Views[i]
 			if note := v.Checkpoints[l.role]; note != nil {
 				l.checkpoint(note, v.Name, v)
-			} else if err := l.shown(ctx, v); err != nil {
+			} else if err := l.checkView(ctx, v); err != nil {
 				return err
 			}
 		}

@@ -90,7 +90,7 @@ func (w *writer) all(ctx context.Context) error {
 		return err
 	}
 	var released []*wire.Manifest
-	for _, role := range logged() {
+	for _, role := range logRoles() {
 		checkpoint, err := w.src.Checkpoint(ctx, role)
 		if err == nil && checkpoint != nil {
 			err = w.file(checkpointFile(role), checkpoint)

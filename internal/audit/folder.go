@@ -39,8 +39,8 @@ const (
 	certificates = "certificates"
 )
 
-// logged are the roles that have a log, in the order in which an audit reads them.
-func logged() []bus.Role { return []bus.Role{bus.Analyzer, bus.Shuffler} }
+// logRoles are the roles that have a log, in the order in which an audit reads them.
+func logRoles() []bus.Role { return []bus.Role{bus.Analyzer, bus.Shuffler} }
 
 func logFile(r bus.Role) string        { return string(r) + ".log" }
 func checkpointFile(r bus.Role) string { return string(r) + ".checkpoint" }
@@ -61,7 +61,7 @@ func OpenFolder(path string) (*Folder, error) {
 	case err == nil && !info.IsDir():
 		return nil, fmt.Errorf("%s: %w: it is a file; name the folder that it was exported to", path, ErrFolder)
 	}
-	for _, role := range logged() {
+	for _, role := range logRoles() {
 		err := regular(filepath.Join(path, logFile(role)))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s: %w: there is no %s in it", path, ErrFolder, logFile(role))
@@ -181,7 +181,7 @@ func (d *Folder) Retained(
 	ctx context.Context, epoch uint64, round uint32, f func(index uint32, sealed []byte) error,
 ) error {
 	folder := filepath.Dir(filepath.Join(d.path, filepath.FromSlash(retained.Path(epoch, round, 0))))
-	found, err := listed(folder)
+	found, err := list(folder)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (d *Folder) Retained(
 
 // Certificates hands the certificates in the folder to f, with their names, in no particular order.
 func (d *Folder) Certificates(ctx context.Context, f func(name string, b []byte) error) error {
-	found, err := listed(filepath.Join(d.path, certificates))
+	found, err := list(filepath.Join(d.path, certificates))
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (d *Folder) Certificates(ctx context.Context, f func(name string, b []byte)
 			return err
 		}
 		name := certificates + "/" + e.Name()
-		if !covered(name) || !e.Type().IsRegular() {
+		if !isCovered(name) || !e.Type().IsRegular() {
 			continue
 		}
 		b, err := readFile(filepath.Join(d.path, filepath.FromSlash(name)), certificate.MaxSize)
@@ -241,7 +241,7 @@ func (d *Folder) Stray() (names []string, err error) {
 			return err
 		}
 		name, err := filepath.Rel(d.path, path)
-		if name = filepath.ToSlash(name); err == nil && !(covered(name) && e.Type().IsRegular()) {
+		if name = filepath.ToSlash(name); err == nil && !(isCovered(name) && e.Type().IsRegular()) {
 			names = append(names, name)
 		}
 		return err
@@ -275,8 +275,8 @@ var (
 	certificateName = regexp.MustCompile(`^` + certificates + `/epoch-([0-9]+)\.json$`)
 )
 
-// covered reports whether an export has files of this name.
-func covered(name string) bool {
+// isCovered reports whether an export has files of this name.
+func isCovered(name string) bool {
 	if m := retainedName.FindStringSubmatch(name); m != nil {
 		_, epoch := number(m[1], 64)
 		_, round := number(m[2], 32)
@@ -287,7 +287,7 @@ func covered(name string) bool {
 		_, ok := number(m[1], 64)
 		return ok
 	}
-	for _, role := range logged() {
+	for _, role := range logRoles() {
 		if name == logFile(role) || name == checkpointFile(role) {
 			return true
 		}
@@ -311,8 +311,8 @@ func regular(path string) error {
 	return err
 }
 
-// listed is what is in a folder: nothing where there is none, or something else, which Stray lists.
-func listed(path string) ([]fs.DirEntry, error) {
+// list is what is in a folder: nothing where there is none, or something else, which Stray lists.
+func list(path string) ([]fs.DirEntry, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), err == nil && !info.IsDir():

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -51,6 +52,18 @@ func TestEveryFileOfAnExportIsCovered(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	bundle := func(f func(*keyring.Bundle)) func(*testing.T, string) {
+		return change("bundle.json", func([]byte) []byte {
+			b := l.Bundle
+			f(&b)
+			text, err := b.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		})
+	}
+	uncovered := []audit.What{audit.Uncovered}
 	cut := func(text []byte) []byte { return text[:len(text)-2] }
 	for name, x := range map[string]struct {
 		do   func(*testing.T, string)
@@ -87,13 +100,13 @@ func TestEveryFileOfAnExportIsCovered(t *testing.T) {
 		"a certificate without an end": {change("certificates/epoch-1.json", func(text []byte) []byte {
 			return append(text, make([]byte, 64<<20)...)
 		}), []audit.What{audit.CertificateWrong}},
-		"other keys": {change("bundle.json", func([]byte) []byte {
-			b, err := other.Bundle.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return b
-		}), []audit.What{audit.Uncovered}},
+		"another deployment": {bundle(func(b *keyring.Bundle) { b.Deployment = "elsewhere" }), uncovered},
+		"another key of the analyzer": {bundle(func(b *keyring.Bundle) { b.Analyzer = other.Bundle.Analyzer }),
+			uncovered},
+		"another key of the shuffler": {bundle(func(b *keyring.Bundle) { b.Shuffler = other.Bundle.Shuffler }),
+			uncovered},
+		"another key of the registrar": {bundle(func(b *keyring.Bundle) { b.Registrar = other.Bundle.Registrar }),
+			uncovered},
 		"keys that cannot be read": {change("bundle.json", cut), []audit.What{audit.Uncovered}},
 		"a line is cut off":        {change("analyzer.log", cut), []audit.What{audit.LogRewound, audit.Malformed}},
 		"a certificate":            {change("certificates/epoch-1.json", cut), []audit.What{audit.CertificateWrong}},

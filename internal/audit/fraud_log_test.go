@@ -83,7 +83,7 @@ var logFrauds = []fraud{
 		name: "a checkpoint is forged", of: joint,
 		last: func(l *ledger.Ledger, _ *audit.Options) (err error) {
 			l.Analyzer, l.Shuffler = l.Shuffler, l.Analyzer
-			l.Checkpoints[bus.Shuffler], err = l.Checkpointed(bus.Shuffler, 3)
+			l.Checkpoints[bus.Shuffler], err = l.CheckpointAt(bus.Shuffler, 3)
 			return err
 		},
 		want: []audit.What{audit.CheckpointForged, audit.CheckpointMissing}, entry: "shuffler.checkpoint",
@@ -91,7 +91,7 @@ var logFrauds = []fraud{
 	{
 		name: "a witness saw a longer log", of: joint,
 		after: func(l *ledger.Ledger, o *audit.Options) error {
-			note, err := l.Checkpointed(bus.Analyzer, end(l, bus.Analyzer))
+			note, err := l.CheckpointAt(bus.Analyzer, end(l, bus.Analyzer))
 			o.Views = []audit.View{
 				{Name: "analyzer.witness.checkpoint", Checkpoints: map[bus.Role][]byte{bus.Analyzer: note}},
 			}
@@ -110,7 +110,7 @@ func twoFaces(l *ledger.Ledger, o *audit.Options) error {
 	if err != nil {
 		return err
 	}
-	note, err := other.Checkpointed(bus.Shuffler, 2)
+	note, err := other.CheckpointAt(bus.Shuffler, 2)
 	o.Views = []audit.View{{Name: "shuffler.witness.checkpoint", Checkpoints: map[bus.Role][]byte{bus.Shuffler: note}}}
 	return err
 }

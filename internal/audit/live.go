@@ -49,7 +49,7 @@ type moment struct {
 // bus.AuditStream.ReadAudit.
 func NewLive(ctx context.Context, streams Streams, bundle keyring.Bundle) (*Live, error) {
 	l := &Live{streams: streams, bundle: bundle, logs: map[bus.Role]*moment{}}
-	for _, role := range logged() {
+	for _, role := range logRoles() {
 		l.logs[role] = &moment{}
 	}
 	err := streams.ReadAudit(ctx, bus.AuditFilter{}, func(s bus.Statement) error {

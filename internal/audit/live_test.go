@@ -61,7 +61,7 @@ func streamed(t *testing.T, l *ledger.Ledger) *stream {
 		e := l.Logs[role][at[role]]
 		at[role]++
 		s.append(role, e.Kind, e.Signed)
-		c, err := l.Checkpointed(role, at[role])
+		c, err := l.CheckpointAt(role, at[role])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestLiveLeavesOutWhatNoCheckpointCovers(t *testing.T) {
 	for i, e := range all {
 		s.append(bus.Analyzer, e.Kind, e.Signed)
 		bare.append(bus.Analyzer, e.Kind, e.Signed)
-		if c, err := l.Checkpointed(bus.Analyzer, i+1); err != nil {
+		if c, err := l.CheckpointAt(bus.Analyzer, i+1); err != nil {
 			t.Fatal(err)
 		} else if i+2 < len(all) {
 			s.append(bus.Analyzer, wire.KindCheckpoint, c)

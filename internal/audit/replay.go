@@ -97,11 +97,12 @@ func (re *replay) differs(s *statement, own, a *plan.Announcement) bool {
 	re.numbers(PlanChanged, s, "the plan, cohort, encodings or times", &mine, &theirs)
 	re.numbers(ReferenceChanged, s, "the reference", own.Reference, a.Reference)
 	re.numbers(PolicyChanged, s, "the policy", &own.Policy, &a.Policy)
-	return shaped(own, a)
+	return isSameShape(own, a)
 }
 
-// shaped reports whether an announcement asks for the same numbers as another one, so that the learner can take them.
-func shaped(own, a *plan.Announcement) bool {
+// isSameShape reports whether an announcement asks for the same numbers as another one, so that the learner can take
+// them.
+func isSameShape(own, a *plan.Announcement) bool {
 	return own.Policy.Dimension == a.Policy.Dimension && (own.Plan.Curator == nil) == (a.Plan.Curator == nil) &&
 		slices.EqualFunc(own.Plan.Rounds, a.Plan.Rounds, func(x, y plan.Round) bool {
 			return slices.EqualFunc(x.Releases, y.Releases, func(x,

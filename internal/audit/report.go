@@ -225,8 +225,8 @@ func (r *Report) breach(b Breach) {
 	r.Breaches = append(r.Breaches, b)
 }
 
-// witnessed keeps the longest log that a witness saw of a role.
-func (r *Report) witnessed(w Witnessed) {
+// addWitness keeps the longest log that a witness saw of a role.
+func (r *Report) addWitness(w Witnessed) {
 	for i, known := range r.Witnessed {
 		if known.Witness == w.Witness && known.Role == w.Role {
 			if w.Size > known.Size {

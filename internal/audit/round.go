@@ -61,8 +61,8 @@ func newRound(s *statement, a *plan.Announcement, last *round) *round {
 	return r
 }
 
-// spent is what was signed of what left.
-func (r *round) spent() deployment.Signed {
+// signedOutput is what was signed of what left.
+func (r *round) signedOutput() deployment.Signed {
 	of := deployment.Signed{Announcement: r.a, Summed: r.summed, Counts: r.counts}
 	if r.mixed != nil {
 		of.Manifest = r.mixed.m

@@ -65,7 +65,7 @@ func guarantees(a *plan.Announcement, delta float64) (p promise, claim float64, 
 // spend computes what a round cost the people of its cohort: what left the shuffler, whatever the analyzer made of it.
 // s is the last statement of what left.
 func (sp *spending) spend(s *statement, r *round) {
-	of := r.spent()
+	of := r.signedOutput()
 	if r.row.Left = of.Left(); !r.row.Left {
 		return
 	}

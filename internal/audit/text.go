@@ -45,7 +45,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	line("")
 	line("channel\t%s", r.Channel)
 	line("entries\t%d of the analyzer, %d of the shuffler", r.Entries.Analyzer, r.Entries.Shuffler)
-	line("rounds\t%s", r.ended())
+	line("rounds\t%s", r.outcomes())
 	line("recomputed\t%d rounds: sums, iterate, policy and epsilon are those that the analyzer signed",
 		r.PoliciesRecomputed)
 	protected := "one person's record"
@@ -81,7 +81,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 			refused += why.Reports
 		}
 		line("%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s", place(one.Epoch, one.Round), one.Outcome, one.Enrolled, one.Reports,
-			one.Messages, refused, moved(one.Moved), spell(one.Epsilon))
+			one.Messages, refused, spellDeviations(one.Moved), spell(one.Epsilon))
 	}
 	if slices.ContainsFunc(r.Rounds, func(one Row) bool { return one.Moved > 0 }) {
 		line("\nOne device: the most by which a dishonest device can have moved a released number, in standard " +
@@ -109,8 +109,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return t.Flush()
 }
 
-// ended says how the rounds ended.
-func (r *Report) ended() string {
+// outcomes says how the rounds ended.
+func (r *Report) outcomes() string {
 	text := fmt.Sprintf("%d released and counted, %d destroyed by the shuffler", r.Releases, r.Destroyed-r.Refused)
 	if r.Enough > 0 {
 		text += fmt.Sprintf(" (%d of them with reports enough)", r.Enough)
@@ -134,8 +134,8 @@ func printable(text string) string {
 	}, text)
 }
 
-// moved is a number of standard deviations; a dash where nothing was moved.
-func moved(deviations float64) string {
+// spellDeviations is a number of standard deviations; a dash where nothing was moved.
+func spellDeviations(deviations float64) string {
 	if deviations == 0 {
 		return "-"
 	}

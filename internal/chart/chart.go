@@ -220,7 +220,7 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	p.BackgroundColor = color.Transparent
 	axis(&p.X, c.LogX)
 	axis(&p.Y, c.LogY)
-	if at := c.measured(); c.LogX && at != nil {
+	if at := c.ticksAtDots(); c.LogX && at != nil {
 		p.X.Tick.Marker = plot.ConstantTicks(at)
 	}
 	if c.WholeX && !c.LogX {

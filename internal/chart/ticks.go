@@ -98,9 +98,9 @@ func decimalsOf(v float64) int {
 	return 12
 }
 
-// measured returns a tick for each X of the series with dots, where a reader will look for them; nil if they are more
-// than a few.
-func (c *Chart) measured() []plot.Tick {
+// ticksAtDots returns a tick for each X of the series with dots, where a reader will look for them; nil if they are
+// more than a few.
+func (c *Chart) ticksAtDots() []plot.Tick {
 	var ticks []plot.Tick
 	seen := map[float64]bool{}
 	for _, s := range c.Series {

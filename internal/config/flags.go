@@ -59,11 +59,11 @@ func (flags Flags) settings() []setting {
 
 // Unread puts the error of reading a command's flags before all other faults. It explains a flag that does not exist.
 func (l *Loading) Unread(cmd *cobra.Command, err error) error {
-	l.faults = append([]error{explained(cmd, err)}, l.faults...)
+	l.faults = append([]error{explain(cmd, err)}, l.faults...)
 	return l.Err()
 }
 
-func explained(cmd *cobra.Command, err error) error {
+func explain(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return err

@@ -93,14 +93,14 @@ func (l *Loading) examine(ask func() []error) {
 		}
 	}
 	for _, err := range ask() {
-		if !l.tainted(locate(err, "", l.origin)) {
+		if !l.isTainted(locate(err, "", l.origin)) {
 			l.fault(err)
 		}
 	}
 }
 
-// tainted reports whether one of the keys, or a key of one of the sections, has a fault.
-func (l *Loading) tainted(keys []string) bool {
+// isTainted reports whether one of the keys, or a key of one of the sections, has a fault.
+func (l *Loading) isTainted(keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool {
 		if l.broken[key] {
 			return true
@@ -120,7 +120,7 @@ func (l *Loading) tainted(keys []string) bool {
 func (l *Loading) validate(v reflect.Value, prefix string) (found []string) {
 	if validator, ok := v.Addr().Interface().(Validator); ok {
 		for _, err := range validator.Validate() {
-			if keys := locate(err, prefix, l.origin); !l.tainted(keys) {
+			if keys := locate(err, prefix, l.origin); !l.isTainted(keys) {
 				l.fault(err)
 				found = append(found, keys...)
 			}

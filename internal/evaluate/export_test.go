@@ -13,7 +13,7 @@ func (o PriorOptions) PlannedOnce() PriorOptions {
 		channel simulated.Channel
 		cost    play.Cost
 	}
-	plan, known := o.planned(), map[int]planned{}
+	plan, known := o.channel(), map[int]planned{}
 	o.trust = func(step learner.Step) (simulated.Channel, play.Cost, error) {
 		p, ok := known[step.Cohort]
 		if !ok {

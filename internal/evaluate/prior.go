@@ -91,7 +91,7 @@ func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
 	if o.Epsilon != 0 && o.Noise == nil {
 		return Prior{}, fmt.Errorf("%w: a guarantee needs a source of noise", ErrPrior)
 	}
-	theta, covariance, err := in.learned(o.Noise)
+	theta, covariance, err := in.learn(o.Noise)
 	if err != nil {
 		return Prior{}, fmt.Errorf("%w: %w", ErrPrior, err)
 	}
@@ -167,21 +167,21 @@ func (o PriorOptions) inputs(log []Decision) (in inputs, err error) {
 	in.trust = play.Exact
 	if o.Epsilon != 0 {
 		if in.trust = o.trust; in.trust == nil {
-			in.trust = o.planned()
+			in.trust = o.channel()
 		}
 	}
 	return in, nil
 }
 
-// planned is the channel that gives rows the guarantee.
-func (o PriorOptions) planned() play.Trust {
+// channel is the channel that gives rows the guarantee.
+func (o PriorOptions) channel() play.Trust {
 	t := plan.DefaultTermsFor(plan.Central)
 	t.Epsilon, t.Delta, t.DishonestReports, t.DropOut, t.MinCohort = o.Epsilon, o.Delta, 0, 0, 0
 	return play.Planned(t)
 }
 
-// learned is what a learner knows after the rows, cohort by cohort.
-func (in inputs) learned(noise protocol.Source) (theta []float64, covariance symmetric.Packed, err error) {
+// learn gives what a learner knows after the rows, cohort by cohort.
+func (in inputs) learn(noise protocol.Source) (theta []float64, covariance symmetric.Packed, err error) {
 	l, err := learner.New(in.config)
 	if err != nil {
 		return nil, nil, err

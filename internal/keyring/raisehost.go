@@ -50,9 +50,9 @@ func RaiseHost(root string, h HostOptions) error {
 	return keyfile.Replace(filepath.Join(hostFolder(root, h.Name), credentialFile), signed, 0o644)
 }
 
-// Covered lists the hosts whose folders are there, with the devices that their credentials cover, by name. A folder
+// ListHosts lists the hosts whose folders are there, with the devices that their credentials cover, by name. A folder
 // that cannot be read is left out.
-func Covered(root string) (hosts []HostOptions, err error) {
+func ListHosts(root string) (hosts []HostOptions, err error) {
 	bundle, err := LoadBundle(root)
 	if err != nil {
 		return nil, err

@@ -234,15 +234,15 @@ func TestLimitsOfArms(t *testing.T) {
 	if text := fmt.Sprintf("%v %+v %#v", p, p, p); strings.Contains(text, "call") {
 		t.Errorf("what was played can be printed: %s", text)
 	}
-	// Of decisions that saw the same counts and were made at once, no more than the limit allows may stand.
-	stand := 0
+	// Of decisions that saw the same counts and were made at once, no more than the limit allows may be kept.
+	kept := 0
 	for range 3 {
 		if p.open().take(play{3, "call"}, &later) {
-			stand++
+			kept++
 		}
 	}
-	if stand != 2 {
-		t.Errorf("%d of 3 decisions stand", stand)
+	if kept != 2 {
+		t.Errorf("%d of 3 decisions are kept", kept)
 	}
 	only := api.Arms{Vectors: set.Vectors[1:], IDs: set.IDs[1:]}
 	if _, err := p.decide(first, &later, only, rand.New(rand.NewPCG(1, 2))); !errors.Is(err, glm.ErrNoArms) {
@@ -319,7 +319,7 @@ func TestFeaturesWherePanelsAreDrawn(t *testing.T) {
 	}
 	decide(2)
 	p.drawNow(a, in)
-	p.settled(1)
+	p.awaitDraw(1)
 	decide(40)
 	if calls != 2 || kept != panelDecisions {
 		t.Errorf("%d calls, %d decisions are kept", calls, kept)

@@ -10,7 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// asking is how many devices have a question that is not settled.
+// asking is how many devices have a question that is not resolved.
 func asking(h *Host) (n int) {
 	for _, s := range h.places.all() {
 		s.mu.Lock()
@@ -57,7 +57,7 @@ func together(t *testing.T, s *scene, people int) {
 }
 
 // People who decide at the same time are enrolled with few requests, each in a slot of its own. The devices of a
-// request stand in the order of their numbers, which says nothing of who came first.
+// request are in the order of their numbers, which says nothing of who came first.
 func TestPeopleEnrolTogether(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

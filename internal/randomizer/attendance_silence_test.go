@@ -57,9 +57,8 @@ type away struct {
 
 func (u *away) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 	u.asked.Add(1)
-	return u.bed.Asked(request, func(signed []byte) (*wire.EnrolReply, error) {
-		e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: testbed.Deployment,
-			Key: u.bed.Registrar.Public()})
+	return u.bed.Answer(request, func(signed []byte) (*wire.EnrolReply, error) {
+		e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: testbed.Deployment, Key: u.bed.Registrar.Public()})
 		switch {
 		case err != nil:
 			return nil, err
@@ -129,8 +128,7 @@ func TestAShufflerThatIsAwayIsAskedByOneDevice(t *testing.T) {
 			defer cancel()
 			testbed.Eventually(t, "asked", func() bool { return u.asked.Load() > test.answers })
 			time.Sleep(time.Second)
-			// As many as are asked for at the same time may not have heard of the silence. A busy machine may take
-			// longer.
+			// As many as are asked for at the same time may not have heard of the silence. A busy machine may take longer.
 			if n, took := u.asked.Load(), time.Since(started); n > int64(3*maxPatient*max(1, took.Seconds())) {
 				t.Errorf("asked %d times in the first %v", n, took)
 			}
@@ -151,10 +149,9 @@ func TestAShufflerThatIsAwayIsAskedByOneDevice(t *testing.T) {
 			}
 			u.answers.Store(1 << 40) // it is back
 			testbed.Eventually(t, "all answered", func() bool {
-				h.panels.attendance.mu.Lock()
-				defer h.panels.attendance.mu.Unlock()
-				return len(h.panels.attendance.waiting)+len(h.panels.attendance.visits) == 0 &&
-					u.asked.Load() >= devices
+				h.attendance.mu.Lock()
+				defer h.attendance.mu.Unlock()
+				return len(h.attendance.waiting)+len(h.attendance.visits) == 0 && u.asked.Load() >= devices
 			})
 		})
 	}
@@ -189,7 +186,7 @@ func awayFrom(t *testing.T, devices int, registered bool) (*away, *Host, *counte
 		t.Fatal(err)
 	}
 	for i := range devices {
-		s, _, _, err := h.places.find(fmt.Sprint("d", i))
+		s, _, _, err := h.seat(fmt.Sprint("d", i))
 		if err != nil {
 			t.Fatal(err)
 		}

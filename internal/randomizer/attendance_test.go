@@ -28,7 +28,7 @@ func TestOneDeviceAsksForAll(t *testing.T) {
 	p.mu.Lock()
 	p.registered[1<<31] = true // there is somebody else, of another host
 	p.mu.Unlock()
-	a := p.next(16 * time.Minute) // so that one of them asks every 2.4 seconds: all in turn would take a minute
+	a := p.next(testbed.Long) // so that one of them asks every 2.4 seconds: all in turn would take a minute
 	for i := range devices {
 		p.name(fmt.Sprint("d", i))
 	}
@@ -37,13 +37,19 @@ func TestOneDeviceAsksForAll(t *testing.T) {
 		defer s.host.panels.attendance.mu.Unlock()
 		return len(s.host.panels.attendance.waiting) >= devices-1
 	})
-	begun, before := time.Now(), asked()
-	testbed.Eventually(t, "asked again", func() bool { return asked() > before })
-	if n, most := asked()-before, int(time.Since(begun)/(2400*time.Millisecond))+2; n > most {
-		t.Errorf("asked %d times in %v, at most %d", n, time.Since(begun), most)
+	const pause = 2400 * time.Millisecond
+	begun, before := s.clock.Now(), asked()
+	for range 4 {
+		last := asked()
+		s.clock.Pass(pause)
+		testbed.Eventually(t, "asked again", func() bool { return asked() > last })
+	}
+	took := s.clock.Now().Sub(begun)
+	if n, most := asked()-before, int(took/pause)+2; n > most {
+		t.Errorf("asked %d times in %v, at most %d", n, took, most)
 	}
 	p.drawNow(a)
-	p.settled(0)
+	p.awaitDraw(0)
 	for i := range devices {
 		p.mu.Lock()
 		n := p.asks[[2]uint64{uint64(s.host.State(fmt.Sprint("d", i)).Number), 1}]

@@ -68,7 +68,7 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 		if r.StatusCode != http.StatusRequestTimeout {
 			t.Errorf("%q: the stalled request ends with %d", header, r.StatusCode)
 		}
-		held := s.host.promises.of(s.host.places.known(fmt.Sprint("a", i)).state.Number)
+		held := s.host.promises.of(s.host.places.get(fmt.Sprint("a", i)).state.Number)
 		if held == nil {
 			t.Fatalf("%q: no promise is held", header)
 		}

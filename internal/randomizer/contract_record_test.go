@@ -291,7 +291,7 @@ func (r *run) reward() {
 
 // report lets the report of a person fall due, and stops before and after it.
 func (r *run) report(person int, due time.Time) {
-	testbed.Eventually(r.t, "waiting for the report's time", func() bool { return r.world.awaited(due) })
+	testbed.Eventually(r.t, "waiting for the report's time", func() bool { return r.world.hasWaiter(due) })
 	for _, after := range []time.Duration{-200 * time.Millisecond, 0, 300 * time.Millisecond} {
 		r.world.pass(due.Add(after).Sub(r.world.Now()))
 		if after >= 0 {
@@ -307,8 +307,8 @@ func (r *run) report(person int, due time.Time) {
 // whole adds what a whole run looks like from outside: to the broker's connection, and to the shuffler.
 func (r *run) whole(a *plan.Announcement) {
 	testbed.Eventually(r.t, "as many messages and bytes on /metrics as the broker sees", func() bool {
-		r.seen = append(r.seen, r.sent()...)
-		shown := strings.Split(r.opened("/metrics"), "\n")
+		r.seen = append(r.seen, r.sentSince()...)
+		shown := strings.Split(r.opsPage("/metrics"), "\n")
 		return slices.Contains(shown,
 			fmt.Sprintf(`riffle_broker_messages_total{direction="out",role="randomizer"} %d`, r.published)) &&
 			slices.Contains(shown, fmt.Sprintf(`riffle_broker_bytes_total{direction="out",role="randomizer"} %d`,

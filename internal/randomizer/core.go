@@ -60,8 +60,8 @@ func (k *core) keep(dev *localDevice, next device.State) error {
 	return nil
 }
 
-// announced is the announcement in force, nil before the first one.
-func (k *core) announced() *device.Announced {
+// inForce is the announcement that is in force, nil before the first one.
+func (k *core) inForce() *device.Announced {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.current
@@ -148,7 +148,7 @@ func (k *core) isOver(a *device.Announced) bool {
 
 // isPast reports whether a report's round is over: the shuffler would not admit it any more.
 func (k *core) isPast(o store.Outgoing) bool {
-	a := k.announced()
+	a := k.inForce()
 	return a != nil && (a.Epoch > o.Epoch || a.Epoch == o.Epoch && a.Round > o.Round)
 }
 

@@ -150,7 +150,7 @@ func (m *decisions) openWithRoom(a *device.Announced, dev *localDevice) (open *s
 // Reward takes the reward of a sampled decision. Until it comes the device's record is null. The same reward may be
 // given again.
 func (m *decisions) Reward(token string, reward float64) (api.Acceptance, error) {
-	of, a := m.promises.named(token), m.announced()
+	of, a := m.promises.decisionOf(token), m.inForce()
 	if a != nil && len(token) > 0 && token[:1] == unsampledToken {
 		least, most := family.RewardRange(a.Policy.Family, a.Policy.MaxReward)
 		accepted, err := device.Accept(reward, least, most)

@@ -96,9 +96,9 @@ func TestDryRun(t *testing.T) {
 				t.Errorf("the page says %q", s.host.Snapshot().Warnings)
 			}
 			s.due(a)
-			if n := s.count(); n != 0 || len(s.arrivals()) != 0 || s.host.Pending() != 0 || len(s.stored()) != 0 {
+			if n := s.count(); n != 0 || len(s.arrivals()) != 0 || s.host.Pending() != 0 || len(s.storedNames()) != 0 {
 				t.Errorf("the shuffler was asked %d times, %d reports came, %d are pending, the store has %v", n,
-					len(s.arrivals()), s.host.Pending(), s.stored())
+					len(s.arrivals()), s.host.Pending(), s.storedNames())
 			}
 		})
 	}
@@ -173,8 +173,8 @@ func TestCheck(t *testing.T) {
 	}); !errors.Is(err, api.ErrNotDryRun) {
 		t.Errorf("%v", err)
 	}
-	if normal.count() != 0 || normal.host.Status().Devices != 0 || normal.shown().Malformed != (api.Malformed{}) {
-		t.Errorf("%d devices are asked for, %+v", normal.count(), normal.shown().Malformed)
+	if normal.count() != 0 || normal.host.Status().Devices != 0 || normal.status().Malformed != (api.Malformed{}) {
+		t.Errorf("%d devices are asked for, %+v", normal.count(), normal.status().Malformed)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 		}
 		s.due(a)
 		s.reports(len(bodies))
-		return outsideOf(t, s, env), s.shown()
+		return outsideOf(t, s, env), s.status()
 	}
 	good, well := shown(false)
 	bad, ill := shown(true)
@@ -260,8 +260,8 @@ func outsideOf(t *testing.T, s *scene, env *role.Env) string {
 	return strings.Join(append(lines, string(page)), "\n")
 }
 
-// shown is the status that the API shows.
-func (s *scene) shown() (now api.Status) {
+// status is what the API shows.
+func (s *scene) status() (now api.Status) {
 	s.t.Helper()
 	r, err := http.Get(s.api.URL + "/v1/status")
 	s.must(err)

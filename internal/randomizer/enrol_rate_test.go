@@ -75,10 +75,10 @@ func (s *slots) enrol(_ context.Context, request []byte) ([]byte, error) {
 // atOnce is how many people ask for a first decision at the same time.
 const atOnce = 64
 
-// How long a first decision takes where 64 people at a time ask for one: over a real broker, with the device's wish,
-// the slot and the promise each durable before anything rests on it. Host, broker and shuffler share the machine. The
-// metrics: median and the 99th of 100 in milliseconds, the median of what one synced append to a file of this disk
-// takes, how many of those the median enrolment takes, and cores that were busy.
+// How long a first decision takes where 64 people at a time ask for one: over a real broker, with the device's
+// question, the slot and the promise each durable before anything rests on it. Host, broker and shuffler share the
+// machine. The metrics: median and the 99th of 100 in milliseconds, the median of what one synced append to a file of
+// this disk takes, how many of those the median enrolment takes, and cores that were busy.
 func BenchmarkEnrolment(b *testing.B) {
 	bed := testbed.New(b)
 	j, err := journal.Open(filepath.Join(b.TempDir(), "journal"))

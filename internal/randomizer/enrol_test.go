@@ -27,15 +27,16 @@ func (s *scene) losing() (found func()) {
 	}
 }
 
-// impatient is a decision for a device that waits until the shuffler was asked for the device, and not for the answer.
-func (s *scene) impatient(name string) api.Decision {
+// decideWithoutWaiting is a decision for a device that waits until the shuffler was asked for the device, and not for
+// the answer.
+func (s *scene) decideWithoutWaiting(name string) api.Decision {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		for ctx.Err() == nil {
-			seat := s.host.places.known(name)
-			if seat != nil && s.heardOf(seat.now().Number) {
+			dev := s.host.places.get(name)
+			if dev != nil && s.heardOf(dev.now().Number) {
 				cancel()
 			}
 			time.Sleep(5 * time.Millisecond)
@@ -51,8 +52,8 @@ func (s *scene) heardOf(number uint32) bool {
 	return s.heard[number]
 }
 
-// unheard is a decision for a device of which no shuffler hears.
-func (s *scene) unheard(name string) api.Decision {
+// decideUnheard is a decision for a device of which no shuffler hears.
+func (s *scene) decideUnheard(name string) api.Decision {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
@@ -84,7 +85,7 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 	for i := range 6 {
 		name := fmt.Sprint("p", i)
 		for range 2 {
-			if d := s.impatient(name); d.Sampled || d.Reason != Unreachable {
+			if d := s.decideWithoutWaiting(name); d.Sampled || d.Reason != Unreachable {
 				t.Fatalf("%+v", d)
 			}
 		}
@@ -123,7 +124,7 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 	}
 }
 
-// The same over a restart, however early the first process dies: its wish is durable before anybody hears of it.
+// The same over a restart, however early the first process dies: its question is durable before anybody hears of it.
 func TestARestartFillsThePlace(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -133,12 +134,12 @@ func TestARestartFillsThePlace(t *testing.T) {
 	s.mu.Lock()
 	s.lost = func(*wire.EnrolReply) bool {
 		if len(durable) == 0 && s.asked == 1 { // at the time of the first request
-			durable <- kept(t, s.host, "x").Ledger.State(1)
+			durable <- load(t, s.host, "x").Ledger.State(1)
 		}
 		return true
 	}
 	s.mu.Unlock()
-	s.impatient("x")
+	s.decideWithoutWaiting("x")
 	if state := <-durable; state != privacy.Asked {
 		t.Errorf("when the shuffler heard of the device the store had %q of it", state)
 	}
@@ -156,8 +157,8 @@ func TestARestartFillsThePlace(t *testing.T) {
 	}
 }
 
-// kept is what the store has of a device.
-func kept(t *testing.T, h *Host, name string) (found store.Device) {
+// load is what the store has of a device.
+func load(t *testing.T, h *Host, name string) (found store.Device) {
 	t.Helper()
 	if err := h.store.Load(func(d store.Device) error {
 		if d.Name == name {
@@ -182,7 +183,7 @@ func TestARefusalCostsNothing(t *testing.T) {
 	s.mu.Lock()
 	s.answer = func(wire.Enrolment) *wire.EnrolReply { return &wire.EnrolReply{Refusal: no} }
 	s.mu.Unlock()
-	s.impatient("late")
+	s.decideWithoutWaiting("late")
 	found()
 	time.Sleep(300 * time.Millisecond)
 	// an answer got lost, and "another epoch" is none
@@ -194,11 +195,11 @@ func TestARefusalCostsNothing(t *testing.T) {
 	s.mu.Unlock()
 	nothing := func(name string) {
 		t.Helper()
-		testbed.Eventually(t, "settled", func() bool {
+		testbed.Eventually(t, "resolved", func() bool {
 			return strings.Contains(s.host.State(name).Ledger.Explain(),
 				"Nothing was spent or promised")
 		})
-		if d := kept(t, s.host, name); len(d.Ledger.Entries) != 0 {
+		if d := load(t, s.host, name); len(d.Ledger.Entries) != 0 {
 			t.Errorf("the store has %+v", d)
 		}
 	}
@@ -209,7 +210,7 @@ func TestARefusalCostsNothing(t *testing.T) {
 	nothing("refused")
 	s.unserve()
 	before := s.count()
-	_ = s.unheard("unheard")
+	_ = s.decideUnheard("unheard")
 	if s.count() != before {
 		t.Error("a request is heard after the service has ended")
 	}
@@ -234,7 +235,7 @@ func TestAnEpochOverWithoutAnAnswer(t *testing.T) {
 	a := s.Announcement(glm.Practical, 12)
 	digest := s.open(a)
 	found := s.losing()
-	s.impatient("x")
+	s.decideWithoutWaiting("x")
 	next := s.Announcement(glm.Practical, 12)
 	next.Epoch, next.Previous = 2, digest[:]
 	s.open(next)
@@ -246,7 +247,7 @@ func TestAnEpochOverWithoutAnAnswer(t *testing.T) {
 		}
 		s.must(s.stop())
 		s.start()
-		s.judged(next)
+		s.awaitRound(next)
 	}
 	found() // no question of the first epoch is under way: the host that asked has stopped
 	s.mu.Lock()

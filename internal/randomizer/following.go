@@ -25,7 +25,7 @@ type following struct {
 // changes nothing.
 func (f *following) follow(stored bus.Announcement) (fresh bool, err error) {
 	f.c.Announcements.Received(1)
-	refused := func(err error) (bool, error) {
+	refuse := func(err error) (bool, error) {
 		why := announcementReason(err)
 		f.c.Announcements.Refused(why, 1)
 		about(f.c.Log.Error(), err, why, stored.Epoch, stored.Round).Msg("announcement refused")
@@ -51,18 +51,18 @@ func (f *following) follow(stored bus.Announcement) (fresh bool, err error) {
 		return false, nil
 	}
 	if err != nil {
-		return refused(err)
+		return refuse(err)
 	}
-	last := f.announced()
+	last := f.inForce()
 	known := !a.After(last)
 	if !known {
 		if err := a.Follows(last); err != nil {
-			return refused(err)
+			return refuse(err)
 		}
 	}
 	switch err := f.store.Follow(a.Epoch, a.Round, a.Digest); {
 	case errors.Is(err, device.ErrRewound):
-		return refused(err)
+		return refuse(err)
 	case err != nil:
 		return false, err
 	case known:

@@ -32,7 +32,7 @@ type granting struct {
 }
 
 func (b granting) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
-	return b.Asked(request, func(signed []byte) (*wire.EnrolReply, error) {
+	return b.Answer(request, func(signed []byte) (*wire.EnrolReply, error) {
 		e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: testbed.Deployment, Key: b.Registrar.Public()})
 		if err != nil {
 			return nil, err
@@ -41,8 +41,8 @@ func (b granting) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 	})
 }
 
-// fuzzed is the configuration of a host, and the announcement that it follows.
-func fuzzed(f *testing.F) (Config, bus.Announcement) {
+// fuzzScene is the configuration of a host, and the announcement that it follows.
+func fuzzScene(f *testing.F) (Config, bus.Announcement) {
 	bed := testbed.New(f)
 	identity, credential := bed.Host(capacity)
 	a := bed.Announcement(glm.Practical, 12)
@@ -72,7 +72,7 @@ var value = regexp.MustCompile(`[0-9]{9,}`)
 // FuzzLocalAPI calls every endpoint of the API with any device, token and body. Each call is answered with JSON: what
 // was asked for, or one of the API's errors, which is no fault of the host and quotes no number of the body.
 func FuzzLocalAPI(f *testing.F) {
-	config, announced := fuzzed(f)
+	config, announced := fuzzScene(f)
 	config.Store = noDevices()
 	judge, err := New(config)
 	if err != nil {

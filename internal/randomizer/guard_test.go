@@ -113,7 +113,7 @@ func TestPagesAreNotServed(t *testing.T) {
 	s.reports(9)
 }
 
-// What may be configured, and that an address that stands for every address allows no name.
+// What may be configured, and that an address that means every address allows no name.
 func TestCallersOfTheAPI(t *testing.T) {
 	for _, bad := range []APISettings{
 		{Listen: "127.0.0.1:1", Hosts: []string{""}}, {Listen: "127.0.0.1:1",

@@ -266,7 +266,7 @@ func (h *Host) catchUp(ctx context.Context) error {
 
 // askOn asks for what the epoch in force has for the devices.
 func (h *Host) askOn() error {
-	if a := h.announced(); a != nil && h.drawsPanels() && h.rewound(a) == nil {
+	if a := h.inForce(); a != nil && h.drawsPanels() && h.rewound(a) == nil {
 		h.panels.attendAll(a)
 		return nil
 	}

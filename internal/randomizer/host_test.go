@@ -249,7 +249,7 @@ func TestEpochOver(t *testing.T) {
 	next.Epoch, next.Previous, next.Timing = 2, digest[:], a.Timing
 	s.open(next)
 	testbed.Eventually(t, "dropped", func() bool { return s.host.Pending() == 0 })
-	if n := s.refused(EpochOver); n != 1 {
+	if n := s.countRefused(EpochOver); n != 1 {
 		t.Errorf("%d reports were dropped with the epoch", n)
 	}
 	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, token)); status != http.StatusGone {

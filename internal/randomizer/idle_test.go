@@ -38,7 +38,7 @@ type undrawn struct {
 
 func (u *undrawn) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 	u.asked.Add(1)
-	return u.bed.Asked(request, func([]byte) (*wire.EnrolReply, error) {
+	return u.bed.Answer(request, func([]byte) (*wire.EnrolReply, error) {
 		return &wire.EnrolReply{Refusal: wire.RefusalWrongEpoch}, nil
 	})
 }
@@ -65,7 +65,7 @@ func BenchmarkIdleDevices(b *testing.B) {
 			}
 			u := &undrawn{bed: bed, announcer: announcer{keys: bed.KeySet()}}
 			u.signed, _ = bed.Sign(a, bed.Analyzer)
-			config := settled(b, bed, u, devices, panels)
+			config := configOf(b, bed, u, devices, panels)
 			debug.FreeOSMemory()
 			before := used()
 			h, err := New(config)
@@ -99,8 +99,8 @@ func BenchmarkIdleDevices(b *testing.B) {
 	}
 }
 
-// settled is the configuration of a host whose store has so many devices.
-func settled(b *testing.B, bed *testbed.Bed, u *undrawn, devices int, panels bool) Config {
+// configOf is the configuration of a host whose store has so many devices.
+func configOf(b *testing.B, bed *testbed.Bed, u *undrawn, devices int, panels bool) Config {
 	b.Helper()
 	h := benchmarkHost(b, bed, u, devices)
 	h.c.Limits.Epsilon, h.c.Limits.Records = 100, 2

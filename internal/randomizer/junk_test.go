@@ -69,7 +69,7 @@ func TestJunkAnnouncements(t *testing.T) {
 	testbed.Eventually(t, "not ready", unready)
 	s.must(s.stop())
 	s.start()
-	s.judged(next)
+	s.awaitRound(next)
 	testbed.Eventually(t, "another history, after a restart",
 		func() bool { return strings.Contains(s.host.Status().Refused, "had digest") })
 	testbed.Eventually(t, "not ready after a restart", unready)

@@ -11,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// accused waits until the host shows evidence, and returns it.
-func (p *panelScene) accused() *device.Evidence {
+// awaitEvidence waits until the host shows evidence, and returns it.
+func (p *panelScene) awaitEvidence() *device.Evidence {
 	p.t.Helper()
 	testbed.Eventually(p.t, "accused", func() bool { return p.host.Status().Evidence != nil })
 	return p.host.Status().Evidence
@@ -35,7 +35,7 @@ func TestALieOfTheShufflerIsKept(t *testing.T) {
 	}
 	s.mu.Unlock()
 	p.drawNow(a, x)
-	p.settled(0)
+	p.awaitDraw(0)
 	if e := s.host.Status().Evidence; e != nil {
 		t.Fatalf("a device that may have come late accuses the shuffler: %+v", e)
 	}
@@ -45,8 +45,8 @@ func TestALieOfTheShufflerIsKept(t *testing.T) {
 	}
 	b := p.next(time.Second)
 	p.drawNow(b, x)
-	p.settled(0)
-	e := p.accused()
+	p.awaitDraw(0)
+	e := p.awaitEvidence()
 	if e.Epoch != 2 || e.Device != x && e.Device != y || !strings.Contains(e.What, "had confirmed") ||
 		len(e.Registration) == 0 {
 		t.Errorf("%+v", e)
@@ -59,8 +59,8 @@ func TestALieOfTheShufflerIsKept(t *testing.T) {
 	}
 	s.must(s.stop())
 	s.start()
-	s.judged(b)
-	if again := p.accused(); again.What != e.What || string(again.Reply) != string(e.Reply) {
+	s.awaitRound(b)
+	if again := p.awaitEvidence(); again.What != e.What || string(again.Reply) != string(e.Reply) {
 		t.Errorf("after a restart %+v", again)
 	}
 	if n := strings.Count(s.logged.String(), "signed reply cannot be true"); n != 1 {
@@ -68,7 +68,7 @@ func TestALieOfTheShufflerIsKept(t *testing.T) {
 	}
 	c := p.next(time.Second)
 	p.drawNow(c, x)
-	p.settled(1)
+	p.awaitDraw(1)
 	s.reports(1)
 	for _, d := range []string{"x", "y"} {
 		if l := s.device(d).Ledger; len(l.Entries) > 1 {
@@ -110,7 +110,7 @@ func TestTwoDrawsOfOneEpochAreEvidence(t *testing.T) {
 		}
 	}
 	s.mu.Unlock()
-	if e := p.accused(); !strings.Contains(e.What, "another draw") || len(e.Other) == 0 || e.Epoch != 1 {
+	if e := p.awaitEvidence(); !strings.Contains(e.What, "another draw") || len(e.Other) == 0 || e.Epoch != 1 {
 		t.Errorf("%+v", e)
 	}
 	s.must(s.stop())
@@ -149,10 +149,10 @@ func TestAPlaceThatCannotBeIsNotTaken(t *testing.T) {
 		}
 	}
 	s.mu.Unlock()
-	if e := p.accused(); e.Device != x || !strings.Contains(e.What, "by its rank it is not") {
+	if e := p.awaitEvidence(); e.Device != x || !strings.Contains(e.What, "by its rank it is not") {
 		t.Errorf("%+v", e)
 	}
-	p.settled(0)
+	p.awaitDraw(0)
 	if st := s.device("x"); len(st.Ledger.Entries) != 0 || st.Enrolment != nil {
 		t.Errorf("%+v", st)
 	}

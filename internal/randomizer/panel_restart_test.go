@@ -36,10 +36,10 @@ func TestARestartWhileADeviceRegisters(t *testing.T) {
 	s.lost = nil
 	s.mu.Unlock()
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	p.knows("x", "registered", true) // by itself: no app names it again
 	p.drawNow(a, s.device("x").Number)
-	p.settled(1)
+	p.awaitDraw(1)
 	s.reports(1)
 }
 
@@ -102,16 +102,16 @@ func TestRestartsInAnEpochOfPanels(t *testing.T) {
 	})
 	s.must(s.stop())
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	p.drawNow(a, x)
-	p.settled(1)
+	p.awaitDraw(1)
 	if l := s.device("y").Ledger; len(l.Entries) != 0 {
 		t.Errorf("the ledger of a device that is not in the panel: %+v", l)
 	}
 	lost := s.decide("x", twoArms)
 	s.must(s.stop())
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`,
 		lost["token"])); status != http.StatusGone {
 		t.Errorf("the reward of a decision that is lost: %d", status)
@@ -125,8 +125,8 @@ func TestRestartsInAnEpochOfPanels(t *testing.T) {
 	s.reports(1)
 	s.must(s.stop())
 	s.start()
-	s.judged(a)
-	p.settled(1)
+	s.awaitRound(a)
+	p.awaitDraw(1)
 	if d := s.decide("x", twoArms); d["reason"] != "window_over" {
 		t.Errorf("after the report: %v", d)
 	}
@@ -151,18 +151,18 @@ func TestADecisionThatOvertakesTheFirstAnnouncementAsksNothing(t *testing.T) {
 		return p.asks[[2]uint64{uint64(x), 1}]
 	}
 	testbed.Eventually(t, "asked", func() bool { return asked() > 0 })
-	seat, _, err := s.host.take("x", nil, nil)
+	dev, _, err := s.host.take("x", nil, nil)
 	s.must(err)
-	seat.mu.Lock()
+	dev.mu.Lock()
 	// as if it had not asked yet
-	seat.state = seat.state.Expire(&device.Announced{Announcement: &plan.Announcement{Epoch: 2}})
-	seat.mu.Unlock()
-	before := len(seat.now().Ledger.Entries)
+	dev.state = dev.state.Expire(&device.Announced{Announcement: &plan.Announcement{Epoch: 2}})
+	dev.mu.Unlock()
+	before := len(dev.now().Ledger.Entries)
 	_, session, why, err := s.host.enrolments.enrol(t.Context(), "x")
 	if err != nil || session != nil || reasonOf(why) != NotDrawn {
 		t.Errorf("the decision enrols: %v, %v, %v", session, why, err)
 	}
-	if got := len(seat.now().Ledger.Entries); got != before {
+	if got := len(dev.now().Ledger.Entries); got != before {
 		t.Errorf("the decision set %d entries aside, there were %d", got, before)
 	}
 }
@@ -209,9 +209,9 @@ func TestAHostThatWasAway(t *testing.T) {
 	p.lie = nil
 	s.mu.Unlock()
 	s.start()
-	s.judged(b)
+	s.awaitRound(b)
 	p.drawNow(b, in, asks)
-	p.settled(2)
+	p.awaitDraw(2)
 	s.due(b)
 	for _, r := range s.reports(2) {
 		if r.epoch != 4 {
@@ -235,11 +235,11 @@ func TestAnEpochThatEndsEarly(t *testing.T) {
 	a := p.next(testbed.Long)
 	in := p.name("in")
 	p.drawNow(a, in)
-	p.settled(1)
+	p.awaitDraw(1)
 	s.decide("in", twoArms)
 	b := p.next(testbed.Long)
 	p.drawNow(b, in)
-	p.settled(1)
+	p.awaitDraw(1)
 	if d := s.decide("in", twoArms); d["sampled"] != true || d["epoch"] != 2.0 {
 		t.Errorf("%v", d)
 	}
@@ -247,7 +247,7 @@ func TestAnEpochThatEndsEarly(t *testing.T) {
 	if got := s.reports(1); got[0].epoch != 2 {
 		t.Errorf("a report of epoch %d", got[0].epoch)
 	}
-	if n := s.refused(EpochOver); n != 1 {
+	if n := s.countRefused(EpochOver); n != 1 {
 		t.Errorf("%d promises ended with their epoch", n)
 	}
 	if l := s.device("in").Ledger; len(l.Entries) != 1 || l.Entries[0].Epoch != 2 {
@@ -267,7 +267,7 @@ func TestADeviceThatComesBackLateReportsAtOnce(t *testing.T) {
 	p.drawNow(a, in)
 	s.due(a)
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	begin := s.clock.Now()
 	if r := s.reports(1); r[0].at.Sub(begin) > patience {
 		t.Error("the report waits")
@@ -291,7 +291,7 @@ func TestARolledBackStoreOfPanels(t *testing.T) {
 		old, err := os.ReadFile(path)
 		s.must(err)
 		s.start()
-		s.judged(a)
+		s.awaitRound(a)
 		x := p.name("x")
 		if registered {
 			p.drawNow(a, x)
@@ -306,7 +306,7 @@ func TestARolledBackStoreOfPanels(t *testing.T) {
 		s.must(os.WriteFile(path, old, 0o600))
 		for range 2 { // and after another restart
 			s.start()
-			s.judged(a)
+			s.awaitRound(a)
 			s.post("/v1/devices/x", "")
 			testbed.Eventually(t, "stopped", func() bool {
 				return strings.Contains(s.host.Status().Refused, device.ErrRolledBack.Error())

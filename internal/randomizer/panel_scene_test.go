@@ -17,7 +17,7 @@ import (
 // The panels of a scene: twelve devices out of at least thirty, three decisions in a report.
 const panelPool, panelDecisions = 30, 3
 
-// panels scripts the shuffler and the analyzer of a scene for panels. The scene's lock guards it.
+// panelScene scripts the shuffler and the analyzer of a scene for panels. The scene's lock guards it.
 type panelScene struct {
 	*scene
 	asks       map[[2]uint64]int // by device and epoch; registrations are of epoch 0
@@ -43,7 +43,7 @@ func ofPanels(s *scene) *panelScene {
 	return p
 }
 
-// announced draws up the announcement of the next epoch, and publishes it.
+// next draws up the announcement of the next epoch, and publishes it.
 func (p *panelScene) next(window time.Duration) *plan.Announcement {
 	p.t.Helper()
 	a := p.Announcement(glm.Practical, 12)
@@ -71,8 +71,8 @@ func contributionOf(epoch uint64) [32]byte {
 	return sha256.Sum256(binary.BigEndian.AppendUint64([]byte("contribution"), epoch))
 }
 
-// drawOf draws the panel of an announcement from the devices that are registered and strangers: so that in and out are
-// devices of the host that are in it and not, if there are such devices.
+// drawNow draws the panel of an announcement from the devices that are registered and unknown ones, so that of the
+// host's devices the members are in it, and no others.
 func (p *panelScene) drawNow(a *plan.Announcement, members ...uint32) {
 	p.t.Helper()
 	_, digest := p.Sign(a, p.Analyzer)
@@ -163,10 +163,10 @@ func (p *panelScene) knows(device, field string, value any) {
 	})
 }
 
-// settled waits until the host knows for all its devices whether they are in the panel.
-func (p *panelScene) settled(members int) {
+// awaitDraw waits until the host knows for all its devices whether they are in the panel.
+func (p *panelScene) awaitDraw(members int) {
 	p.t.Helper()
-	asked := time.Now()
+	var asked time.Time
 	testbed.Eventually(p.t, fmt.Sprintf("known who is in the panel: %d", members), func() bool {
 		long := len(p.epochs) > 0 && p.epochs[len(p.epochs)-1].Timing.RewardWindow == testbed.Long
 		if long && time.Since(asked) > time.Second/2 {

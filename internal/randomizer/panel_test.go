@@ -29,7 +29,7 @@ func TestPanels(t *testing.T) {
 		t.Errorf("before the draw: %v", d)
 	}
 	p.drawNow(a, early, in)
-	p.settled(2)
+	p.awaitDraw(2)
 	var tokens []string
 	for i := range panelDecisions + 2 {
 		d := s.decide("in", twoArms)
@@ -70,7 +70,7 @@ func TestPanels(t *testing.T) {
 	b := p.next(testbed.Long)
 	late := p.name("late") // registers during the epoch
 	p.drawNow(b, in, late)
-	p.settled(2)
+	p.awaitDraw(2)
 	if d := s.decide("early", twoArms); d["reason"] != "not_drawn" || d["epoch"] != 2.0 {
 		t.Errorf("%v", d)
 	}
@@ -79,7 +79,7 @@ func TestPanels(t *testing.T) {
 	p.knows("in", "panels", 2.0)
 	c := p.next(testbed.Long)
 	p.drawNow(c, out)
-	p.settled(1)
+	p.awaitDraw(1)
 	if d := s.decide("in", twoArms); d["reason"] != "record_used" {
 		t.Errorf("a device that was in two panels: %v", d)
 	}

@@ -28,7 +28,7 @@ func TestAPeriodIsTimeWhateverIsPublished(t *testing.T) {
 			members = []uint32{in}
 		}
 		p.drawNow(a, in)
-		p.settled(len(members))
+		p.awaitDraw(len(members))
 		reported += len(members)
 		s.reports(reported)
 	}
@@ -42,8 +42,8 @@ func TestAPeriodIsTimeWhateverIsPublished(t *testing.T) {
 		}
 		s.must(s.stop())
 		s.start()
-		s.judged(p.epochs[len(p.epochs)-1])
-		p.settled(0)
+		s.awaitRound(p.epochs[len(p.epochs)-1])
+		p.awaitDraw(0)
 	}
 	if d := s.decide("in", twoArms); !strings.Contains(d["detail"].(string), "in any 3h0m0s") {
 		t.Errorf("the app is told %v", d)

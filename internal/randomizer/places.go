@@ -36,8 +36,8 @@ type places struct {
 	numbers   *numbers
 }
 
-// known is a device of the host; nil where it has no place.
-func (p *places) known(name string) *localDevice {
+// get is a device of the host; nil where it has no place.
+func (p *places) get(name string) *localDevice {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.devices[name]
@@ -74,7 +74,7 @@ func (p *places) sit(name string) (dev, leaving *localDevice, fresh bool) {
 	}
 	number, ok := p.numbers.next(false)
 	if !ok {
-		if leaving = p.firstVacant(); leaving != nil {
+		if leaving = p.popVacant(); leaving != nil {
 			number = leaving.state.Number
 		} else if number, ok = p.numbers.next(true); !ok {
 			return nil, nil, false
@@ -169,8 +169,8 @@ func (dev *localDevice) vacancy(order [32]byte) vacancy {
 	return vacancy{binary.BigEndian.Uint64(d[:]), dev}
 }
 
-// firstVacant takes out the first device that is still vacant; nil where there is none. The lock is held.
-func (p *places) firstVacant() *localDevice {
+// popVacant takes out the first device that is still vacant; nil where there is none. The lock is held.
+func (p *places) popVacant() *localDevice {
 	for len(p.vacant) > 0 {
 		dev := heap.Pop(&p.vacant).(vacancy).dev
 		if dev.listed = false; dev.vacant {
@@ -194,8 +194,8 @@ func (p *places) count() int {
 	return len(p.devices)
 }
 
-// taken is how many places are taken.
-func (p *places) taken() int {
+// countTaken is how many places are taken.
+func (p *places) countTaken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.devices) - p.vacancies

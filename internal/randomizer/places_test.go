@@ -61,8 +61,8 @@ func (s *scene) expectAll(from, to int, reason string) {
 	}
 }
 
-// stored are the names that the store has, by number. No number may stand under two.
-func (s *scene) stored() (names []string) {
+// storedNames are the names that the store has, by number. No number may be under two.
+func (s *scene) storedNames() (names []string) {
 	s.t.Helper()
 	numbers := map[uint32]string{}
 	s.must(s.host.store.Load(func(d store.Device) error {
@@ -101,7 +101,7 @@ func TestAFullHostDecidesForEverybody(t *testing.T) {
 	s.next(a, digest, true)
 	s.expectAll(0, 20, "final_policy")
 	s.places(2)
-	if names := s.stored(); !slices.Equal(names, []string{"p0", "p1"}) {
+	if names := s.storedNames(); !slices.Equal(names, []string{"p0", "p1"}) {
 		t.Errorf("the store has %v", names)
 	}
 }
@@ -124,7 +124,7 @@ func TestWhoIsNotSampledTakesNoPlace(t *testing.T) {
 	s.refusing(wire.RefusalCohortFull)
 	s.expectAll(900, 904, "cohort_full")
 	s.places(0)
-	if names := s.stored(); len(names) != 3 {
+	if names := s.storedNames(); len(names) != 3 {
 		t.Errorf("the store has %v", names)
 	}
 	s.refusing(wire.NoRefusal)
@@ -133,13 +133,13 @@ func TestWhoIsNotSampledTakesNoPlace(t *testing.T) {
 	s.places(1)
 	s.must(s.stop())
 	s.start() // another process knows whose place is whose
-	s.judged(a)
+	s.awaitRound(a)
 	s.places(1)
 	s.expectAll(0, 1, "record_used")
 	s.expectAll(1000, 1002, "sampled")
 	s.expectAll(1002, 1005, "host_full")
 	s.places(3)
-	if names := s.stored(); !slices.Equal(names, []string{"p0", "p1000", "p1001"}) {
+	if names := s.storedNames(); !slices.Equal(names, []string{"p0", "p1000", "p1001"}) {
 		t.Errorf("the store has %v", names)
 	}
 	s.due(a)
@@ -159,14 +159,15 @@ func TestAnAbsentShufflerCostsNoPlace(t *testing.T) {
 	s.open(a)
 	s.unserve()
 	for i := range 6 {
-		if d := s.unheard(fmt.Sprint("early", i)); d.Sampled || d.Reason != Unreachable && d.Reason != HostFull {
+		if d := s.decideUnheard(fmt.Sprint("early", i)); d.Sampled || d.Reason != Unreachable && d.Reason != HostFull {
 			t.Errorf("%+v", d)
 		}
 	}
 	s.places(0)
 	s.serve()
 	s.expectAll(0, 2, "sampled")
-	for i := range 2 { // the broker alone says that nobody heard of the wish before: what the shuffler says proves less
+	// the broker alone says that nobody heard of the question before: what the shuffler says proves less
+	for i := range 2 {
 		if !s.device(fmt.Sprint("p", i)).Wish.Unsure {
 			t.Error("that the number was asked for before is forgotten")
 		}
@@ -185,7 +186,7 @@ func TestASpentNumberIsNotGivenAgain(t *testing.T) {
 	s.open(a)
 	s.unserve()
 	for i := range 3 {
-		_ = s.unheard(fmt.Sprint("early", i))
+		_ = s.decideUnheard(fmt.Sprint("early", i))
 	}
 	s.places(0)
 	s.serve()
@@ -253,7 +254,7 @@ func TestPlacesAreGivenOnceWhoeverComesAtOnce(t *testing.T) {
 		t.Errorf("%d are sampled, there are %d places", n, places)
 	}
 	s.places(places)
-	if n := len(s.stored()); n != places {
+	if n := len(s.storedNames()); n != places {
 		t.Errorf("the store has %d", n)
 	}
 	if n := len(s.enrolments()); n != places {
@@ -273,7 +274,7 @@ func TestVacantPlacesAreGivenInOneOrder(t *testing.T) {
 			s.state.Number = i
 			all.vacate(s)
 		}
-		for s := all.firstVacant(); s != nil; s = all.firstVacant() {
+		for s := all.popVacant(); s != nil; s = all.popVacant() {
 			order = append(order, s.state.Number)
 		}
 		return order
@@ -300,7 +301,7 @@ func TestPanelsOfAFullHost(t *testing.T) {
 		t.Errorf("%d %v", status, answer)
 	}
 	p.drawNow(a, in)
-	p.settled(1)
+	p.awaitDraw(1)
 	s.expectAll(0, 5, "host_full")
 	if d := s.decide("in", twoArms); d["sampled"] != true {
 		t.Errorf("%v", d)
@@ -315,7 +316,7 @@ func TestPanelsOfAFullHost(t *testing.T) {
 	if _, answer := s.post("/v1/devices/late", ""); answer["reason"] != "final_policy" {
 		t.Errorf("%v", answer)
 	}
-	if names := s.stored(); !slices.Equal(names, []string{"in", "other"}) {
+	if names := s.storedNames(); !slices.Equal(names, []string{"in", "other"}) {
 		t.Errorf("the store has %v", names)
 	}
 }

@@ -77,7 +77,7 @@ func deploymentKeys(t *testing.T) (folder string) {
 	return folder
 }
 
-// startProcess starts a randomizer with the keys of a folder on a broker of its own, where an announcement stands.
+// startProcess starts a randomizer with the keys of a folder on a broker of its own, that has an announcement.
 func startProcess(t *testing.T, keys string, announced func(*testbed.Bed) *plan.Announcement) *process {
 	t.Helper()
 	users, err := keyring.LoadUsers(keys)
@@ -152,12 +152,12 @@ func (p *process) listens(listener string) (address string) {
 func (p *process) shows(line string) {
 	p.t.Helper()
 	testbed.Eventually(p.t, "on /metrics: "+line, func() bool {
-		return slices.Contains(strings.Split(p.opened("/metrics"), "\n"), line)
+		return slices.Contains(strings.Split(p.opsPage("/metrics"), "\n"), line)
 	})
 }
 
-// opened is what the ops listener answers to a GET: status, headers and body.
-func (p *process) opened(path string) string {
+// opsPage is what the ops listener answers to a GET: status, headers and body.
+func (p *process) opsPage(path string) string {
 	p.t.Helper()
 	answer, err := http.Get(p.ops + path)
 	p.must(err)
@@ -175,7 +175,7 @@ func (p *process) opened(path string) string {
 var (
 	looking    = regexp.MustCompile(`^(UN)?SUB |\.GET\.KV_(announcements|keys) `)
 	heartbeats = regexp.MustCompile(`(?m)^riffle_broker_(messages|bytes)_total\{direction="(in|out)".*\n`)
-	// of a wish for a slot: it is drawn, and has as many digits as it has
+	// of a question for a slot: it is drawn, and has as many digits as it has
 	nonce     = regexp.MustCompile(`"nonce":[0-9]+`)
 	clockTime = regexp.MustCompile(`"time":"[^"]*"`)
 	port      = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
@@ -185,7 +185,7 @@ var (
 func (p *process) look() (seen []string) {
 	p.t.Helper()
 	for _, path := range []string{"/", "/status.json", "/metrics", "/healthz", "/readyz", "/elsewhere"} {
-		body := heartbeats.ReplaceAllString(p.opened(path), "")
+		body := heartbeats.ReplaceAllString(p.opsPage(path), "")
 		if strings.Contains(body, "\nriffle_broker_connected{role=\"randomizer\"} 0") {
 			p.again.Store(true) // the broker was not heard just now, which the log says only when it lasts
 		}
@@ -221,7 +221,7 @@ func (p *process) behind() (seen []string) {
 		seen = append(seen, fmt.Sprintf("file %s %d bytes, written since: %v", d.Name(), size, fresh))
 		return nil
 	}))
-	seen = append(seen, p.sent()...)
+	seen = append(seen, p.sentSince()...)
 	said := p.log.String()
 	for line := range strings.Lines(said[p.read:]) {
 		seen = append(seen, "log "+port.ReplaceAllString(clockTime.ReplaceAllString(line, ""), ""))
@@ -230,8 +230,8 @@ func (p *process) behind() (seen []string) {
 	return seen
 }
 
-// sent is what the process sent to the broker since the last look.
-func (p *process) sent() (seen []string) {
+// sentSince is what the process sent to the broker since the last look.
+func (p *process) sentSince() (seen []string) {
 	for _, s := range p.tap.Take() {
 		if strings.HasPrefix(s.Line, "PUB") || strings.HasPrefix(s.Line, "HPUB") {
 			p.published++

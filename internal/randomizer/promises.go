@@ -78,8 +78,8 @@ func (p *promises) sessions() []*session {
 	return slices.Collect(maps.Values(p.open))
 }
 
-// named is the decision of a token; without a session where there is none.
-func (p *promises) named(token string) decision {
+// decisionOf is the decision of a token; without a session where there is none.
+func (p *promises) decisionOf(token string) decision {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	return p.tokens[token]
@@ -173,7 +173,7 @@ func (p *promises) end(s *session) {
 // recall opens sessions for what an earlier process promised in the epoch in force: their records are gone, so they are
 // null.
 func (p *promises) recall() {
-	a := p.announced()
+	a := p.inForce()
 	if a == nil || p.isRolledBack() {
 		return
 	}
@@ -197,7 +197,7 @@ func (p *promises) recall() {
 // resume takes the announcement in force to the open sessions: those of earlier epochs are over, those of a later round
 // of this one report again, each at a public time of its own.
 func (p *promises) resume() {
-	a, sessions := p.announced(), p.sessions()
+	a, sessions := p.inForce(), p.sessions()
 	if a == nil {
 		return
 	}

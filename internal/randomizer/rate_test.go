@@ -66,11 +66,11 @@ func benchmarkReports(b *testing.B, c plan.Channel) {
 	promised.SetLimit(256)
 	for i := range b.N {
 		promised.Go(func() error {
-			seat := &localDevice{name: string(rune(i)), state: h.rules.NewState(uint32(i))}
-			next, err := seat.state.Ask(h.current, time.Now())
+			dev := &localDevice{name: string(rune(i)), state: h.rules.NewState(uint32(i))}
+			next, err := dev.state.Ask(h.current, time.Now())
 			if err == nil {
-				seat.state = next
-				_, err = h.promises.promise(h.current, seat, reply)
+				dev.state = next
+				_, err = h.promises.promise(h.current, dev, reply)
 			}
 			return err
 		})

@@ -49,7 +49,7 @@ func (m *decisions) remember(dev *localDevice) error {
 func (m *decisions) take(name string, a *device.Announced, why error) (dev *localDevice, none, err error) {
 	switch reasonOf(why) {
 	case FinalPolicy, PlanRefused, StateRolledBack:
-		return m.places.known(name), why, nil
+		return m.places.get(name), why, nil
 	}
 	dev, fresh, none, err := m.places.find(name)
 	if err != nil || none != nil {

@@ -40,7 +40,7 @@ func TestRestartKeepsPromises(t *testing.T) {
 	s.must(s.stop())
 
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	recalled := s.host.promises.sessions()
 	for _, open := range recalled {
 		open.dev.mu.Lock()
@@ -107,7 +107,7 @@ func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	}
 	found()
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	for _, name := range []string{"d", "c", "b", "a"} {
 		s.decide(name, twoArms)
 	}
@@ -150,7 +150,7 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 	a := s.unhurried(12)
 	s.open(a)
 	s.decide("x", twoArms)
-	held, current := s.host.promises.of(s.host.places.known("x").state.Number), s.host.announced()
+	held, current := s.host.promises.of(s.host.places.get("x").state.Number), s.host.inForce()
 	// sealed, and never handed to a sender
 	o, ok, err := s.host.reports.sealOne(job{time.Now(), held, current}, newSources(1, testbed.Source))
 	if err != nil || !ok {
@@ -195,13 +195,13 @@ func TestRestartBetweenRounds(t *testing.T) {
 	s.reports(1)
 	s.must(s.stop())
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	next := nextRound(s, a, digest)
 	s.open(next)
 	s.reports(2)
 	s.must(s.stop())
 	s.start()
-	s.judged(next)
+	s.awaitRound(next)
 	time.Sleep(200 * time.Millisecond)
 	s.reports(2) // the round is answered once
 }
@@ -231,7 +231,7 @@ func TestAWeakLaterRoundIsNotAnswered(t *testing.T) {
 			if !running {
 				s.start()
 			}
-			s.judged(weak)
+			s.awaitRound(weak)
 			testbed.Eventually(t, "without promises", func() bool {
 				s.host.promises.lock.Lock()
 				defer s.host.promises.lock.Unlock()
@@ -257,8 +257,8 @@ func TestStricterLimitsAfterRestart(t *testing.T) {
 	s.must(s.stop())
 	s.config.Limits.MinCohort = 11
 	s.start()
-	s.judged(a)
-	testbed.Eventually(t, "dropped", func() bool { return s.refused(BadPlan) == 1 })
+	s.awaitRound(a)
+	testbed.Eventually(t, "dropped", func() bool { return s.countRefused(BadPlan) == 1 })
 	s.reports(0)
 }
 

@@ -41,7 +41,7 @@ func TestARolledBackStoreStopsTheHost(t *testing.T) {
 	s.must(s.stop())
 	copyTo(path, path+".old")
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	for i := range 5 {
 		if d := s.decide(fmt.Sprint("twice", i), twoArms); d["sampled"] != true {
 			t.Fatalf("%v", d)
@@ -79,23 +79,23 @@ func TestARolledBackStoreStopsTheHost(t *testing.T) {
 		s.reports(0) // nor is anything pending
 	}
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	if env.Health.Ready() != nil {
 		t.Errorf("not ready before anything is proved: %v", env.Health.Ready())
 	}
 	stopped("proved")
-	if n := s.refused(StateRolledBack); n != 3 { // what the older store had promised
+	if n := s.countRefused(StateRolledBack); n != 3 { // what the older store had promised
 		t.Errorf("%d reports were withheld", n)
 	}
 	s.must(s.stop())
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	stopped("after a restart")
 	s.must(s.stop())
 
 	copyTo(path+".new", path)
 	s.start()
-	s.judged(a)
+	s.awaitRound(a)
 	testbed.Eventually(t, "the promises of the newest store are taken up", func() bool { return s.host.Pending() == 8 })
 	if err := env.Health.Ready(); err != nil {
 		t.Errorf("with the newest store: ready: %v", err)
@@ -127,13 +127,13 @@ func TestARaisedNumberHidesNoRollback(t *testing.T) {
 		old, err := os.ReadFile(path)
 		s.must(err)
 		s.start()
-		s.judged(a)
+		s.awaitRound(a)
 		s.expectAll(7, 10, "sampled")
 		s.must(s.stop())
 		s.must(os.WriteFile(path, old, 0o600))
 		s.config.Devices = later
 		s.start()
-		s.judged(a)
+		s.awaitRound(a)
 		s.expectAll(7, 10, "state_rolled_back")
 		if n := len(s.enrolments()); n != 6 {
 			t.Errorf("%d devices are enrolled", n)
@@ -158,7 +158,7 @@ func TestARolledBackStoreIsProvedByALaterEpoch(t *testing.T) {
 	if d := s.decide("y", twoArms); d["reason"] != "state_rolled_back" {
 		t.Errorf("%v", d)
 	}
-	if n := s.refused(StateRolledBack); n != 1 || s.host.Pending() != 0 {
+	if n := s.countRefused(StateRolledBack); n != 1 || s.host.Pending() != 0 {
 		t.Errorf("%d reports were withheld, %d are pending", n, s.host.Pending())
 	}
 	// A sealed one that waits for a sender.
@@ -167,7 +167,7 @@ func TestARolledBackStoreIsProvedByALaterEpoch(t *testing.T) {
 	s.host.promises.pending++
 	s.host.promises.lock.Unlock()
 	s.host.reports.outbox <- store.Outgoing{Epoch: 1, Number: 7, Envelope: []byte("sealed")}
-	testbed.Eventually(t, "withheld", func() bool { return s.refused(StateRolledBack) == 2 })
+	testbed.Eventually(t, "withheld", func() bool { return s.countRefused(StateRolledBack) == 2 })
 	s.reports(0)
 }
 
@@ -190,7 +190,7 @@ func TestARolledBackStoreThatCannotBeMarkedStopsTheHost(t *testing.T) {
 	if status, answer := s.post("/v1/devices/y/decisions", twoArms); status != http.StatusInternalServerError {
 		t.Errorf("%d %v", status, answer)
 	}
-	if n := s.refused(StateRolledBack); n != 1 || s.host.Pending() != 0 {
+	if n := s.countRefused(StateRolledBack); n != 1 || s.host.Pending() != 0 {
 		t.Errorf("%d reports were withheld, %d are pending", n, s.host.Pending())
 	}
 	if d := s.decide("z", twoArms); d["reason"] != "state_rolled_back" {
@@ -205,23 +205,23 @@ func TestAPromiseBesideTheProofIsWithheld(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	s.open(s.Announcement(glm.Practical, 12))
-	seat, _, _, err := s.host.places.find("x")
+	dev, _, _, err := s.host.places.find("x")
 	s.must(err)
 	s.host.mu.Lock()
 	a := s.host.current
 	s.host.rolledBack = device.ErrRolledBack
 	s.host.mu.Unlock()
-	seat.mu.Lock()
-	seat.state, err = seat.state.Ask(a, time.Now())
-	seat.mu.Unlock()
+	dev.mu.Lock()
+	dev.state, err = dev.state.Ask(a, time.Now())
+	dev.mu.Unlock()
 	s.must(err)
-	promised, err := s.host.promises.promise(a, seat,
+	promised, err := s.host.promises.promise(a, dev,
 		&wire.EnrolReply{Enrolled: true, ReportAfter: 100 * time.Millisecond})
 	s.must(err)
-	seat.mu.Lock()
+	dev.mu.Lock()
 	over := promised.record.Over()
-	seat.mu.Unlock()
-	if n := s.refused(StateRolledBack); !over || n != 1 || s.host.Pending() != 0 {
+	dev.mu.Unlock()
+	if n := s.countRefused(StateRolledBack); !over || n != 1 || s.host.Pending() != 0 {
 		t.Errorf("over %v; %d reports were withheld, %d are pending", over, n, s.host.Pending())
 	}
 	s.reports(0)
@@ -252,13 +252,13 @@ func TestLossesAndRestartsAreNoRollback(t *testing.T) {
 	epoch := func() {
 		for range 3 {
 			for range 6 {
-				s.impatient(fmt.Sprint("p", people))
+				s.decideWithoutWaiting(fmt.Sprint("p", people))
 				people++
-				s.impatient(fmt.Sprint("p", people/2))
+				s.decideWithoutWaiting(fmt.Sprint("p", people/2))
 			}
 			s.must(s.stop())
 			s.start()
-			s.judged(a)
+			s.awaitRound(a)
 		}
 	}
 	epoch()
@@ -279,10 +279,10 @@ func TestLossesAndRestartsAreNoRollback(t *testing.T) {
 	a.Epoch, a.Previous = 2, digest[:]
 	s.open(a)
 	epoch()
-	testbed.Eventually(t, "settled", func() bool {
+	testbed.Eventually(t, "resolved", func() bool {
 		s.clock.Pass(longestPause) // most answers get lost: by the system's time the tries would take minutes
-		for _, seat := range s.host.places.all() {
-			if seat.now().Asked(2) {
+		for _, dev := range s.host.places.all() {
+			if dev.now().Asked(2) {
 				return false
 			}
 		}

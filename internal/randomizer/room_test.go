@@ -10,9 +10,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// crowded is a scene at a broker that takes two reports of a host at a time, of whose five people all have promised
-// one.
-func crowded(t *testing.T) *scene {
+// crowdedScene is a scene at a broker that takes two reports of a host at a time, of whose five people all have
+// promised one.
+func crowdedScene(t *testing.T) *scene {
 	t.Helper()
 	s := newScene(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.HostReports = 2 })
 	s.start()
@@ -27,7 +27,7 @@ func crowded(t *testing.T) *scene {
 // What does not fit at the broker now is sent once there is room: a promised report is not given up for that.
 func TestReportsWaitForRoom(t *testing.T) {
 	t.Parallel()
-	s := crowded(t)
+	s := crowdedScene(t)
 	for n := uint64(2); n <= 4; n += 2 {
 		s.came(int(n)) // what is purged before it is delivered never comes
 		s.must(s.shuffler.Reports.PurgeReports(s.Context(), n))
@@ -42,13 +42,13 @@ func TestReportsWaitForRoom(t *testing.T) {
 // Once their round is over, nobody would admit them: they are given up.
 func TestReportsDoNotWaitForever(t *testing.T) {
 	t.Parallel()
-	s := crowded(t)
+	s := crowdedScene(t)
 	next := s.Announcement(glm.Practical, 12)
 	_, digest := s.Sign(s.announced, s.Analyzer)
 	next.Epoch, next.Previous = 2, digest[:]
 	s.open(next)
 	testbed.Eventually(t, "given up", func() bool { return s.host.Pending() == 0 })
-	if n := s.refused(EpochOver); n != 3 {
+	if n := s.countRefused(EpochOver); n != 3 {
 		t.Errorf("%d reports given up because their epoch is over, of 3; account %+v", n, s.host.c.Reports.Balance())
 	}
 	s.reports(2)

@@ -175,12 +175,12 @@ func (s *scene) open(a *plan.Announcement) [32]byte {
 	s.mu.Unlock()
 	digest := s.Announce(s.analyzer, a)
 	if s.host != nil {
-		s.judged(a)
+		s.awaitRound(a)
 	}
 	return digest
 }
 
-func (s *scene) judged(a *plan.Announcement) {
+func (s *scene) awaitRound(a *plan.Announcement) {
 	s.t.Helper()
 	testbed.Eventually(s.t, "in the announced round, with the shuffler's key", func() bool {
 		now := s.host.Status()
@@ -197,15 +197,15 @@ func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
 		s.t.Errorf("a request that is not sealed: %v", err)
 		return nil, err
 	}
-	reply, err := s.answered(o.Signed, len(request))
+	reply, err := s.answerTo(o.Signed, len(request))
 	if err != nil || reply == nil {
 		return []byte("as good as no answer, and quicker"), err
 	}
 	return o.SealReply(reply)
 }
 
-// answered is the signed answer to a request that was opened; nil where it is lost.
-func (s *scene) answered(request []byte, size int) ([]byte, error) {
+// answerTo is the signed answer to a request that was opened; nil where it is lost.
+func (s *scene) answerTo(request []byte, size int) ([]byte, error) {
 	now := s.clock.Now()
 	e, err := wire.OpenEnrolRequest(request, wire.Party{Deployment: testbed.Deployment, Key: s.Registrar.Public()})
 	if err != nil {
@@ -352,14 +352,14 @@ func (s *scene) bits(envelope []byte, a *plan.Announcement, digest [32]byte) (on
 
 // device is what the host holds of a device.
 func (s *scene) device(name string) device.State {
-	held := s.host.places.known(name)
+	held := s.host.places.get(name)
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	return held.state
 }
 
-// refused is how many promised reports of the host's account had that fate.
-func (s *scene) refused(r outcome.Reason) int { return testbed.Refused(s.host.c.Reports, r) }
+// countRefused is how many promised reports of the host's account had that fate.
+func (s *scene) countRefused(r outcome.Reason) int { return testbed.Refused(s.host.c.Reports, r) }
 
 type lockedBuffer struct {
 	mu sync.Mutex

@@ -26,7 +26,7 @@ func (r *recording) EnrolOnce(ctx context.Context, request []byte) ([]byte, erro
 }
 
 // Whatever devices ask, alone or together, and whatever they are told, the broker sees requests of one size and replies
-// of one size, in which stands neither the host's key nor its credential nor a part of the request.
+// of one size, in which there is neither the host's key nor its credential nor a part of the request.
 func TestTheBrokerSeesNoDeviceNumber(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -63,7 +63,7 @@ func TestTheBrokerSeesNoDeviceNumber(t *testing.T) {
 		}
 		for _, part := range append([][]byte{s.config.Credential[:40], s.Shuffler.Public()}, signed...) {
 			if bytes.Contains(m[0], part) || bytes.Contains(m[1], part) {
-				t.Fatal("a part of what is asked stands in what the broker sees")
+				t.Fatal("what the broker sees has a part of what is asked")
 			}
 		}
 	}

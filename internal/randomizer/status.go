@@ -23,7 +23,7 @@ type overview struct {
 // Status describes the host now, but for what the API counts.
 func (o *overview) Status() api.Status {
 	s := api.Status{
-		Deployment: o.c.Deployment, Devices: o.places.taken(), Capacity: o.c.Devices,
+		Deployment: o.c.Deployment, Devices: o.places.countTaken(), Capacity: o.c.Devices,
 		Pending: int(o.promises.Pending()),
 	}
 	o.mu.Lock()
@@ -75,11 +75,11 @@ func (o *overview) Channel() plan.Channel {
 }
 
 // Announced is the announcement in force, nil before the first one.
-func (o *overview) Announced() *device.Announced { return o.announced() }
+func (o *overview) Announced() *device.Announced { return o.inForce() }
 
 // State is a device's state; that of one that has done nothing, where the device is not known.
 func (o *overview) State(name string) device.State {
-	dev := o.places.known(name)
+	dev := o.places.get(name)
 	if dev == nil {
 		return o.rules.NewState(0)
 	}

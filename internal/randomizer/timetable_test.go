@@ -14,10 +14,10 @@ import (
 // taken; and many that are due together do not hold each other up: no time passes while they are taken.
 func TestTimetable(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, timetabled)
+	synctest.Test(t, runTimetable)
 }
 
-func timetabled(t *testing.T) {
+func runTimetable(t *testing.T) {
 	table := newTimetable(role.SystemClock())
 	ctx, cancel := context.WithCancel(t.Context())
 	due, ended := make(chan job), make(chan error, 1)

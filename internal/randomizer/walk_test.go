@@ -22,8 +22,9 @@ type stage struct {
 	calls          []*stage
 }
 
-// The way of a record is the one of testdata/walk.txt: each function there calls those that are below it. It crosses few
-// files, and comes back to one seldom. It begins anew with the decision, with the reward, and when the report is due.
+// The way of a record is the one of testdata/walk.txt: each function there calls those that are below it. It crosses
+// few files, and comes back to one seldom. It begins anew with the decision, with the reward, and when the report is
+// due.
 func TestTheWayOfARecord(t *testing.T) {
 	text, err := os.ReadFile("testdata/walk.txt")
 	if err != nil {

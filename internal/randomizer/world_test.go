@@ -68,8 +68,8 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// awaited reports whether something waits for a time.
-func (w *world) awaited(at time.Time) bool {
+// hasWaiter reports whether something waits for a time.
+func (w *world) hasWaiter(at time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.waiting, func(a alarm) bool { return a.at.Equal(at) })

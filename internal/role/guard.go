@@ -62,7 +62,7 @@ func (c Callers) Faults() (faults []error) {
 // Check tells why a request is refused on its header: ForeignHost, ForeignOrigin or BadContentType, and a sentence. It
 // reads nothing of the body.
 func (c Callers) Check(r *http.Request) (outcome.Reason, error) {
-	if !c.named(r) {
+	if !c.isOwnName(r) {
 		return ForeignHost, fmt.Errorf("the request calls this process %q, which is no name of it; see %s.hosts",
 			r.Host,
 			c.Key)
@@ -97,9 +97,9 @@ func (c Callers) remedy() string {
 	return "see " + c.Key + ".origins"
 }
 
-// named reports whether a request calls this process by a name of it. The address that it came to is one, since no name
-// server can make a page's name of it.
-func (c Callers) named(r *http.Request) bool {
+// isOwnName reports whether a request calls this process by a name of it. The address that it came to is one, since no
+// name server can make a page's name of it.
+func (c Callers) isOwnName(r *http.Request) bool {
 	host := hostOf(r.Host)
 	ip := net.ParseIP(host)
 	if host == "localhost" || ip.IsLoopback() {

@@ -231,7 +231,7 @@ func TestALeadThatIsStartedAnew(t *testing.T) {
 }
 
 // What is not sealed by a process of the role for its place is refused: another key, another place, a changed byte.
-func TestABoxRefusesWhatIsNotItsOwn(t *testing.T) {
+func TestASealerRefusesWhatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
 	b, old := sealer(t, bus.Shuffler, "new", "old"), sealer(t, bus.Shuffler, "old")
 	sealed := b.Seal(nil, "segment 1", []byte("body"))

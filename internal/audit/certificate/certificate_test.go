@@ -115,7 +115,7 @@ func TestTamperedCertificatesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short, err := l.Checkpointed(bus.Analyzer, 6)
+	short, err := l.CheckpointAt(bus.Analyzer, 6)
 	if err != nil {
 		t.Fatal(err)
 	}

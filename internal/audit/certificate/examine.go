@@ -83,7 +83,7 @@ func examine(f *File, trusted keyring.Bundle) (*examined, error) {
 			return nil, refuse("the %s's key was good until epoch %d, this is epoch %d", role, until, epoch)
 		}
 	}
-	if err := x.promised(); err != nil {
+	if err := x.checkPromise(); err != nil {
 		return nil, err
 	}
 	for i, r := range x.rounds {

@@ -21,8 +21,8 @@ func near(a, b float64) bool {
 		math.Abs(a-b) <= tolerance*math.Max(math.Abs(a), math.Abs(b))
 }
 
-// promised checks the announced plan against the terms.
-func (x *examined) promised() error {
+// checkPromise checks the announced plan against the terms.
+func (x *examined) checkPromise() error {
 	terms, a := x.configuration.Terms, x.rounds[0].announcement
 	g, _, err := plan.Lifetime(a)
 	if err != nil {
@@ -39,7 +39,7 @@ func (x *examined) promised() error {
 	case a.Plan.Epsilon != terms.Epsilon || a.Plan.Delta != terms.Delta:
 		return refuse("the plan claims (%v, %g), the terms are (%v, %g)", a.Plan.Epsilon, a.Plan.Delta, terms.Epsilon,
 			terms.Delta)
-	case !kept(a.Plan, terms):
+	case !keepsPanelTerms(a.Plan, terms):
 		return refuse("the plan's panel, decisions, records or period are not those of the terms")
 	case a.Plan.Channel != terms.Channel:
 		return refuse("the plan is for the channel %s, the terms are for %s", a.Plan.Channel, terms.Channel)
@@ -52,8 +52,9 @@ func (x *examined) promised() error {
 	return nil
 }
 
-// kept reports whether a plan draws its cohort, and bounds a person's part in the deployment, as the terms do.
-func kept(p plan.Plan, t plan.Terms) bool {
+// keepsPanelTerms reports whether a plan draws its cohort, and bounds a person's part in the deployment, as the terms
+// do.
+func keepsPanelTerms(p plan.Plan, t plan.Terms) bool {
 	if p.Panel == nil {
 		return t.Registered == 0
 	}
@@ -169,12 +170,12 @@ func (x *examined) checkLearned(r *round) error {
 	if l.Destroyed != c.Destroyed {
 		return fmt.Errorf("the counts and what was learned do not agree whether the cohort was destroyed")
 	}
-	together, alone := x.counted(r)
+	together, alone := x.guaranteesOfCounts(r)
 	if !near(l.Epsilon, together) || !near(l.EpsilonAlone, alone) {
 		return fmt.Errorf("what was learned states epsilon %v, and %v if no other device is honest; they are %v and %v",
 			l.Epsilon, l.EpsilonAlone, together, alone)
 	}
-	if left, _ := x.spent(r); !(left <= x.configuration.Terms.Epsilon*(1+tolerance)) {
+	if left, _ := x.guaranteesOfOutput(r); !(left <= x.configuration.Terms.Epsilon*(1+tolerance)) {
 		return fmt.Errorf("epsilon of the reports that left is %v, promised is %v", left, x.configuration.Terms.Epsilon)
 	}
 	if l.Destroyed || a.Plan.Curator != nil {
@@ -212,19 +213,20 @@ func close(a, b []float64) bool {
 	return true
 }
 
-// left is what was signed of what left of a round.
-func (r *round) left() deployment.Signed {
+// signedOutput is what was signed of what left of a round.
+func (r *round) signedOutput() deployment.Signed {
 	return deployment.Signed{Announcement: r.announcement, Manifest: r.manifest, Summed: r.summed, Counts: r.counts}
 }
 
-// spent is both guarantees of the epoch's whole plan with the reports of which something left, counted or not; 0 where
-// nothing left.
-func (x *examined) spent(r *round) (together, alone float64) {
-	return r.left().Epsilon(x.configuration.Terms.Delta)
+// guaranteesOfOutput is both guarantees of the epoch's whole plan with the reports of which something left, counted or
+// not; 0 where nothing left.
+func (x *examined) guaranteesOfOutput(r *round) (together, alone float64) {
+	return r.signedOutput().Epsilon(x.configuration.Terms.Delta)
 }
 
-// counted is what the analyzer states: both guarantees with the reports that it counted; 0 where it counted nothing.
-func (x *examined) counted(r *round) (together, alone float64) {
+// guaranteesOfCounts is what the analyzer states: both guarantees with the reports that it counted; 0 where it counted
+// nothing.
+func (x *examined) guaranteesOfCounts(r *round) (together, alone float64) {
 	if r.counts.Destroyed {
 		return 0, 0
 	}

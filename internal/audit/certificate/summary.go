@@ -130,11 +130,11 @@ func (x *examined) summarise() error {
 	}
 	for i, r := range x.rounds {
 		m, l := r.manifest, r.learned
-		together, alone := x.spent(r)
+		together, alone := x.guaranteesOfOutput(r)
 		said := Round{
 			Round: uint32(i), Outcome: m.Outcome.String(), Enrolled: m.Enrolled, Reports: m.Reports,
 			Messages: m.Messages,
-			Left:     r.left().Left(), Epsilon: privacy.Epsilon(together), EpsilonAlone: privacy.Epsilon(alone),
+			Left:     r.signedOutput().Left(), Epsilon: privacy.Epsilon(together), EpsilonAlone: privacy.Epsilon(alone),
 			Refused:      []Refused{},
 			Announcement: r.digests.announcement[:], Manifest: r.digests.manifest[:], MessagesRoot: m.MessagesRoot,
 			Counts: r.digests.counts[:], Learned: r.digests.learned[:],
@@ -142,7 +142,7 @@ func (x *examined) summarise() error {
 		if said.MessagesRoot == nil {
 			said.MessagesRoot = Hex{}
 		}
-		if r.left().Refused() {
+		if r.signedOutput().Refused() {
 			said.Outcome = Refusal
 		}
 		for _, f := range m.Refused {

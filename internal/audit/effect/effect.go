@@ -117,19 +117,19 @@ func (r *Result) verdict() string {
 	if !l.Known() {
 		return "Nothing is known yet of whether the policy helps: too few rewards came for so much noise."
 	}
-	interval := fmt.Sprintf("95 %% interval %s to %s, over %d reports", signed(l.Low), signed(l.High), l.Reports)
+	interval := fmt.Sprintf("95 %% interval %s to %s, over %d reports", WithSign(l.Low), WithSign(l.High), l.Reports)
 	switch {
 	case l.Low > 0:
 		return fmt.Sprintf("The policy is better than the default arm, by %s of reward in a decision (%s).",
-			signed(l.Lift),
+			WithSign(l.Lift),
 			interval)
 	case l.High < 0:
 		return fmt.Sprintf("The policy is WORSE than the default arm, by %s of reward in a decision (%s).",
-			signed(l.Lift),
+			WithSign(l.Lift),
 			interval)
 	}
 	return fmt.Sprintf("It is not known yet whether the policy is better than the default arm: %s of reward in a "+
-		"decision (%s).", signed(l.Lift), interval)
+		"decision (%s).", WithSign(l.Lift), interval)
 }
 
 // Tone is good where the policy is better, bad where it is worse or the audit found something, and empty where nothing
@@ -187,8 +187,8 @@ func (r *Result) unit() string {
 	return r.Panel.Unit()
 }
 
-// signed is a number with its sign, rounded for people.
-func signed(v float64) string { return fmt.Sprintf("%+.3g", v) }
+// WithSign is a number with its sign, rounded for people.
+func WithSign(v float64) string { return fmt.Sprintf("%+.3g", v) }
 
 // WriteJSON writes the result as one indented JSON object.
 func (r *Result) WriteJSON(w io.Writer) error {

@@ -11,8 +11,8 @@ import (
 var ErrNoControl = errors.New("there is no lift to draw: the deployment has no control group, or nothing is known of " +
 	"it yet")
 
-// Compared are the epochs after which something is known of the lift.
-func (r *Result) Compared() (all []Epoch) {
+// Comparison are the epochs after which something is known of the lift.
+func (r *Result) Comparison() (all []Epoch) {
 	for _, e := range r.Epochs {
 		if e.Cumulated != nil && e.Cumulated.Known() {
 			all = append(all, e)
@@ -32,7 +32,7 @@ func (r *Result) Chart() (chart.Chart, error) {
 	}
 	so := chart.Series{Name: "all epochs so far"}
 	each := chart.Series{Name: "each epoch", Dashed: true, Dots: true, Colour: chart.Grey, Width: 1}
-	for _, e := range r.Compared() {
+	for _, e := range r.Comparison() {
 		x := float64(e.Epoch)
 		so.X, so.Y = append(so.X, x), append(so.Y, e.Cumulated.Lift)
 		so.Low, so.High = append(so.Low, e.Cumulated.Low), append(so.High, e.Cumulated.High)

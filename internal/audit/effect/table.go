@@ -54,7 +54,7 @@ func (r *Result) table() table.Writer {
 	for _, e := range r.Epochs {
 		row := table.Row{e.Epoch, e.Outcome, e.Reports, spell(e.SoFar)}
 		if r.Cumulated != nil {
-			row = append(row, compared(e)...)
+			row = append(row, columns(e)...)
 		}
 		t.AppendRow(append(row, e.Remark()))
 	}
@@ -64,14 +64,14 @@ func (r *Result) table() table.Writer {
 	return t
 }
 
-// compared are the columns of a comparison with the control group.
-func compared(e Epoch) table.Row {
+// columns are the columns of a comparison with the control group.
+func columns(e Epoch) table.Row {
 	row := table.Row{"", "", "", "", ""}
 	if e.Lift != nil {
 		row = numbers(e.Lift)
 	}
 	if l := e.Cumulated; l != nil && l.Known() {
-		return append(row, signed(l.Lift), fmt.Sprintf("%s to %s", signed(l.Low), signed(l.High)))
+		return append(row, WithSign(l.Lift), fmt.Sprintf("%s to %s", WithSign(l.Low), WithSign(l.High)))
 	}
 	return append(row, "", "")
 }
@@ -82,7 +82,7 @@ func numbers(l *Lift) table.Row {
 	}
 	treated, control, lift := l.Shown()
 	return table.Row{fmt.Sprintf("%.2f", l.Decisions), treated, control, lift,
-		fmt.Sprintf("%s to %s", signed(l.Low), signed(l.High))}
+		fmt.Sprintf("%s to %s", WithSign(l.Low), WithSign(l.High))}
 }
 
 // Remark is what there is to say of an epoch.

@@ -41,7 +41,7 @@ func (f *Facts) cost() Section {
 		return s
 	}
 	s.add("With the reports that left, counted or not, all releases that the plan makes of a record spend %s. %s",
-		bound(privacy.Epsilon(epsilon)), left(f.Promise, epsilon))
+		bound(privacy.Epsilon(epsilon)), remainder(f.Promise, epsilon))
 	s.add("If no other device is honest: %s.", bound(privacy.Epsilon(alone)))
 	s.add("A device takes part in one cohort, unless its owner lets it more often. Its own ledger keeps that, and no " +
 		"log shows it. For whoever is in several cohorts, what these spend adds up.")
@@ -54,7 +54,7 @@ func (f *Facts) again(s *Section, epsilon, alone float64) {
 	s.add("With the reports that left, counted or not, this epoch spends %s. If no other device is honest: %s.",
 		bound(privacy.Epsilon(epsilon)), bound(privacy.Epsilon(alone)))
 	s.add("A device may be in %s. All of them together, with the fewest reports in each, spend %s. %s",
-		epochs(q.Records, q.Period), bound(q.Lifetime), left(f.Promise, float64(q.Lifetime)))
+		epochs(q.Records, q.Period), bound(q.Lifetime), remainder(f.Promise, float64(q.Lifetime)))
 	s.add("If no other device is honest: %s.", bound(q.LifetimeAlone))
 	s.add("What a person spends in several panels adds up. In how many each one was, no log shows: the device's " +
 		"ledger has it.")
@@ -73,8 +73,8 @@ func epochs(records, period uint32) string {
 	return many(records, "such epoch")
 }
 
-// left says how much of a promise is left, rounded down.
-func left(promise, spent float64) string {
+// remainder says how much of a promise is left, rounded down.
+func remainder(promise, spent float64) string {
 	const scale = 1e4 // as privacy.Spell
 	if rest := promise - spent; rest >= 0 {
 		return fmt.Sprintf("Epsilon %.4f of the promise is left.", math.Floor(rest*scale)/scale)

@@ -8,9 +8,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// happened says how a round ended, and whose word that is. Why a server did something is in no statement, so no
+// tellEnd says how a round ended, and whose word that is. Why a server did something is in no statement, so no
 // sentence here says it.
-func (f *Facts) happened(x Round) Section {
+func (f *Facts) tellEnd(x Round) Section {
 	title, unsaid := x.Outcome, !x.Manifest && x.Shared == 0
 	if x.Outcome == audit.RefusedOutcome {
 		title = "REFUSED by the analyzer after it had left"
@@ -30,23 +30,23 @@ func (f *Facts) happened(x Round) Section {
 	}
 	switch x.Outcome {
 	case wire.Released.String():
-		f.sent(&s, x)
+		f.tellOutput(&s, x)
 		s.add("The analyzer signed counts of it.")
 	case wire.Destroyed.String():
-		f.destroyed(&s, x)
+		f.tellDestroyed(&s, x)
 	case audit.RefusedOutcome:
 		if unsaid {
 			s.add("The analyzer signed that it counts none of it. No statement of the shuffler says that " +
 				"anything left. The audit takes it as spent, because only what left can be refused.")
 			break
 		}
-		f.sent(&s, x)
+		f.tellOutput(&s, x)
 		s.add("The analyzer signed that it counts none of it. It had what left: its refusal saves nobody's privacy. " +
 			"No statement says why. An honest analyzer refuses where messages do not open, are duplicates or do not " +
 			"fit the manifest; another one can refuse what it does not like, and so choose what counts. Ask its " +
 			"operator, and count again what is retained.")
 	default:
-		f.sent(&s, x)
+		f.tellOutput(&s, x)
 		s.add("The analyzer signed no counts of it so far. It had what left: that is spent, whatever it signs later.")
 	}
 	return s
@@ -72,8 +72,8 @@ func (f *Facts) states(x Round) string {
 	return text + fmt.Sprintf(" That is no fewer than the announced minimum of %d.", f.Plan.Minimum)
 }
 
-// sent says what the shuffler states that left it.
-func (f *Facts) sent(s *Section, x Round) {
+// tellOutput says what the shuffler states that left it.
+func (f *Facts) tellOutput(s *Section, x Round) {
 	if x.Manifest && x.Reports < f.Plan.Minimum {
 		s.add("THAT IS TOO FEW: nothing may leave of fewer than %s.", many(f.Plan.Minimum, "report"))
 	}
@@ -98,8 +98,8 @@ func (f *Facts) sent(s *Section, x Round) {
 		x.Noise, order)
 }
 
-// destroyed says what is known of a cohort that the shuffler destroyed.
-func (f *Facts) destroyed(s *Section, x Round) {
+// tellDestroyed says what is known of a cohort that the shuffler destroyed.
+func (f *Facts) tellDestroyed(s *Section, x Round) {
 	if x.Reports < f.Plan.Minimum {
 		s.add("It states that it destroyed the cohort. Of so few reports nothing may leave. That no more came is its " +
 			"word: no log shows which reports it did not take.")

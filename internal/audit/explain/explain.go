@@ -154,12 +154,12 @@ func OfBreach(what audit.What, report *audit.Report) *Answer {
 			a.Breaches = append(a.Breaches, b)
 		}
 	}
-	a.Text = append(a.Text, found(a.Breaches, report, "of this kind"))
+	a.Text = append(a.Text, tellBreaches(a.Breaches, report, "of this kind"))
 	return a
 }
 
-// found tells what an audit found.
-func found(breaches []audit.Breach, report *audit.Report, about string) Section {
+// tellBreaches tells what an audit found.
+func tellBreaches(breaches []audit.Breach, report *audit.Report, about string) Section {
 	s := Section{Title: "What the audit found"}
 	for _, b := range breaches {
 		s.add("BREACH %s in %s: %s.", b.What, b.Entry, b.Detail)

@@ -209,7 +209,7 @@ func (r *reader) read(at Statement, signed []byte, from wire.Party) {
 		}
 	case at.Kind == wire.KindAnnouncement:
 		if v, ok := open[plan.Announcement](signed, from); ok {
-			r.announced(at, v)
+			r.announce(at, v)
 		}
 	case at.Kind == wire.KindCounts:
 		if v, ok := open[wire.Counts](signed, from); ok {
@@ -282,7 +282,7 @@ func (r *reader) of(at Statement, epoch uint64, round uint32) *Round {
 // Open is the outcome of a round of which neither server signed how it ended.
 const Open = "open"
 
-func (r *reader) announced(at Statement, a *plan.Announcement) {
+func (r *reader) announce(at Statement, a *plan.Announcement) {
 	if a.Final {
 		return
 	}

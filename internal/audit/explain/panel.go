@@ -7,8 +7,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// drawn says how a panel comes about.
-func (q *Panel) drawn(s *Section, size uint32) {
+// tellDraw says how a panel comes about.
+func (q *Panel) tellDraw(s *Section, size uint32) {
 	s.add("The cohort is a panel: %d devices, drawn from a pool of at least %d that registered before, by a seed to "+
 		"which both servers contribute. While one of them is honest, the other cannot choose who of the pool is in "+
 		"it. The shuffler says who is in the pool: %s.", size, q.Registered, leftOut)
@@ -30,10 +30,10 @@ func (x Round) compares() Section {
 		s.add("The audit did not confirm any of this.")
 	}
 	if x.Lift != nil {
-		s.add("In this epoch: %s.", lifted(*x.Lift))
+		s.add("In this epoch: %s.", spellLift(*x.Lift))
 	}
 	if x.Total != nil {
-		s.add("In all epochs so far: %s.", lifted(*x.Total))
+		s.add("In all epochs so far: %s.", spellLift(*x.Total))
 	}
 	if x.Unchanged > 0 {
 		s.add("If the world were what it was, sums like these would have probability %.3g: the smaller, the more it "+
@@ -49,8 +49,8 @@ func (x Round) compares() Section {
 	return s
 }
 
-// lifted is a lift in words.
-func lifted(l audit.Lift) string {
+// spellLift is a lift in words.
+func spellLift(l audit.Lift) string {
 	if !l.Known() {
 		return "nothing is known: with so much noise every difference is possible"
 	}

@@ -43,7 +43,7 @@ func (r *reader) facts(deployment string) (*Facts, error) {
 	if r.configuration != nil {
 		f.Promise, f.Terms = r.configuration.Terms.Epsilon, true
 	}
-	f.Plan = r.planned(f.Delta)
+	f.Plan = r.plan(f.Delta)
 	r.end(f.Delta)
 	if r.q.Subject == Release && r.q.Round == nil {
 		if n := len(a.Plan.Rounds); n > 1 {
@@ -74,8 +74,8 @@ func (r *reader) epochs() string {
 	return fmt.Sprintf("the epochs 1 to %d", r.last)
 }
 
-// planned are the numbers of the epoch's plan.
-func (r *reader) planned(delta float64) Planned {
+// plan are the numbers of the epoch's plan.
+func (r *reader) plan(delta float64) Planned {
 	a := r.first
 	p := Planned{
 		Epoch: a.Epoch, Rounds: len(a.Plan.Rounds), Size: a.Cohort.Size, Minimum: a.Cohort.Minimum,

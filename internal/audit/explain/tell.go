@@ -16,7 +16,7 @@ import (
 func (a *Answer) tell(report *audit.Report) {
 	f := a.Facts
 	for _, x := range f.Rounds {
-		a.Text = append(a.Text, f.happened(x))
+		a.Text = append(a.Text, f.tellEnd(x))
 		if len(x.Counts) > 0 {
 			a.Text = append(a.Text, f.gave(x))
 		}
@@ -39,7 +39,7 @@ func (a *Answer) tell(report *audit.Report) {
 	for _, x := range f.Rounds {
 		a.Text = append(a.Text, x.statements())
 	}
-	a.Text = append(a.Text, found(a.Breaches, report, "about it"))
+	a.Text = append(a.Text, tellBreaches(a.Breaches, report, "about it"))
 }
 
 // gave says what was released of a round, and what the public has of it.
@@ -154,7 +154,7 @@ func (p Planned) holds(c plan.Channel) Section {
 	what := "one record"
 	if p.Panel != nil {
 		what = "all that one person did in the epoch"
-		p.Panel.drawn(&s, p.Size)
+		p.Panel.tellDraw(&s, p.Size)
 	}
 	s.add("The cohort has %s. Nothing may be released of fewer than %s.", many(p.Size, "place"),
 		many(p.Minimum, "report"))

@@ -34,9 +34,9 @@ func effectOf(r *effect.Result) *effectView {
 	return v
 }
 
-// compared are the epochs after which something is known of the lift, and their numbers.
-func (v *effectView) compared() (all []effect.Epoch, labels []string) {
-	all = v.Compared()
+// comparison are the epochs after which something is known of the lift, and their numbers.
+func (v *effectView) comparison() (all []effect.Epoch, labels []string) {
+	all = v.Comparison()
 	for _, e := range all {
 		labels = append(labels, strconv.FormatUint(e.Epoch, 10))
 	}
@@ -54,14 +54,14 @@ func seriesOf(all []effect.Epoch, class, name string, f func(effect.Epoch) float
 
 // lifts draws the lift of all epochs so far with its interval, and that of each.
 func (v *effectView) lifts() plot {
-	all, labels := v.compared()
+	all, labels := v.comparison()
 	l := v.Cumulated
 	p := plot{
 		ID: "lift", Title: "Reward in a decision: policy minus control group", Below: "epoch", Width: plotWidth,
 		Height: plotHeight, Wide: true,
 		Alt: fmt.Sprintf("Over %d epochs the lift is %s, with 95 %% confidence between %s and %s.", len(all),
-			signed(l.Lift),
-			signed(l.Low), signed(l.High)),
+			effect.WithSign(l.Lift),
+			effect.WithSign(l.Low), effect.WithSign(l.High)),
 		Note: "The band is the interval over all epochs so far. Above 0 the policy is better than the default arm.",
 	}
 	so := seriesOf(all, "a", "all epochs so far", func(e effect.Epoch) float64 { return e.Cumulated.Lift })
@@ -99,7 +99,7 @@ func band(low, high []float64, x func(int) float64, y func(float64) float64) str
 
 // rewards draws the mean rewards of both groups over all epochs so far.
 func (v *effectView) rewards() plot {
-	all, labels := v.compared()
+	all, labels := v.comparison()
 	p := plot{
 		ID: "rewards", Title: "Mean reward over all epochs so far", Below: "epoch", Width: plotWidth,
 		Height: plotHeight, Wide: true,
@@ -118,6 +118,4 @@ func (v *effectView) rewards() plot {
 	return p
 }
 
-// signed is a number with its sign, number one without; both are rounded for people.
-func signed(v float64) string { return fmt.Sprintf("%+.3g", v) }
 func number(v float64) string { return fmt.Sprintf("%.4g", v) }

@@ -23,7 +23,7 @@ var sources embed.FS
 
 // pages are the templates: page.html of an audit, effect.html of what the control group shows, and parts of both.
 var pages = template.Must(template.New("pages").Funcs(template.FuncMap{
-	"eps": spell, "reason": reasonWords, "signed": signed, "number": number,
+	"eps": spell, "reason": reasonWords, "signed": effect.WithSign, "number": number,
 }).ParseFS(sources, "*.html"))
 
 const (
@@ -155,7 +155,7 @@ func (v *view) list(breached map[string]bool) {
 		case breached[fmt.Sprintf("%d.%d", one.Epoch, one.Round)]:
 			x.Odd, x.Breached = "breach", true
 		case one.Outcome == wire.Destroyed.String():
-			x.Odd = destroyed(one)
+			x.Odd = tellDestroyed(one)
 		case one.Outcome != wire.Released.String():
 			x.Odd = "not counted by the analyzer, and spent"
 		case x.Refusals > 0:
@@ -173,8 +173,8 @@ func (v *view) list(breached map[string]bool) {
 	}
 }
 
-// destroyed is what there is to say of a cohort that the shuffler destroyed.
-func destroyed(one audit.Row) string {
+// tellDestroyed is what there is to say of a cohort that the shuffler destroyed.
+func tellDestroyed(one audit.Row) string {
 	text := fmt.Sprintf("fewer than %d reports, says the shuffler", one.Minimum)
 	if one.Reports >= one.Minimum {
 		text = "destroyed although reports were enough"

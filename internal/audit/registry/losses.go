@@ -41,6 +41,6 @@ func Distribution(f *Facts) (*Losses, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Losses{LossesFormat, f.Deployment, f.protected(), "REPLACE_ONE",
+	return &Losses{LossesFormat, f.Deployment, f.unitProtected(), "REPLACE_ONE",
 		Dense{l.Step, l.First, l.Mass, l.Infinite, true}}, nil
 }

@@ -170,8 +170,8 @@ func Describe(f *Facts) Description {
 	return Description{Record: f.record(), Guarantee: f.guarantee()}
 }
 
-// protected is what can be replaced by anything else.
-func (f *Facts) protected() string {
+// unitProtected is what can be replaced by anything else.
+func (f *Facts) unitProtected() string {
 	if f.Panel == nil {
 		return certificate.Unit(plan.Plan{})
 	}
@@ -190,7 +190,7 @@ func (f *Facts) guarantee() Guarantee {
 		worst.TailDelta = math.Max(worst.TailDelta, g.TailDelta)
 	}
 	if p := f.Panel; p != nil {
-		out.Neighbouring, out.Protected = "replace all that one person did", f.protected()
+		out.Neighbouring, out.Protected = "replace all that one person did", f.unitProtected()
 		out.Records, out.Period = p.Records, p.Period
 	}
 	out.TailDelta, out.Rho = worst.TailDelta, worst.Mu*worst.Mu/2+worst.Rho

@@ -52,7 +52,7 @@ type Seen struct {
 // source and the disk. Nothing was signed after any of them, but for a disk that failed last.
 func (w *Witness) Look(ctx context.Context, src audit.Source, log Log, at time.Time) (*Seen, error) {
 	origin := transparency.Origin(log.Deployment, string(log.Role))
-	before, known, err := w.remembered(log, origin)
+	before, known, err := w.recall(log, origin)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (w *Witness) Look(ctx context.Context, src audit.Source, log Log, at time.T
 	if signed == nil {
 		if known {
 			return nil, fmt.Errorf("%w: the log of the %s shows no checkpoint any more, and this witness saw %s: it "+
-				"was rewound", ErrRefused, log.Role, said(before))
+				"was rewound", ErrRefused, log.Role, describe(before))
 		}
 		return &Seen{Empty: true, First: true}, nil
 	}
@@ -93,8 +93,8 @@ func (w *Witness) extends(
 	ctx context.Context, src audit.Source, role bus.Role, before, c transparency.Checkpoint,
 ) error {
 	refused := func(why string) error {
-		return fmt.Errorf("%w: the log of the %s shows %s, and this witness saw %s: %s", ErrRefused, role, said(c),
-			said(before), why)
+		return fmt.Errorf("%w: the log of the %s shows %s, and this witness saw %s: %s", ErrRefused, role, describe(c),
+			describe(before), why)
 	}
 	switch {
 	case c.Size < before.Size:
@@ -122,10 +122,10 @@ func (w *Witness) extends(
 		return err
 	case tree.Size() < c.Size:
 		return fmt.Errorf("%w: the log of the %s shows %s, and only %d entries: the others were taken out, or are "+
-			"not in this copy", ErrRefused, role, said(c), tree.Size())
+			"not in this copy", ErrRefused, role, describe(c), tree.Size())
 	case tree.Root() != c.Root:
 		return fmt.Errorf("%w: the entries that the log of the %s shows are not those of its checkpoint %s: their "+
-			"root is %x", ErrRefused, role, said(c), tree.Root())
+			"root is %x", ErrRefused, role, describe(c), tree.Root())
 	case rootBefore != before.Root:
 		return refused("the second does not begin with the entries of the first, so there are two logs under one key")
 	}
@@ -135,14 +135,14 @@ func (w *Witness) extends(
 // errEnough ends a reading.
 var errEnough = errors.New("enough")
 
-// said names a checkpoint.
-func said(c transparency.Checkpoint) string {
+// describe names a checkpoint.
+func describe(c transparency.Checkpoint) string {
 	return fmt.Sprintf("the checkpoint of %d entries with the root %x", c.Size, c.Root)
 }
 
-// remembered is the checkpoint that the witness saw last, with the larger of those that its state and its own signature
+// recall is the checkpoint that the witness saw last, with the larger of those that its state and its own signature
 // in Out tell of; where there is none, known is false and the checkpoint is that of a log without entries.
-func (w *Witness) remembered(log Log, origin string) (c transparency.Checkpoint, known bool, err error) {
+func (w *Witness) recall(log Log, origin string) (c transparency.Checkpoint, known bool, err error) {
 	c.Root = transparency.EmptyRoot()
 	note, err := channel.ReadFile(w.State, stateFile(log.Role))
 	if err != nil {

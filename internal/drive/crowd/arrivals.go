@@ -23,8 +23,8 @@ func (a *arrivals) at(k int) time.Duration {
 	return time.Duration((float64(k)/a.rate + d/2) * float64(time.Second))
 }
 
-// held moves all later arrivals by a time in which no person could come.
-func (a *arrivals) held(d time.Duration) { a.origin = a.origin.Add(d) }
+// hold moves all later arrivals by a time in which no person could come.
+func (a *arrivals) hold(d time.Duration) { a.origin = a.origin.Add(d) }
 
 // next waits until the next person is due and returns that time, from which their waiting counts. It lies in the past
 // where the process cannot keep up.

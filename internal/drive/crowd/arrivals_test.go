@@ -35,7 +35,7 @@ func TestArrivalsCountFromWhenTheyWereDue(t *testing.T) {
 		if err != nil || time.Since(due) < time.Second {
 			t.Errorf("due %s ago, %v", time.Since(due), err)
 		}
-		a.held(time.Second)
+		a.hold(time.Second)
 		if due, err = a.next(t.Context()); err != nil || due.Before(begun) ||
 			due.After(begun.Add(500*time.Millisecond)) {
 			t.Errorf("after being held up: due %s after the beginning, %v", due.Sub(begun), err)

@@ -189,7 +189,7 @@ func (c *Crowd) admit(ctx context.Context, pace *arrivals) (time.Time, error) {
 		if err := c.Gate.Enter(ctx); err != nil {
 			return time.Time{}, err
 		}
-		pace.held(time.Since(begin))
+		pace.hold(time.Since(begin))
 		c.waiting(false)
 	}
 	return pace.next(ctx)

@@ -132,9 +132,9 @@ func (g *Gate) Enter(ctx context.Context) error {
 	return g.wait(ctx, func() (bool, error) { return g.take(), nil })
 }
 
-// Learned waits for the last policy after everyone was served. It fails with ErrPopulationEnded if another cohort
-// opens.
-func (g *Gate) Learned(ctx context.Context) error {
+// AwaitLastPolicy waits for the last policy after everyone was served. It fails with ErrPopulationEnded if another
+// cohort opens.
+func (g *Gate) AwaitLastPolicy(ctx context.Context) error {
 	return g.wait(ctx, func() (bool, error) {
 		if !g.final && g.size > 0 && g.free == g.size {
 			return false, ErrPopulationEnded

@@ -88,7 +88,7 @@ func TestGateTellsWhetherLearningEnds(t *testing.T) {
 			t.Fatal("the cohort has no place")
 		}
 		ended := make(chan error, 1)
-		go func() { ended <- g.Learned(t.Context()) }()
+		go func() { ended <- g.AwaitLastPolicy(t.Context()) }()
 		g.see([]client.Status{test.next})
 		if err := <-ended; !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
 			t.Errorf("%s: %v", name, err)

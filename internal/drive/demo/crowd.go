@@ -72,7 +72,7 @@ func (d *audience) drive(ctx context.Context) error {
 		if err := d.Drive(ctx); err != nil {
 			return fmt.Errorf("demo: %w", err)
 		}
-		if err := d.Gate.Learned(ctx); err != nil {
+		if err := d.Gate.AwaitLastPolicy(ctx); err != nil {
 			return fmt.Errorf("demo: %w", err)
 		}
 		return errLearned

@@ -154,7 +154,7 @@ func (o Options) Check(unreadable error) error {
 	if err := s.Feasible(); err != nil {
 		return fmt.Errorf("nothing was started: no plan keeps this promise with %d people: %w",
 			o.Population.Info().People,
-			explained(err))
+			explain(err))
 	}
 	return nil
 }
@@ -167,8 +167,8 @@ var flagOf = map[string]string{
 	"server_noise": "--server-noise", "device_noise": "--no-device-noise",
 }
 
-// explained says what to do about a plan that cannot be, by the flags of riffle demo.
-func explained(err error) error {
+// explain says what to do about a plan that cannot be, by the flags of riffle demo.
+func explain(err error) error {
 	var no *calibrate.Infeasible
 	if !errors.As(err, &no) {
 		return err
@@ -258,14 +258,14 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 		return nil, nil, fmt.Errorf("demo: %w", err)
 	}
 	fill(result, released)
-	spent(result, c)
+	enterUsage(result, c)
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Done, s.Work, s.AllWork, s.Unit = "comparing", 0, 0, 0, 0 })
 	curves, err := compare(ctx, o, people.played, released.final, result)
 	return result, curves, err
 }
 
-// spent enters what the processes used.
-func spent(result *chart.Result, c *cluster.Cluster) {
+// enterUsage enters what the processes used.
+func enterUsage(result *chart.Result, c *cluster.Cluster) {
 	people := float64(result.Users)
 	for _, name := range append([]string{cluster.Broker}, c.Names()...) {
 		used := c.Used(name)

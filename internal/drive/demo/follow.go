@@ -72,7 +72,7 @@ func advance(s *progress.State, p pace, shuffler, analyzer status.Snapshot) {
 		s.Messages = max(s.Messages, messages)
 	}
 	s.Counted = max(s.Counted, min(counted, s.Reports)) // of the messages that were opened some are a server's noise
-	s.Work = max(s.Work, min(s.AllWork, p.done(s.Reports, s.Counted, len(analyzer.Releases))))
+	s.Work = max(s.Work, min(s.AllWork, p.progress(s.Reports, s.Counted, len(analyzer.Releases))))
 }
 
 // over reports whether the round that a role shows as its latest is among those that are over.

@@ -191,7 +191,7 @@ func RunLife(ctx context.Context, o LifeOptions) (*LifeResult, error) {
 	r := d.result(found)
 	r.WallSeconds = ran.Seconds()
 	for _, name := range append([]string{cluster.Broker}, c.Names()...) {
-		r.processed(name, c.Used(name))
+		r.addProcess(name, c.Used(name))
 	}
 	if !found.OK {
 		return r, errors.New("demo: the audit of the run found breaches; see the export with riffle audit")

@@ -133,7 +133,7 @@ func (d *days) allDays(ctx context.Context) error {
 	})
 	now, epoch := 0, uint64(0)
 	for now < all {
-		next, final, err := d.drawn(ctx, epoch)
+		next, final, err := d.awaitPanel(ctx, epoch)
 		if err != nil {
 			return err
 		}
@@ -159,9 +159,9 @@ func (d *days) allDays(ctx context.Context) error {
 	return nil
 }
 
-// drawn waits until nearly all devices of the panel of an epoch after the given one know it, or all randomizers follow
-// the last policy. The last devices learn of it while the first ones decide.
-func (d *days) drawn(ctx context.Context, after uint64) (epoch uint64, final bool, err error) {
+// awaitPanel waits until nearly all devices of the panel of an epoch after the given one know it, or all randomizers
+// follow the last policy. The last devices learn of it while the first ones decide.
+func (d *days) awaitPanel(ctx context.Context, after uint64) (epoch uint64, final bool, err error) {
 	for {
 		members, ended, cohort := 0, 0, 0
 		epoch := uint64(0)

@@ -136,7 +136,7 @@ func (d *days) lift(began int) float64 {
 	return gain / float64(max(1, decisions)) / (1 - d.o.Setting.Control)
 }
 
-func (r *LifeResult) processed(name string, u cluster.Usage) {
+func (r *LifeResult) addProcess(name string, u cluster.Usage) {
 	r.Processes = append(r.Processes, chart.Process{Name: name, CPUSeconds: u.CPU.Seconds(), PeakBytes: u.Peak})
 }
 

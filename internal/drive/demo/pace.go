@@ -68,8 +68,8 @@ func paceOf(o Options) (p pace, err error) {
 // all is the whole run.
 func (p pace) all(people int) int { return p.rounds * (people*(p.arrive+p.count) + p.epochs*p.wait) }
 
-// done is what is behind a run.
-func (p pace) done(arrived, counted, rounds int) int {
+// progress is how much of a run is done.
+func (p pace) progress(arrived, counted, rounds int) int {
 	return arrived*p.arrive + counted*p.count + rounds*p.wait
 }
 

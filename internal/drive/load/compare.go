@@ -146,7 +146,7 @@ func (r *reader) round(a *plan.Announcement, m *wire.Manifest, c *wire.Counts, k
 			Why: why,
 		}
 		if why == "" {
-			records := weighted(&a.Policy, known.records.all)
+			records := weigh(&a.Policy, known.records.all)
 			d, err := compare(s, round.Encodings[i], c.Releases[i].Ones, int(c.Reports), a.Releases()[i].ServerNoise(),
 				records)
 			if err != nil {
@@ -185,8 +185,8 @@ func comparable(m *wire.Manifest, c *wire.Counts, known cohort) string {
 	return ""
 }
 
-// weighted gives records the weight that the policy has for the arm that was played.
-func weighted(policy *glm.Policy, records iter.Seq[statistic.Record]) iter.Seq[statistic.Record] {
+// weigh gives records the weight that the policy has for the arm that was played.
+func weigh(policy *glm.Policy, records iter.Seq[statistic.Record]) iter.Seq[statistic.Record] {
 	family, err := family.New(policy.Family, policy.MaxReward)
 	if policy.Scaling == nil || err != nil {
 		return records

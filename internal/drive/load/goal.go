@@ -41,12 +41,12 @@ var measures = map[string]struct {
 	"releases": {"released sums", func(r *Result) float64 { return float64(len(r.Releases)) }},
 	"compared": {"released sums that were compared with the truth",
 		func(r *Result) float64 { return float64(r.Compared) }},
-	"error_z": {"largest standardised error of a coordinate", func(r *Result) float64 { return r.compared(r.MaxZ) }},
+	"error_z": {"largest standardised error of a coordinate", func(r *Result) float64 { return r.ifCompared(r.MaxZ) }},
 	"error_p": {"smaller tail probability of all released errors together",
-		func(r *Result) float64 { return r.compared(min(r.TooLarge, r.TooSmall)) }},
-	"lost": {"promised reports that no release and no refusal accounts for", (*Result).lost},
+		func(r *Result) float64 { return r.ifCompared(min(r.TooLarge, r.TooSmall)) }},
+	"lost": {"promised reports that no release and no refusal accounts for", (*Result).losses},
 	epsilonMeasure: {"largest epsilon of an epoch, with the reports that came",
-		func(r *Result) float64 { return r.compared(r.Epsilon) }},
+		func(r *Result) float64 { return r.ifCompared(r.Epsilon) }},
 	"final": {"1 if the last policy was announced, else 0", func(r *Result) float64 { return bit(r.Final) }},
 }
 
@@ -111,8 +111,8 @@ type Verdict struct {
 	measure string
 }
 
-// shown is the measured value as text.
-func (v Verdict) shown() string {
+// text is the measured value as text.
+func (v Verdict) text() string {
 	if v.measure == epsilonMeasure {
 		return privacy.Spell(*v.Value)
 	}

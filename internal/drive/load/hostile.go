@@ -198,7 +198,7 @@ func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
 	if hold {
 		return c.afterwards(ctx, good)
 	}
-	err = c.send(ctx, "", func() ([]byte, error) { return c.sealed(ctx, good) })
+	err = c.send(ctx, "", func() ([]byte, error) { return c.seal(ctx, good) })
 	if err != nil || !crowd.Pause(ctx, delivery) {
 		return err
 	}
@@ -233,7 +233,7 @@ func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
 			if err != nil {
 				return nil, err
 			}
-			return c.sealed(ctx, report)
+			return c.seal(ctx, report)
 		})
 		if err != nil {
 			return err
@@ -269,7 +269,7 @@ func (c *craft) afterwards(ctx context.Context, good []byte) error {
 	c.h.mu.Lock()
 	c.h.lateSent++
 	c.h.mu.Unlock()
-	return c.send(ctx, "late", func() ([]byte, error) { return c.sealed(ctx, good) })
+	return c.send(ctx, "late", func() ([]byte, error) { return c.seal(ctx, good) })
 }
 
 // report makes a signed report of the null record whose payload lacks its last bytes.
@@ -314,8 +314,8 @@ func (h *hostile) shufflerKey(ctx context.Context) ([]byte, error) {
 	return set.Keys[0], nil
 }
 
-// sealed puts a report into an envelope for the shuffler.
-func (c *craft) sealed(ctx context.Context, report []byte) ([]byte, error) {
+// seal puts a report into an envelope for the shuffler.
+func (c *craft) seal(ctx context.Context, report []byte) ([]byte, error) {
 	key, err := c.h.shufflerKey(ctx)
 	if err != nil {
 		return nil, err

@@ -157,7 +157,7 @@ func (c *session) play(ctx context.Context, enemy *hostile, public *reader, out 
 		if public == nil {
 			return nil
 		}
-		if err := public.settled(watching, c.truth, short, o.Settle, c.counted); err != nil {
+		if err := public.awaitCounts(watching, c.truth, short, o.Settle, c.showCounted); err != nil {
 			out.Unsettled = err.Error()
 		}
 		if enemy != nil {
@@ -168,8 +168,8 @@ func (c *session) play(ctx context.Context, enemy *hostile, public *reader, out 
 	return g.Wait()
 }
 
-// counted shows how many of the promised reports are counted.
-func (c *session) counted(reports, promised int) {
+// showCounted shows how many of the promised reports are counted.
+func (c *session) showCounted(reports, promised int) {
 	c.o.Progress.Update(func(s *progress.State) { s.Counted, s.Work, s.AllWork = reports, reports, promised })
 }
 
@@ -194,7 +194,7 @@ func fits(ctx context.Context, r *reader, o Options) error {
 			policy.Family, policy.Dimension, policy.MaxReward, info.Name, info.Family, info.Dim, info.MaxReward)
 	}
 	last := l.announced[l.order[len(l.order)-1]]
-	taken, _ := enrolled(ctx, o.Ops, last.Epoch)
+	taken, _ := countEnrolled(ctx, o.Ops, last.Epoch)
 	if size := int(last.Cohort.Size) - taken; !o.Steady && !last.Final && info.People < size {
 		o.Progress.Note("%s is ahead: the cohort of epoch %d takes in %d more people, and %d come",
 			ShortfallReason, last.Epoch, size, info.People)
@@ -219,7 +219,7 @@ func (c *session) sum(ctx context.Context, enemy *hostile, public *reader, befor
 		}
 	}
 	if public != nil {
-		if err := c.released(ctx, public, out); err != nil {
+		if err := c.compareReleases(ctx, public, out); err != nil {
 			return err
 		}
 	}
@@ -234,8 +234,8 @@ func (c *session) sum(ctx context.Context, enemy *hostile, public *reader, befor
 	return enemy.check(ctx, c.o.Ops, before, out)
 }
 
-// released compares every release of this run's epochs with the truth.
-func (c *session) released(ctx context.Context, r *reader, out *Result) error {
+// compareReleases compares every release of this run's epochs with the truth.
+func (c *session) compareReleases(ctx context.Context, r *reader, out *Result) error {
 	l, err := r.read(ctx)
 	if err != nil {
 		return err

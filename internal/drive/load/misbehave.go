@@ -22,7 +22,7 @@ func (c *session) decideAgain(ctx context.Context, v crowd.Visit) {
 		c.tally.anomaly("a device was sampled twice")
 		c.truth.doubt(d.Epoch, "a device was sampled twice")
 	default:
-		c.tally.provoked("repeated decision", string(d.Reason))
+		c.tally.countProvoked("repeated decision", string(d.Reason))
 	}
 }
 
@@ -32,7 +32,7 @@ func (c *session) rewardAgain(ctx context.Context, v crowd.Visit, d *client.Deci
 	c.tally.calls(calls)
 	switch {
 	case err == nil:
-		c.tally.provoked("repeated reward", "accepted")
+		c.tally.countProvoked("repeated reward", "accepted")
 	default:
 		c.tally.refusal("repeated reward", err, errors.Is(err, client.ExpiredToken))
 	}

@@ -27,7 +27,7 @@ type Account struct {
 	Unaccounted int            `json:"unaccounted"`
 }
 
-func (a Account) refused() (n int) {
+func (a Account) refusals() (n int) {
 	for _, k := range a.Refused {
 		n += k
 	}
@@ -101,9 +101,9 @@ func metricsOf(ctx context.Context, base string) ([]sample, error) {
 	return parseMetrics(response.Body)
 }
 
-// enrolled is the number of slots of an epoch's cohort that are taken, as the shuffler's ops listener shows; false if
-// none of the listeners is that of a shuffler in this epoch.
-func enrolled(ctx context.Context, ops []string, epoch uint64) (int, bool) {
+// countEnrolled is the number of slots of an epoch's cohort that are taken, as the shuffler's ops listener shows; false
+// if none of the listeners is that of a shuffler in this epoch.
+func countEnrolled(ctx context.Context, ops []string, epoch uint64) (int, bool) {
 	for _, base := range ops {
 		samples, err := metricsOf(ctx, base)
 		if err != nil {

@@ -138,12 +138,12 @@ func RunOwn(ctx context.Context, own Own, o Options) (result *Result, err error)
 	}
 	h.Close()
 	c.Stop()
-	own.spent(result, c, before)
+	own.enterUsage(result, c, before)
 	return result, nil
 }
 
-// spent enters what the processes used.
-func (own Own) spent(r *Result, c *cluster.Cluster, before cluster.Usage) {
+// enterUsage enters what the processes used.
+func (own Own) enterUsage(r *Result, c *cluster.Cluster, before cluster.Usage) {
 	r.Trust = string(own.Trust)
 	people := float64(max(1, r.Decided))
 	enter := func(name string, used cluster.Usage) float64 {

@@ -91,15 +91,15 @@ func (c *session) serve(ctx context.Context, v crowd.Visit) error {
 	c.decisions.add(time.Since(begin))
 	c.tally.calls(calls)
 	if err != nil {
-		return c.refused(ctx, "decision", err, calls)
+		return c.countRefusal(ctx, "decision", err, calls)
 	}
 	c.speed.add(time.Now())
-	if err := c.tally.played(v.Person, d); err != nil {
+	if err := c.tally.countPlay(v.Person, d); err != nil {
 		return err
 	}
 	c.o.Progress.Update(func(s *progress.State) { s.Done++; s.Epoch = max(s.Epoch, int(d.Epoch)) })
 	if d.Sampled {
-		c.truth.sampled(d.Epoch)
+		c.truth.addSampled(d.Epoch)
 	} else {
 		// The lost answer had enrolled the device, or the shuffler's answer may still do so: it has no record of this
 		// decision.
@@ -122,7 +122,7 @@ func (c *session) reward(ctx context.Context, v crowd.Visit, manner manner, d *c
 	}
 	switch {
 	case manner == dropOut:
-		c.tally.dropped()
+		c.tally.countDropOut()
 		return nil
 	case manner == late && d.Sampled && d.RewardBy != nil:
 		c.late.Go(func() { c.rewardTooLate(v, d, reward) })
@@ -134,26 +134,26 @@ func (c *session) reward(ctx context.Context, v crowd.Visit, manner manner, d *c
 	c.tally.calls(calls)
 	switch {
 	case err == nil && d.Sampled:
-		c.truth.rewarded(d.Epoch, v.Person.Arms[d.Arm], reward)
+		c.truth.addRewarded(d.Epoch, v.Person.Arms[d.Arm], reward)
 	case err != nil:
 		if calls.Unsure && d.Sampled {
 			c.truth.doubt(d.Epoch, "the answer to a reward was lost on its way")
 		}
 		if !errors.Is(err, client.ExpiredToken) {
-			return c.refused(ctx, "reward", err, calls)
+			return c.countRefusal(ctx, "reward", err, calls)
 		}
 		c.tally.refusal("reward", err, false)
 		return nil
 	}
-	c.tally.rewarded()
+	c.tally.countReward()
 	if manner == duplicate {
 		c.rewardAgain(ctx, v, d, reward)
 	}
 	return nil
 }
 
-// refused counts a refusal. A call without an answer ends the run.
-func (c *session) refused(ctx context.Context, item string, err error, calls client.Calls) error {
+// countRefusal counts a refusal. A call without an answer ends the run.
+func (c *session) countRefusal(ctx context.Context, item string, err error, calls client.Calls) error {
 	var r *client.Refusal
 	if !errors.As(err, &r) {
 		if ctx.Err() != nil {

@@ -149,10 +149,10 @@ func epsilon(a *plan.Announcement, reports uint32) (float64, error) {
 	return g.Epsilon(a.Plan.Delta), nil
 }
 
-// settled waits until every cohort that people of ours are in, but the one that is short of people, is counted and what
-// follows from it is announced, and tells why it stopped waiting if that does not come. It tells seen of the reports
-// that were promised, and how many of them are in cohorts that are over.
-func (r *reader) settled(
+// awaitCounts waits until every cohort that people of ours are in, but the one that is short of people, is counted and
+// what follows from it is announced, and tells why it stopped waiting if that does not come. It tells seen of the
+// reports that were promised, and how many of them are in cohorts that are over.
+func (r *reader) awaitCounts(
 	ctx context.Context, t *truth, short *Shortfall, limit time.Duration, seen func(reports, promised int),
 ) error {
 	deadline := time.Now().Add(limit)
@@ -175,7 +175,7 @@ func (r *reader) settled(
 			}
 		}
 		seen(over, promised)
-		if open == 0 && l.learned(t, short) {
+		if open == 0 && l.isLearned(t, short) {
 			return nil
 		}
 		if limit == 0 {
@@ -205,9 +205,9 @@ func (l *ledger) over(epoch uint64, a *plan.Announcement) bool {
 	return true
 }
 
-// learned reports whether an announcement follows the last epoch that people of ours are in; the one that is short of
+// isLearned reports whether an announcement follows the last epoch that people of ours are in; the one that is short of
 // people counts for none.
-func (l *ledger) learned(t *truth, short *Shortfall) bool {
+func (l *ledger) isLearned(t *truth, short *Shortfall) bool {
 	var last, ours uint64
 	for at := range l.announced {
 		last = max(last, at.epoch)

@@ -79,8 +79,8 @@ type Result struct {
 	ServerCPUSecondsPerUser float64 `json:"server_cpu_seconds_per_user,omitempty"`
 }
 
-// compared is v where at least one release was compared.
-func (r *Result) compared(v float64) float64 {
+// ifCompared is v where at least one release was compared.
+func (r *Result) ifCompared(v float64) float64 {
 	if r.Compared == 0 {
 		return math.NaN()
 	}
@@ -94,9 +94,9 @@ func (r *Result) ratio() float64 {
 	return r.Regret / r.UniformRegret
 }
 
-// lost counts reports and other items that nothing accounts for. Without the public record and the roles' accounts it
+// losses counts reports and other items that nothing accounts for. Without the public record and the roles' accounts it
 // is not known.
-func (r *Result) lost() float64 {
+func (r *Result) losses() float64 {
 	if !r.Watched || len(r.Accounts) == 0 {
 		return math.NaN()
 	}
@@ -127,7 +127,7 @@ func (r *Result) Missed() []string {
 		if v.Value == nil {
 			out = append(out, v.Goal+" (not measured)")
 		} else {
-			out = append(out, fmt.Sprintf("%s (it is %s)", v.Goal, v.shown()))
+			out = append(out, fmt.Sprintf("%s (it is %s)", v.Goal, v.text()))
 		}
 	}
 	return out
@@ -315,7 +315,7 @@ func (r *Result) accountTable() table.Writer {
 	t := newTable("Accounts of the roles", "received", "resumed", "released", "refused", "pending", "unaccounted")
 	for _, a := range r.Accounts {
 		name := a.Role + ": " + strings.ReplaceAll(a.Item, "_", " ")
-		t.AppendRow(table.Row{name, a.Received, a.Resumed, a.Released, a.refused(), a.Pending, a.Unaccounted})
+		t.AppendRow(table.Row{name, a.Received, a.Resumed, a.Released, a.refusals(), a.Pending, a.Unaccounted})
 	}
 	return t
 }
@@ -325,7 +325,7 @@ func (r *Result) goalTable() table.Writer {
 	for _, v := range r.Goals {
 		value := "not measured"
 		if v.Value != nil {
-			value = v.shown()
+			value = v.text()
 		}
 		t.AppendRow(table.Row{v.Goal, value, yes(v.Met)})
 	}

@@ -54,7 +54,7 @@ func (c *session) shortfall(ctx context.Context, public *reader) (short *Shortfa
 		}
 	}
 	taken := size - free
-	all, known := enrolled(ctx, c.o.Ops, epoch)
+	all, known := countEnrolled(ctx, c.o.Ops, epoch)
 	if known {
 		if taken, free = all, size-all; free <= 0 {
 			return nil, "", nil

@@ -42,8 +42,8 @@ func (t *tally) calls(c client.Calls) {
 	t.repeats += max(0, c.Attempts-1)
 }
 
-// played scores a decision.
-func (t *tally) played(p population.Person, d *client.Decision) error {
+// countPlay scores a decision.
+func (t *tally) countPlay(p population.Person, d *client.Decision) error {
 	value, err := p.Value(d.Arm)
 	if err != nil {
 		return err
@@ -61,13 +61,13 @@ func (t *tally) played(p population.Person, d *client.Decision) error {
 	return nil
 }
 
-func (t *tally) rewarded() {
+func (t *tally) countReward() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.rewards++
 }
 
-func (t *tally) dropped() {
+func (t *tally) countDropOut() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.drop++
@@ -76,8 +76,8 @@ func (t *tally) dropped() {
 // refusal counts an error; right says that it was asked for and is what should come.
 func (t *tally) refusal(item string, err error, right bool) { t.count(item, reasonOf(err), right) }
 
-// provoked counts an answer that was asked for.
-func (t *tally) provoked(item, reason string) { t.count(item, reason, true) }
+// countProvoked counts an answer that was asked for.
+func (t *tally) countProvoked(item, reason string) { t.count(item, reason, true) }
 
 func (t *tally) count(item, reason string, right bool) {
 	t.mu.Lock()

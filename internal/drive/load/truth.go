@@ -67,14 +67,14 @@ func (t *truth) change(epoch uint64, f func(*cohort)) {
 	f(c)
 }
 
-// sampled counts a person whose device will report.
-func (t *truth) sampled(epoch uint64) { t.change(epoch, func(c *cohort) { c.sampled++ }) }
+// addSampled counts a person whose device will report.
+func (t *truth) addSampled(epoch uint64) { t.change(epoch, func(c *cohort) { c.sampled++ }) }
 
 // silent counts a device that may report, and then nothing but the null record.
 func (t *truth) silent(epoch uint64) { t.change(epoch, func(c *cohort) { c.silent++ }) }
 
-// rewarded keeps the record of a sampled person whose reward was accepted.
-func (t *truth) rewarded(epoch uint64, arm []float64, reward float64) {
+// addRewarded keeps the record of a sampled person whose reward was accepted.
+func (t *truth) addRewarded(epoch uint64, arm []float64, reward float64) {
 	t.change(epoch, func(c *cohort) { c.records.add(arm, reward) })
 }
 

@@ -134,7 +134,7 @@ func (p *Progress) Note(format string, args ...any) {
 	defer p.mu.Unlock()
 	line := fmt.Sprintf(format, args...) + "\n"
 	if p.mode == Live && !p.closed {
-		line = p.erase() + line + p.state.bar(p.left(), p.width())
+		line = p.erase() + line + p.state.bar(p.remaining(), p.width())
 	}
 	_, _ = io.WriteString(p.w, line) // nowhere to report that standard error is gone
 }
@@ -183,9 +183,9 @@ func (p *Progress) erase() string { return "\r" + strings.Repeat(" ", p.width())
 
 // print writes the live line anew, or a plain line unless nothing has changed; the caller holds the lock.
 func (p *Progress) print() {
-	line := p.state.line(p.left()) + "\n"
+	line := p.state.line(p.remaining()) + "\n"
 	if p.mode == Live {
-		line = p.erase() + p.state.bar(p.left(), p.width())
+		line = p.erase() + p.state.bar(p.remaining(), p.width())
 	}
 	if line == "\n" || line == p.written {
 		return
@@ -201,9 +201,9 @@ const (
 	trust = 0.2
 )
 
-// left estimates the time left in this phase from its mean speed so far, and from what was expected of it; 0 = unknown.
-// The caller holds the lock.
-func (p *Progress) left() time.Duration {
+// remaining estimates the time left in this phase from its mean speed so far, and from what was expected of it; 0 =
+// unknown. The caller holds the lock.
+func (p *Progress) remaining() time.Duration {
 	elapsed := time.Since(p.since)
 	done, total := p.state.bounds()
 	if done >= total || p.state.Unit == 0 && (elapsed < warmUp || done <= p.from) {

@@ -30,8 +30,8 @@ func Folder(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// ignored reports whether a folder has the .gitignore that Folder writes.
-func ignored(folder string) bool {
+// hasIgnoreFile reports whether a folder has the .gitignore that Folder writes.
+func hasIgnoreFile(folder string) bool {
 	text, err := os.ReadFile(filepath.Join(folder, ignoreFile)) //nolint:gosec // it is compared
 	return err == nil && string(text) == ignoreAll
 }

@@ -33,7 +33,7 @@ func TestGitLeavesOutFoldersOfKeys(t *testing.T) {
 		for i := range want {
 			want[i] = path(want[i])
 		}
-		if got, err := keyfile.Listed(path(at)); err != nil || !slices.Equal(got, want) {
+		if got, err := keyfile.ListInGit(path(at)); err != nil || !slices.Equal(got, want) {
 			t.Errorf("of %s git lists %v, %v; want %v", at, got, err, want)
 		}
 	}

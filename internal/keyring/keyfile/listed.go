@@ -15,10 +15,10 @@ import (
 // gitTime bounds how long git may take to say what it lists.
 const gitTime = 10 * time.Second
 
-// Listed are the private files, at a path or below it, in terms of that path, that git has in its index or would take
-// with its next "git add": none where no git work tree is around them. Where git cannot be asked they are those in
+// ListInGit are the private files, at a path or below it, in terms of that path, that git has in its index or would
+// take with its next "git add": none where no git work tree is around them. Where git cannot be asked they are those in
 // folders that Folder did not make.
-func Listed(path string) (files []string, err error) {
+func ListInGit(path string) (files []string, err error) {
 	root, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Listed(path string) (files []string, err error) {
 	if !asked {
 		listed = nil
 		for at := range private {
-			if !left(at, tree) {
+			if !isLeftOut(at, tree) {
 				listed = append(listed, at)
 			}
 		}
@@ -70,10 +70,10 @@ func workTree(path string) string {
 	}
 }
 
-// left reports whether git leaves a file out because of a folder between it and the work tree.
-func left(path, tree string) bool {
+// isLeftOut reports whether git leaves a file out because of a folder between it and the work tree.
+func isLeftOut(path, tree string) bool {
 	for at := filepath.Dir(path); len(at) >= len(tree) && strings.HasPrefix(at, tree); at = filepath.Dir(at) {
-		if ignored(at) {
+		if hasIgnoreFile(at) {
 			return true
 		}
 		if at == tree {

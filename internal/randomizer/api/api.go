@@ -35,7 +35,7 @@ import (
 // A decision may also have "default", the arm that is played today, and "exclude", a list of arms that must not be
 // played for this person: by index or, with a schema, also by id.
 //
-// The device stands in the path because it must be known whatever the body holds: a body that cannot be read enrols the
+// The device is in the path because it must be known whatever the body holds: a body that cannot be read enrols the
 // device just as a good one does, and the device reports the null record. Everything that is refused on a request's
 // header is refused before enrolment, and everything about its body after it. Errors are {"error": reason, "detail":
 // sentence}.
@@ -93,20 +93,20 @@ func New(h Host, c role.Callers, dryRun bool, b Bounds) *API {
 // that has.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/devices/{device}", a.guarded(a.serveDevice))
-	mux.HandleFunc("POST /v1/devices/{device}/decisions", a.guarded(a.serveDecision))
-	mux.HandleFunc("POST /v1/rewards", a.guarded(a.serveReward))
-	mux.HandleFunc("GET /v1/devices/{device}/ledger", a.guarded(a.serveLedger))
-	mux.HandleFunc("GET /v1/status", a.guarded(
+	mux.HandleFunc("POST /v1/devices/{device}", a.guard(a.serveDevice))
+	mux.HandleFunc("POST /v1/devices/{device}/decisions", a.guard(a.serveDecision))
+	mux.HandleFunc("POST /v1/rewards", a.guard(a.serveReward))
+	mux.HandleFunc("GET /v1/devices/{device}/ledger", a.guard(a.serveLedger))
+	mux.HandleFunc("GET /v1/status", a.guard(
 		func(w http.ResponseWriter, _ *http.Request, _ time.Time) {
 			s := a.host.Status()
 			s.Malformed = Malformed{int(a.decisions.Load()), int(a.rewards.Load())}
 			answer(w, http.StatusOK, s)
 		}))
-	mux.HandleFunc("GET /v1/schema", a.guarded(a.serveSchema))
-	mux.HandleFunc("POST /v1/check", a.guarded(a.serveCheck))
-	mux.HandleFunc("OPTIONS /v1/", a.guarded(preflight))
-	mux.HandleFunc("/", a.guarded(func(w http.ResponseWriter, r *http.Request, _ time.Time) {
+	mux.HandleFunc("GET /v1/schema", a.guard(a.serveSchema))
+	mux.HandleFunc("POST /v1/check", a.guard(a.serveCheck))
+	mux.HandleFunc("OPTIONS /v1/", a.guard(preflight))
+	mux.HandleFunc("/", a.guard(func(w http.ResponseWriter, r *http.Request, _ time.Time) {
 		refuse(w, NotFound,
 			fmt.Sprintf("%s %s is not part of the API; see GET /v1/status, POST /v1/devices/{device}, "+
 				"POST /v1/devices/{device}/decisions, "+

@@ -64,7 +64,7 @@ type request struct {
 
 // readDecision reads {"arms": [[number, ...], ...]} or, with a schema, {"context": {name: value, ...}, "arms": [{"id":
 // text, name: value, ...}, ...]}, either with "default" and "exclude", and nothing else. Each key may come once. It
-// holds no more of the body than one token, or what stands in place of a number, and the values. It ends at the first
+// holds no more of the body than one token, or what is in place of a number, and the values. It ends at the first
 // arm that is too long, the first that is too many, and the first field that the schema does not have.
 func readDecision(body io.Reader, dimension int, schema *feature.Schema) (out Arms, err error) {
 	d, q := json.NewDecoder(body), request{dimension: dimension, schema: schema}

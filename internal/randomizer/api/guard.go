@@ -8,10 +8,10 @@ import (
 // handler serves one request, whose body must have arrived by the given time.
 type handler func(w http.ResponseWriter, r *http.Request, by time.Time)
 
-// guarded looks at a request's header, before anything of its body (see role.Callers), and bounds how long the body may
+// guard looks at a request's header, before anything of its body (see role.Callers), and bounds how long the body may
 // take. Nothing counts requests, or what becomes of them: a count would tell whoever reads the metrics or the log that
 // a person's decision or reward came, and when.
-func (a *API) guarded(next handler) http.HandlerFunc {
+func (a *API) guard(next handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by := time.Now().Add(a.bodies.time)
 		why, err := a.callers.Check(r)

@@ -182,7 +182,7 @@ func words(src *rand.ChaCha8) (b [32]byte) {
 // Seal signs a checkpoint over each log as it is.
 func (l *Ledger) Seal() error {
 	for _, role := range []bus.Role{bus.Analyzer, bus.Shuffler} {
-		c, err := l.Checkpointed(role, len(l.Logs[role]))
+		c, err := l.CheckpointAt(role, len(l.Logs[role]))
 		if err != nil {
 			return err
 		}
@@ -191,8 +191,8 @@ func (l *Ledger) Seal() error {
 	return nil
 }
 
-// Checkpointed is a role's checkpoint over the first entries of its log.
-func (l *Ledger) Checkpointed(role bus.Role, entries int) ([]byte, error) {
+// CheckpointAt is a role's checkpoint over the first entries of its log.
+func (l *Ledger) CheckpointAt(role bus.Role, entries int) ([]byte, error) {
 	var tree transparency.Tree
 	for _, e := range l.Logs[role][:entries] {
 		tree.Append(e.Signed)

@@ -125,7 +125,7 @@ func (m *maker) round(a *plan.Announcement, digest [32]byte) error {
 		if m.o.Tamper.Sent != nil {
 			messages = m.o.Tamper.Sent(a.Epoch, a.Round, messages)
 		}
-		if err := m.mixed(a, manifest, messages); err != nil {
+		if err := m.complete(a, manifest, messages); err != nil {
 			return err
 		}
 		if a.Plan.Channel == plan.Shares {
@@ -173,8 +173,8 @@ func (m *maker) learnable(a *plan.Announcement, counts *wire.Counts) bool {
 	return err == nil
 }
 
-// mixed completes the manifest of a release; without messages with digests of some.
-func (m *maker) mixed(a *plan.Announcement, manifest *wire.Manifest, messages [][]byte) error {
+// complete fills in the manifest of a release; without messages with digests of some.
+func (m *maker) complete(a *plan.Announcement, manifest *wire.Manifest, messages [][]byte) error {
 	noise := shuffle.NoiseMessages(a)
 	manifest.Outcome = wire.Released
 	manifest.NoiseMessages, manifest.Messages = noise, uint64(manifest.Reports)*uint64(a.ReportMessages())+noise
@@ -188,7 +188,7 @@ func (m *maker) mixed(a *plan.Announcement, manifest *wire.Manifest, messages []
 		for _, message := range messages {
 			digests = append(digests, sha256.Sum256(message))
 		}
-		chunks, err := chunked(manifest, messages)
+		chunks, err := chunksOf(manifest, messages)
 		if err != nil {
 			return err
 		}
@@ -224,8 +224,8 @@ func (m *maker) exchange(a *plan.Announcement, digest [32]byte, reports uint32) 
 // chunkMessages is how many messages are in a chunk: few, so that there are several.
 const chunkMessages = 100
 
-// chunked are the chunks of a release.
-func chunked(m *wire.Manifest, messages [][]byte) (chunks [][]byte, err error) {
+// chunksOf are the chunks of a release.
+func chunksOf(m *wire.Manifest, messages [][]byte) (chunks [][]byte, err error) {
 	for len(messages) > 0 {
 		n := min(chunkMessages, len(messages))
 		c, err := wire.BuildChunk(wire.Chunk{

@@ -24,7 +24,7 @@ func (m *maker) people(a *plan.Announcement, digest [32]byte, reports int) (
 	counts []wire.ReleaseCounts, messages [][]byte, err error,
 ) {
 	if m.curator != nil {
-		counts, err = m.curated(a, reports)
+		counts, err = m.curatorsSums(a, reports)
 		return counts, nil, err
 	}
 	round, err := plan.CheckRound(a)
@@ -70,7 +70,7 @@ func (m *maker) people(a *plan.Announcement, digest [32]byte, reports int) (
 		}
 	}
 	if m.o.Retain {
-		return m.opened(a, digest, messages)
+		return m.mixAndCount(a, digest, messages)
 	}
 	for i, r := range a.Releases() {
 		if err := round.Encodings[i].AddServerNoise(counts[i].Ones, r.ServerNoise(), m.src); err != nil {
@@ -122,8 +122,8 @@ func (m *maker) record(a *plan.Announcement) statistic.Record {
 
 func (m *maker) uniform() float64 { return protocol.Uniform(m.src) }
 
-// curated is what the curator of the profile joint gives out.
-func (m *maker) curated(a *plan.Announcement, reports int) ([]wire.ReleaseCounts, error) {
+// curatorsSums is what the curator of the profile joint gives out.
+func (m *maker) curatorsSums(a *plan.Announcement, reports int) ([]wire.ReleaseCounts, error) {
 	records := make([]learn.Record, reports)
 	for i := range records {
 		r := m.record(a)
@@ -154,8 +154,8 @@ func (m *maker) sender(devices int) (by channel.Sender, err error) {
 	return by, err
 }
 
-// opened adds the shuffler's noise to messages, puts them into a random order, and counts them.
-func (m *maker) opened(a *plan.Announcement, digest [32]byte, messages [][]byte) (
+// mixAndCount adds the shuffler's noise to messages, puts them into a random order, and counts them.
+func (m *maker) mixAndCount(a *plan.Announcement, digest [32]byte, messages [][]byte) (
 	[]wire.ReleaseCounts, [][]byte, error,
 ) {
 	counts := make([]wire.ReleaseCounts, len(a.Encodings))

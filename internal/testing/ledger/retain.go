@@ -16,7 +16,7 @@ func (m *maker) retain(a *plan.Announcement, digest [32]byte, manifest *wire.Man
 	if m.o.Tamper.Messages != nil {
 		messages = m.o.Tamper.Messages(a.Epoch, a.Round, slices.Clone(messages))
 	}
-	chunks, err := chunked(manifest, messages)
+	chunks, err := chunksOf(manifest, messages)
 	if err != nil {
 		return err
 	}

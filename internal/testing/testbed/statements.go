@@ -75,8 +75,8 @@ func (b *Bed) Open(envelope []byte, a *plan.Announcement) *wire.Report {
 	return report
 }
 
-// Asked answers a sealed request for enrolment as Answer does, with the keys of the bed.
-func (b *Bed) Asked(sealed []byte, reply func(signed []byte) (*wire.EnrolReply, error)) ([]byte, error) {
+// Answer answers a sealed request for enrolment as the function Answer does, with the keys of the bed.
+func (b *Bed) Answer(sealed []byte, reply func(signed []byte) (*wire.EnrolReply, error)) ([]byte, error) {
 	return Answer(sealed, b.ShufflerKey, b.Shuffler, reply)
 }
 
