@@ -29,8 +29,8 @@ var analyzerGuards = []guard{
 	}, {
 		what: "noise of a prior",
 		file: "internal/evaluate/prior.go",
-		old:  "trust = play.Planned(t)",
-		new:  "_ = play.Planned(t)",
+		old:  "	return play.Planned(t)",
+		new:  "	_ = play.Planned(t)\n	return play.Exact",
 		at:   "internal/evaluate", test: "TestPriorsHaveTheNoiseOfTheirEpsilon",
 	}, {
 		what: "epsilon of a prior's noise",
