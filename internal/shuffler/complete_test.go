@@ -3,9 +3,11 @@ package shuffler
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
@@ -145,4 +147,40 @@ func TestWorkersWaitUntilTheJournalWasHeldAgainstTheBroker(t *testing.T) {
 	if _, err := sh.reports.claims(s.Context(), make([]byte, 16)); err != nil {
 		t.Errorf("asked after: %v", err)
 	}
+}
+
+// blind is a broker that shows no announcements until it is opened, and tells whether reports were asked for.
+type blind struct {
+	Broker
+	open, receiving atomic.Bool
+	looks           atomic.Int32
+}
+
+func (b *blind) ReadAnnouncements(ctx context.Context) ([]bus.Announcement, error) {
+	b.looks.Add(1)
+	if !b.open.Load() {
+		return nil, errors.New("the broker does not answer")
+	}
+	return b.Broker.ReadAnnouncements(ctx)
+}
+
+func (b *blind) ReceiveReports(ctx context.Context, handler func(*bus.Delivery)) error {
+	b.receiving.Store(true)
+	return b.Broker.ReceiveReports(ctx, handler)
+}
+
+// No report is taken before the journal was held against the broker: one whose enrolment the journal lacks would be
+// refused, and acknowledged, a moment before the journal has it again.
+func TestNoReportIsTakenBeforeTheJournalWasHeldAgainstTheBroker(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var b *blind
+	s.wrap = func(c Broker) Broker { b = &blind{Broker: c}; return b }
+	s.start()
+	s.eventually("the broker was looked at again", func() bool { return b.looks.Load() >= 3 })
+	if b.receiving.Load() {
+		t.Error("reports are asked for while the broker shows no announcements")
+	}
+	b.open.Store(true)
+	s.eventually("reports are taken", b.receiving.Load)
 }

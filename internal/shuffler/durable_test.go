@@ -250,3 +250,44 @@ func TestStuckWorkersAreNotReady(t *testing.T) {
 	release()
 	s.eventually("ready", func() bool { return s.why(workersCondition) == "" })
 }
+
+// stuckDisk is a journal whose disk does not come to an end until it is freed.
+type stuckDisk struct {
+	Journal
+	asked sync.Once
+	waits chan struct{} // closed once somebody waits for the disk
+	freed chan struct{} // closed: writes reach the disk
+}
+
+func (s *stuckDisk) Append(entry []byte) func() error {
+	durable := s.Journal.Append(entry)
+	return func() error {
+		s.asked.Do(func() { close(s.waits) })
+		<-s.freed
+		return durable()
+	}
+}
+
+// No set of keys leaves before its number is durable: a shuffler that forgot it would give the number to another set.
+func TestNoKeySetLeavesBeforeItsNumberIsDurable(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	disk := &stuckDisk{waits: make(chan struct{}), freed: make(chan struct{})}
+	free := sync.OnceFunc(func() { close(disk.freed) })
+	s.prepare = func(sh *Shuffler) { disk.Journal, sh.journal = sh.journal, disk }
+	s.start()
+	t.Cleanup(free)
+	select {
+	case <-disk.waits:
+	case <-time.After(testbed.Patience):
+		t.Fatal("the number is not waited for")
+	}
+	if _, err := s.devices.Keys.ReadKeys(s.Context(), bus.Shuffler); !errors.Is(err, bus.ErrGone) {
+		t.Errorf("keys are shown before their number is durable: %v", err)
+	}
+	free()
+	s.eventually("published", func() bool {
+		_, err := s.devices.Keys.ReadKeys(s.Context(), bus.Shuffler)
+		return err == nil
+	})
+}

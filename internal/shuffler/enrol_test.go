@@ -2,10 +2,13 @@ package shuffler
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -207,5 +210,36 @@ func TestNobodyRegistersWhileAPoolIsFixed(t *testing.T) {
 	defer s.shuffler.mu.Unlock()
 	if !same || p.Still(s.shuffler.state) {
 		t.Error("a pool is taken for the same with one device more, or for another with none")
+	}
+}
+
+// However many devices ask at the same time, a cohort has its slots, and each is one device's.
+func TestNoSlotIsGivenTwice(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	request := s.request(0)
+	slots := make(chan uint32, 100)
+	var all sync.WaitGroup
+	for n := range uint32(cap(slots)) {
+		all.Go(func() {
+			id := cohort.DeviceID{Host: [32]byte(s.host.Public()), Number: n}
+			if g := s.shuffler.enrolments.admitDevice(id, request, seal.Nonce()); g.err == nil {
+				slots <- g.slot
+			}
+		})
+	}
+	all.Wait()
+	close(slots)
+	given := map[uint32]bool{}
+	for slot := range slots {
+		if given[slot] {
+			t.Errorf("slot %d is given twice", slot)
+		}
+		given[slot] = true
+	}
+	if f, _ := s.shuffler.Filling(); len(given) != 12 || f.Enrolled != 12 {
+		t.Errorf("%d slots of 12 are given, %d devices enrolled", len(given), f.Enrolled)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
+	"github.com/riffle-dp/riffle/internal/journal"
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/internal/translog"
@@ -114,6 +117,7 @@ func (s *scene) start() {
 	s.mu.Unlock()
 	go func() { done <- sh.Run(ctx) }()
 	s.shuffler = sh
+	folder := s.config.StateDir
 	s.stop = sync.OnceValue(func() error {
 		if s.crashed() { // it ends by itself: asked to, it might say that it was asked
 			select {
@@ -124,6 +128,9 @@ func (s *scene) start() {
 		}
 		cancel()
 		err := <-done
+		if errors.Is(err, context.Canceled) || errors.Is(err, errCrash) {
+			s.replays(sh, folder)
+		}
 		c := &sh.c
 		e := errors.Join(c.Reports.Check(), c.Messages.Check(), c.Enrolments.Check(), c.Announcements.Check())
 		if e != nil {
@@ -140,6 +147,32 @@ func (s *scene) start() {
 			s.t.Error(err)
 		}
 	})
+}
+
+// replays expects that the journal of a shuffler that ended says all that it knew. Behind a snapshot it says less.
+func (s *scene) replays(ended *Shuffler, folder string) {
+	s.t.Helper()
+	kept, err := journal.Open(filepath.Join(folder, "journal"))
+	s.must(err)
+	defer kept.Close()
+	again, whole := cohort.NewState(cohort.Admission{
+		Minimum: uint32(max(1, ended.c.MinCohort)), HostShare: ended.c.HostShare, Devices: ended.c.Devices,
+	}), true
+	s.must(kept.Replay(func(entry []byte) error {
+		ev, err := cohort.DecodeEvent(entry)
+		if err != nil {
+			return err
+		}
+		whole = whole && ev.Snapshot == nil
+		return again.Apply(ev)
+	}))
+	ended.mu.Lock()
+	defer ended.mu.Unlock()
+	again.Stores(cohort.Room{})
+	ended.state.Stores(cohort.Room{})
+	if whole && !reflect.DeepEqual(again, ended.state) {
+		s.t.Errorf("the journal says\n%+v\nand the shuffler knew\n%+v", again, ended.state)
+	}
 }
 
 // pass lets the open round's deadline pass once this many reports are admitted: a deadline that the tests waited for

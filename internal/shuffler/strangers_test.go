@@ -68,6 +68,11 @@ func TestReportsOfStrangersAreForgottenWithTheirRound(t *testing.T) {
 				return s.shuffler.reports.refusals.Of(1, 0)[wire.RefusalNotEnrolled] == 1
 			})
 			s.acknowledged()
+			s.eventually("held against the broker", func() bool { // nothing is forgotten before
+				s.shuffler.mu.Lock()
+				defer s.shuffler.mu.Unlock()
+				return s.shuffler.history.complete()
+			})
 			s.must(s.shuffler.forgetting.forget(s.Context(), nil))
 			if n := len(s.stored(1)); n != 1 {
 				t.Errorf("the broker holds %d reports while the round is open", n)

@@ -1,8 +1,12 @@
 package shuffler
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Two analyzers ran with one key, and both announced a round: what was stored first counts, for a shuffler that holds
@@ -54,5 +58,26 @@ func TestSecondAnnouncementOfARoundCountsForNothing(t *testing.T) {
 				s.released(12)
 			})
 		}
+	}
+}
+
+// A manifest of this shuffler's that is about another announcement than the one that the broker shows opens nothing and
+// ends nothing: the broker shows another history than the one that was signed.
+func TestAManifestOfAnotherAnnouncementIsNoWordOfThisRound(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.Announce(s.analyzer, s.announcement())
+	signed, _ := s.Sign(&wire.Manifest{
+		Deployment: testbed.Deployment, Epoch: 1, Announcement: testbed.Contribution(3), Outcome: wire.Destroyed,
+	}, s.Shuffler)
+	s.must(s.broker.Mixed.PublishManifest(s.Context(), 1, 0, signed))
+	sh := s.idle()
+	trouble, err := sh.history.recall(s.Context())
+	s.must(err)
+	if !errors.Is(trouble, errBroker) {
+		t.Errorf("trouble %v", trouble)
+	}
+	if last, opened := sh.state.Last(); opened {
+		t.Errorf("round %d of epoch %d is opened", last.Round, last.Epoch)
 	}
 }

@@ -91,3 +91,17 @@ func TestACommittedReleaseBelowTheMinimumDoesNotLeave(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
+
+// A channel that leaves a release fewer reports than the minimum is not believed: nothing of it is written down.
+func TestAChannelThatLeavesTooFewEndsTheShuffler(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	sh := s.idle()
+	r := &cohort.Release{Outcome: wire.Released}
+	r.Epoch, r.Minimum = 1, 3
+	r.Members = []channel.Member{{Slot: 0, Sequence: 1}, {Slot: 1, Sequence: 2}, {Slot: 2, Sequence: 3}}
+	err := sh.releases.reject(r, []channel.Rejected{{Slot: 1, Reason: wire.RefusalBadProof}})
+	if !errors.Is(err, errFatal) || !strings.Contains(err.Error(), "below the minimum of 3") || len(r.Members) != 3 {
+		t.Errorf("%d reports are left: %v", len(r.Members), err)
+	}
+}

@@ -152,6 +152,9 @@ func (s *State) applyOpened(o *Opened) error {
 	if o.Panel != nil && o.Panel.Records < 1 {
 		return fmt.Errorf("opening event: epoch %d has panels in which a device may never be", o.Epoch)
 	}
+	if e := s.epoch; e != nil && o.Epoch < e.number {
+		return fmt.Errorf("opening event: epoch %d after epoch %d", o.Epoch, e.number)
+	}
 	s.tells(r.opened)
 	if e := s.epoch; e != nil && e.number == o.Epoch {
 		if int(o.Round) != len(e.rounds) {

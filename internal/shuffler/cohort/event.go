@@ -186,9 +186,8 @@ func DecodeEvent(b []byte) (*Event, error) {
 func (ev *Event) kinds() (n int) {
 	for _, set := range []bool{
 		ev.Opened != nil, ev.Registered != nil, ev.Pooled != nil, ev.Drawn != nil, ev.Enrolled != nil,
-		ev.Admitted != nil,
-		ev.Excluded != nil, ev.Committed != nil, ev.Rejected != nil, ev.Finished != nil, ev.Adopted != nil,
-		ev.Passed != nil, ev.Keys != nil, ev.Snapshot != nil,
+		ev.Admitted != nil, ev.Excluded != nil, ev.Committed != nil, ev.Rejected != nil, ev.Finished != nil,
+		ev.Adopted != nil, ev.Passed != nil, ev.Keys != nil, ev.Snapshot != nil,
 	} {
 		if set {
 			n++
