@@ -55,7 +55,7 @@ func (e Entry) alone() Guarantee {
 
 // Ledger is what one person has promised and spent over a deployment. It is a value: every method that changes it
 // returns what to store, and the caller makes that durable before acting on it. An entry begins with Ask, before any
-// other party hears of the device's wish to take part. If the answer is no, Release removes the entry; if it is yes,
+// other party hears of the device's request to take part. If the answer is no, Release removes the entry; if it is yes,
 // Promise and then Spend follow. Without an answer the entry stays, since after a crash it cannot be known that nothing
 // was promised.
 //

@@ -34,7 +34,7 @@ const (
 type guard struct {
 	what     string // in words
 	file     string // below the top of the module
-	old, new string // text that is in the file once, and what stands there in its place without the guard
+	old, new string // text that is in the file once, and what is put in its place without the guard
 	at       string // folder of the test
 	test     string
 }

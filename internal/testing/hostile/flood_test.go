@@ -24,8 +24,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// flood is what a stranger, or somebody with a credential, sends while an honest cohort is in progress. All roles and
-// the broker run in this process, so that what it takes is what they take together.
+// flood is what an unknown host, or somebody with a credential, sends while an honest cohort is in progress. All roles
+// and the broker run in this process, so that what it takes is what they take together.
 type flood struct {
 	what   string // sent, with how many
 	few    int    // in the ordinary run; 0: it is not in it
@@ -37,7 +37,7 @@ type flood struct {
 // floods are tried one after the other, each with an honest cohort beside it.
 func floods() []flood {
 	return []flood{
-		{"%d requests for enrolment without a credential of the registrar's", 40, 2000, 64, floodStranger},
+		{"%d requests for enrolment without a credential of the registrar's", 40, 2000, 64, floodUnknownHost},
 		{"%d requests of a host for devices beyond its credential", 40, 2000, 64, floodBeyond},
 		{"%d requests of 8 MB", 3, 40, 512, floodGiantRequests},
 		{"%d reports of the right size, validly signed by a host without a slot", 20, 2000, 128, floodReports},
@@ -119,12 +119,12 @@ func (d *world) requests(n int, by *seal.Identity, change func(i int, e *wire.En
 	return said.kinds()
 }
 
-func floodStranger(d *world, _ *round, n int) []string {
-	stranger := testbed.NewIdentity(d.t)
+func floodUnknownHost(d *world, _ *round, n int) []string {
+	unknown := testbed.NewIdentity(d.t)
 	own, _ := d.Sign(&wire.Credential{
-		Deployment: testbed.Deployment, HostKey: stranger.Public(), Devices: 1 << 20,
-	}, stranger)
-	return d.requests(n, stranger, func(i int, e *wire.EnrolRequest) { e.Device, e.Credential = uint32(i), own })
+		Deployment: testbed.Deployment, HostKey: unknown.Public(), Devices: 1 << 20,
+	}, unknown)
+	return d.requests(n, unknown, func(i int, e *wire.EnrolRequest) { e.Device, e.Credential = uint32(i), own })
 }
 
 func floodBeyond(d *world, _ *round, n int) []string {
@@ -316,8 +316,8 @@ func (f flood) run(d *world, n int) (row []string) {
 var floodHeader = []string{"sent during a cohort", "answered, or refused with", "memory of all roles and the broker",
 	"the honest cohort"}
 
-// Whatever is sent to a deployment, by strangers, by a host with a credential, by a thief of a role's credential at the
-// broker and by an app, is refused with a reason in bounded memory, and the cohort beside it is released whole:
+// Whatever is sent to a deployment, by unknown hosts, by a host with a credential, by a thief of a role's credential at
+// the broker and by an app, is refused with a reason in bounded memory, and the cohort beside it is released whole:
 // docs/attacks/floods.csv is what this test finds.
 func TestFloodsAreRefusedBesideAnHonestCohort(t *testing.T) {
 	long := os.Getenv("RIFFLE_LONG") != ""

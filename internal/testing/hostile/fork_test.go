@@ -193,9 +193,9 @@ func (d *world) contradicted(
 	d.stopHost()
 	d.l.set(faults{forked: f, announcement: show})
 	d.startHost()
-	stranger := d.another(d.ConnectHost(), faults{announcement: show})
+	unaware := d.another(d.ConnectHost(), faults{announcement: show})
 	testbed.Eventually(d.t, "followed by who saw nothing", func() bool {
-		return stranger.host.Status().Epoch == f.epoch+1
+		return unaware.host.Status().Epoch == f.epoch+1
 	})
 	testbed.Eventually(d.t, "refused, or followed", func() bool {
 		return testbed.Refused(d.accounts["announcement"], api.Rewound) > 0 || d.host.Status().Epoch == f.epoch+1

@@ -169,7 +169,7 @@ func tricksOnServers() []trick {
 			d.next()
 			sampled, why := d.decide(3)
 			if sampled == 3 {
-				return "without effect: the second answer is to the same wish, and 3 of 3 are sampled"
+				return "without effect: the second answer is to the same request, and 3 of 3 are sampled"
 			}
 			return fmt.Sprintf("succeeds in stopping a host, which takes its own store for an old one: %d of 3 are "+
 				"sampled, `%s`", sampled, why)

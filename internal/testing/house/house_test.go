@@ -285,7 +285,7 @@ func count(all []string, one string) (n int) {
 	return n
 }
 
-// A stranger must see through the house: few rooms, few arrows between them.
+// A newcomer must see through the house: few rooms, few arrows between them.
 func TestTheHouseStaysSmall(t *testing.T) {
 	const maxRooms, maxArrows = 24, 65
 	room := func(path string) string {

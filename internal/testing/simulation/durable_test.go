@@ -225,7 +225,7 @@ func (w *World) openRequest(sealed []byte) (*wire.OpenedRequest, error) {
 	return wire.OpenSealedRequest(sealed, opener)
 }
 
-// asked sees what a host asks for its devices: the shuffler must know of no wish that the host's disk does not have.
+// asked sees what a host asks for its devices: the shuffler must know of no request that the host's disk does not have.
 func (o *oracle) asked(i *incarnation, sealed []byte) {
 	if len(sealed) != wire.SealedRequestSize {
 		o.w.violated("request", "a request of %s has %d bytes", i.p.name, len(sealed))

@@ -47,8 +47,8 @@ func (p part) add(q part) part { return part{p.value + q.value, p.noise + q.nois
 // Estimates. The coin is independent of all else, so that by Horvitz and Thompson (1952) the sum of the centred
 // rewards of treated decisions over 1 - c, and that of the control group over c, estimate without bias what all
 // rewarded decisions would have brought under the policy, and under the default arm. The third number counts the
-// rewarded decisions. A reward that never came counts in neither: the comparison is of those that came, and holds as
-// it stands if whether one comes does not depend on the arm.
+// rewarded decisions. A reward that never came counts in neither: the comparison is of those that came, and holds
+// if whether one comes does not depend on the arm.
 //
 // Variance. With S the difference of the two sums, N the number of rewarded decisions and L the lift, S - L N has
 // mean 0, and the interval holds every L with |S - L N| <= z sqrt(V) (Fieller 1954), where V is
