@@ -45,15 +45,19 @@ func TestAWorkerAcknowledgesWhatTheLeadDecidedOnAndNothingElse(t *testing.T) {
 		lead         leadSays
 		acknowledged bool
 	}{
-		"decided on":                    {says(Answer{Verdicts: []byte{Settled, Settled}}), true},
-		"to come again":                 {says(Answer{Verdicts: []byte{Postponed, Postponed}}), false},
-		"to be opened, of no round":     {says(Answer{Verdicts: []byte{Open, Open}}), false},
-		"a verdict of a later version":  {says(Answer{Verdicts: []byte{Open + 1, Open + 1}}), false},
-		"a verdict too few":             {says(Answer{Verdicts: []byte{Settled}}), false},
-		"a verdict too many":            {says(Answer{Verdicts: []byte{Settled, Settled, Settled}}), false},
-		"none":                          {says(Answer{}), false},
-		"words of another version":      {func(context.Context) ([]byte, error) { return []byte("decided"), nil }, false},
-		"an error, as of a stopped one": {func(context.Context) ([]byte, error) { return nil, errors.New("stops") }, false},
+		"decided on":                   {says(Answer{Verdicts: []byte{Settled, Settled}}), true},
+		"to come again":                {says(Answer{Verdicts: []byte{Postponed, Postponed}}), false},
+		"to be opened, of no round":    {says(Answer{Verdicts: []byte{Open, Open}}), false},
+		"a verdict of a later version": {says(Answer{Verdicts: []byte{Open + 1, Open + 1}}), false},
+		"a verdict too few":            {says(Answer{Verdicts: []byte{Settled}}), false},
+		"a verdict too many":           {says(Answer{Verdicts: []byte{Settled, Settled, Settled}}), false},
+		"none":                         {says(Answer{}), false},
+		"words of another version": {func(context.Context) ([]byte, error) {
+			return []byte("decided"), nil
+		}, false},
+		"an error, as of a stopped one": {func(context.Context) ([]byte, error) {
+			return nil, errors.New("stops")
+		}, false},
 		"nothing": {func(ctx context.Context) ([]byte, error) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
