@@ -108,7 +108,7 @@ func (f *auditFlags) check(ctx context.Context, cmd *cobra.Command, args []strin
 	var rows []audit.Row
 	done.options.Row = func(r audit.Row) { rows = append(rows, r) }
 	if done.report, err = audit.Check(ctx, done.source, done.options); err == nil {
-		err = f.unchecked(done.report, done.options)
+		err = f.refuseUnchecked(done.report, done.options)
 	}
 	if err != nil {
 		done.end()
@@ -157,8 +157,8 @@ func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
 	return nil
 }
 
-// unchecked refuses to call logs clean of which nothing was checked that a flag asks for.
-func (f *auditFlags) unchecked(r *audit.Report, o audit.Options) error {
+// refuseUnchecked refuses to call logs clean of which nothing was checked that a flag asks for.
+func (f *auditFlags) refuseUnchecked(r *audit.Report, o audit.Options) error {
 	if !r.OK {
 		return nil
 	}
@@ -222,7 +222,7 @@ func (f *auditFlags) options() (o audit.Options, err error) {
 		o.Views = append(o.Views, v)
 	}
 	for _, path := range f.witnesses {
-		v, err := coSigned(path)
+		v, err := loadView(path)
 		if err != nil {
 			return o, err
 		}
@@ -231,9 +231,9 @@ func (f *auditFlags) options() (o audit.Options, err error) {
 	return o, nil
 }
 
-// coSigned is the view of a co-signed checkpoint. Its first line says whose log it is of; the audit looks whether that
+// loadView is the view of a co-signed checkpoint. Its first line says whose log it is of; the audit looks whether that
 // is true.
-func coSigned(path string) (audit.View, error) {
+func loadView(path string) (audit.View, error) {
 	v := audit.View{Name: path}
 	info, err := os.Stat(path)
 	if err != nil {

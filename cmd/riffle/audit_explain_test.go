@@ -48,7 +48,7 @@ func TestAuditExplainsAndWritesAPage(t *testing.T) {
 		{[]string{dir, "--html", html}, 0, "No breach"},
 		{[]string{dir, "--html", filepath.Join(dir, "no", "such", "page.html")}, 1, "page.html"},
 	} {
-		out, exit := witnessed(t, append([]string{"audit"}, x.args...)...)
+		out, exit := runRiffle(t, append([]string{"audit"}, x.args...)...)
 		if exit != x.exit || !strings.Contains(out, x.want) {
 			t.Errorf("%q: exit %d, want %d and %q in\n%s", x.args, exit, x.exit, x.want, out)
 		}
@@ -59,7 +59,7 @@ func TestAuditExplainsAndWritesAPage(t *testing.T) {
 		t.Errorf("the page does not give the result: %v", err)
 	}
 	trust := filepath.Join(dir, "bundle.json")
-	text, exit := witnessed(t, "audit", "explain", "1", dir, "--trust", trust, "--json")
+	text, exit := runRiffle(t, "audit", "explain", "1", dir, "--trust", trust, "--json")
 	var answer struct {
 		Facts struct {
 			Deployment string

@@ -144,12 +144,12 @@ func TestAuditOfAFolder(t *testing.T) {
 		{[]string{dir, "--trust", trust, "--witness-key", of}, 1, "university co-signed no checkpoint"},
 		{[]string{dir, "--trust", trust, "--witness-key", of, "--witness", signed}, 0, "No breach"},
 	} {
-		out, exit := witnessed(t, append([]string{"audit"}, x.args...)...)
+		out, exit := runRiffle(t, append([]string{"audit"}, x.args...)...)
 		if exit != x.exit || !strings.Contains(out, x.want) {
 			t.Errorf("%q: exit %d, want %d and %q in\n%s", x.args, exit, x.exit, x.want, out)
 		}
 	}
-	text, exit := witnessed(t, "audit", dir, "--trust", trust, "--json")
+	text, exit := runRiffle(t, "audit", dir, "--trust", trust, "--json")
 	var clean struct {
 		OK           bool     `json:"ok"`
 		Releases     int      `json:"releases"`
@@ -175,7 +175,7 @@ func TestAuditOfAFolder(t *testing.T) {
 	if err := os.WriteFile(log, bytes.Join([][]byte{lines[1], lines[0], lines[2]}, nil), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	text, exit = witnessed(t, "audit", dir, "--trust", trust, "--json")
+	text, exit = runRiffle(t, "audit", dir, "--trust", trust, "--json")
 	text = text[:strings.LastIndex(text, "}")+1]
 	var r audit.Report
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -227,18 +227,18 @@ func TestAuditOfARunningDeployment(t *testing.T) {
 		}
 	}
 	run := func() (string, int) {
-		return witnessed(t, "audit", "--keys", in("keys"), "--broker-url", server.URL(), "--trust", in("trust.json"))
+		return runRiffle(t, "audit", "--keys", in("keys"), "--broker-url", server.URL(), "--trust", in("trust.json"))
 	}
 	if out, exit := run(); exit != 0 || !strings.Contains(out, "still running") ||
 		!strings.Contains(out, "2 released") {
 		t.Errorf("exit %d:\n%s", exit, out)
 	}
 	other := bus.Options{URL: server.URL(), Role: bus.Auditor, Seed: analyzer.Seed, Name: "test"}
-	stranger, err := bus.Connect(t.Context(), other)
+	unknown, err := bus.Connect(t.Context(), other)
 	must(err)
-	defer stranger.Close()
+	defer unknown.Close()
 	// However long it waits, the broker answers it nothing.
-	if err := audits(t.Context(), stranger, time.Second); err == nil ||
+	if err := audits(t.Context(), unknown, time.Second); err == nil ||
 		!strings.Contains(err.Error(), "the credential is the") {
 		t.Errorf("with the analyzer's credential: %v", err)
 	}

@@ -40,7 +40,7 @@ with the configuration that riffle broker config writes, and create the streams 
 					"no TLS: whoever is on the way sees who enrols and reports when. For anything but a trial run "+
 					"nats-server with the configuration of riffle broker config.\n", host)
 			}
-			lines := append([]string{"broker: listening on " + server.URL()}, crowded(keys, limits.HostReports)...)
+			lines := append([]string{"broker: listening on " + server.URL()}, crowdingOf(keys, limits.HostReports)...)
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n")); err != nil {
 				return err
 			}

@@ -55,7 +55,7 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 			if f.life.on {
 				return runLifeDemo(cmd, f)
 			}
-			if err := f.life.unused(cmd); err != nil {
+			if err := f.life.refuseUnused(cmd); err != nil {
 				return err
 			}
 			return runDemo(cmd, f)

@@ -64,7 +64,7 @@ func set(cmd *cobra.Command, names []string) (given []string) {
 	return given
 }
 
-func (f *lifeDemoFlags) unused(cmd *cobra.Command) error {
+func (f *lifeDemoFlags) refuseUnused(cmd *cobra.Command) error {
 	if given := set(cmd, onlyLife); len(given) > 0 {
 		return fmt.Errorf("%s only means something with --life", strings.Join(given, ", "))
 	}

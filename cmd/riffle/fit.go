@@ -166,7 +166,7 @@ func (f fitFlags) run(cmd *cobra.Command, args []string) (command.Result, error)
 	with.Epsilon, with.Delta, with.Level, with.Local = f.epsilon, f.delta, f.level, plan.Channel(f.trust) == plan.Local
 	warnDelta(cmd, f.delta, count)
 	if f.dryRun {
-		return f.expected(with, design.names, count)
+		return f.dryResult(with, design.names, count)
 	}
 	rows, target, err := f.rows(data, columns, design)
 	if err != nil {

@@ -92,7 +92,7 @@ func TestFitNamesWeakColumns(t *testing.T) {
 		fmt.Fprintf(&rows, "%v,%v,7,%v\n", years, 12*years, 90+0.5*years+5*draw.NormFloat64())
 	}
 	file := written(t, rows.String())
-	text, err := fitted(t, file, "--target", "pressure", "--epsilon", "100", "--bounds", "pressure=80,200", "--bounds",
+	text, err := runFit(t, file, "--target", "pressure", "--epsilon", "100", "--bounds", "pressure=80,200", "--bounds",
 		"years=18,90", "--bounds", "months=216,1080", "--bounds", "site=0,10")
 	if err != nil {
 		t.Fatal(err)
@@ -114,21 +114,21 @@ func TestFitDryRun(t *testing.T) {
 	file := written(t, "age,pressure\n"+strings.Repeat("no number,none\n", 5000))
 	args := []string{"--target", "pressure", "--bounds", "age=18,90", "--bounds", "pressure=80,200", "--epsilon", "1",
 		"--dry-run"}
-	read, err := fitted(t, append(args, file)...)
+	read, err := runFit(t, append(args, file)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	counted, err := fitted(t, append(args, "--rows", "5000")...)
+	counted, err := runFit(t, append(args, "--rows", "5000")...)
 	if err != nil || counted != read || !strings.Contains(read, "Nothing was spent") ||
 		!strings.Contains(read, "5000 rows") {
 		t.Errorf("%v\n%s\n%s", err, read, counted)
 	}
-	few, err := fitted(t, append(args, "--rows", "300")...)
+	few, err := runFit(t, append(args, "--rows", "300")...)
 	if err != nil || !strings.Contains(few, "too large for intervals") || !strings.Contains(few, "from about") {
 		t.Errorf("%v\n%s", err, few)
 	}
 	width := func(rows string) float64 {
-		text, err := fitted(t, append(args, "--rows", rows, "--json")...)
+		text, err := runFit(t, append(args, "--rows", rows, "--json")...)
 		var r fitResult
 		if err != nil || json.Unmarshal([]byte(text), &r) != nil || !r.DryRun || r.Coefficients[1].High == nil {
 			t.Fatalf("%v\n%s", err, text)
@@ -138,7 +138,7 @@ func TestFitDryRun(t *testing.T) {
 	if !(width("100000") < width("5000")) {
 		t.Error("more rows do not help")
 	}
-	warned, err := fitted(t, append(args, "--rows", "5000", "--delta", "1e-3")...)
+	warned, err := runFit(t, append(args, "--rows", "5000", "--delta", "1e-3")...)
 	if err != nil || !strings.Contains(warned, "take 1e-05") {
 		t.Errorf("%v\n%s", err, warned)
 	}

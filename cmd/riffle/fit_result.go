@@ -55,8 +55,8 @@ type fitWeak struct {
 	Spread  float64  `json:"spread"` // bound of the standard deviation, in units of half the width of the bounds
 }
 
-// expected is the result of a dry run.
-func (f fitFlags) expected(with estimate.Fit, names []string, rows int) (*fitResult, error) {
+// dryResult is the result of a dry run.
+func (f fitFlags) dryResult(with estimate.Fit, names []string, rows int) (*fitResult, error) {
 	logistic := f.family == "logistic"
 	fitted, err := with.Expect(rows, logistic)
 	if err != nil {

@@ -37,7 +37,7 @@ func fitFiles(t *testing.T, rows int) (csv, lines, bounds string) {
 	return csv, lines, bounds
 }
 
-func fitted(t *testing.T, args ...string) (string, error) {
+func runFit(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd, out := root(), &bytes.Buffer{}
 	cmd.SetOut(out)
@@ -57,7 +57,7 @@ func TestFitFindsTheModel(t *testing.T) {
 	var before []float64
 	for _, args := range [][]string{{csv, "--epsilon", "1", "--features", "age,dose"}, {csv, "--epsilon", "1"},
 		{lines, "--epsilon", "1"}, {csv, "--epsilon", "30", "--trust", "local"}} {
-		text, err := fitted(t, append(args, "--target", "pressure", "--bounds-file", bounds, "--json")...)
+		text, err := runFit(t, append(args, "--target", "pressure", "--bounds-file", bounds, "--json")...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestFitFindsTheModel(t *testing.T) {
 		}
 		before = values
 	}
-	text, err := fitted(t, csv, "--epsilon", "1", "--target", "pressure", "--bounds-file", bounds)
+	text, err := runFit(t, csv, "--epsilon", "1", "--target", "pressure", "--bounds-file", bounds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestFitFindsTheModel(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	text, err = fitted(t, csv, "--epsilon", "0.1", "--trust", "local", "--target", "pressure", "--bounds-file", bounds)
+	text, err = runFit(t, csv, "--epsilon", "0.1", "--trust", "local", "--target", "pressure", "--bounds-file", bounds)
 	if err != nil || !strings.Contains(text, "do not interpret") || !strings.Contains(text, "simulation") ||
 		!regexp.MustCompile(`age +-?[\d.e-]+ +- +- +- +- +-\n`).MatchString(text) {
 		t.Errorf("noise that drowns the data: %v\n%s", err, text)
@@ -116,7 +116,7 @@ func TestFitLogistic(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{file, "--family", "logistic", "--target", "relapse", "--bounds", "age=20,80", "--epsilon", "2"}
-	out, err := fitted(t, append(args, "--json")...)
+	out, err := runFit(t, append(args, "--json")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,13 +129,13 @@ func TestFitLogistic(t *testing.T) {
 			t.Errorf("%+v, want %v", c, want)
 		}
 	}
-	if out, err = fitted(t, args...); err != nil || !strings.Contains(out, "the log odds are linear") {
+	if out, err = runFit(t, args...); err != nil || !strings.Contains(out, "the log odds are linear") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, err := fitted(t, append(args, "--trust", "local")...); err == nil || !strings.Contains(err.Error(), "local") {
+	if _, err := runFit(t, append(args, "--trust", "local")...); err == nil || !strings.Contains(err.Error(), "local") {
 		t.Errorf("logistic and local: %v", err)
 	}
-	if _, err := fitted(t, append(args, "--family", "poisson")...); err == nil ||
+	if _, err := runFit(t, append(args, "--family", "poisson")...); err == nil ||
 		!strings.Contains(err.Error(), "logistic") {
 		t.Errorf("another family: %v", err)
 	}
@@ -195,7 +195,7 @@ func TestFitExplainsWhatItRefuses(t *testing.T) {
 		{append(good, "--target", ""), "--target"},
 		{[]string{"none.csv", "--target", "pressure", "--epsilon", "1", "--bounds", "age=20,80"}, "none.csv"},
 	} {
-		if text, err := fitted(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+		if text, err := runFit(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q\n%s", c.args[1:], err, c.want, text)
 		}
 	}
@@ -226,7 +226,7 @@ func TestFitReadsWhatProgramsWrite(t *testing.T) {
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := fitted(t, file, "--target", "dose", "--epsilon", "1", "--bounds", "age=0,7", "--bounds", "dose=0,3")
+		out, err := runFit(t, file, "--target", "dose", "--epsilon", "1", "--bounds", "age=0,7", "--bounds", "dose=0,3")
 		switch {
 		case c.want == "" && (err != nil || !strings.Contains(out, "50 rows, a number that counts as public") ||
 			!strings.Contains(out, "clipped")):

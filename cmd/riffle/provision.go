@@ -50,7 +50,7 @@ up to 300 bit messages needs --max-host-reports 131072 --max-report-size 16384 -
 				return err
 			}
 			lines := []string{fmt.Sprintf("The streams exist. Copies of each: %d", max(1, o.Replicas))}
-			lines = append(lines, crowded(keys, o.HostReports)...)
+			lines = append(lines, crowdingOf(keys, o.HostReports)...)
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n"))
 			return err
 		},

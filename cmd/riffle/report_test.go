@@ -40,7 +40,7 @@ func TestReportSaysWhetherThePolicyHelps(t *testing.T) {
 	folder, trust := living(t, nil)
 	files := t.TempDir()
 	page, picture := filepath.Join(files, "report.html"), filepath.Join(files, "lift.png")
-	text, exit := witnessed(t, "report", folder, "--trust", trust, "--html", page, "--out", picture)
+	text, exit := runRiffle(t, "report", folder, "--trust", trust, "--html", page, "--out", picture)
 	if exit != 0 || !strings.Contains(text, "than the default arm") || !strings.Contains(text, "epsilon so far") {
 		t.Errorf("exit %d:\n%s", exit, text)
 	}
@@ -57,7 +57,7 @@ func TestReportSaysWhetherThePolicyHelps(t *testing.T) {
 			l.Lift.Low, l.Lift.High = 0.5, 0.9
 		}
 	})
-	text, exit = witnessed(t, "report", lying, "--trust", keys, "--json")
+	text, exit = runRiffle(t, "report", lying, "--trust", keys, "--json")
 	var r effect.Result
 	if err := json.NewDecoder(strings.NewReader(text)).Decode(&r); err != nil { // a line on stderr follows
 		t.Fatalf("%v in\n%s", err, text)
@@ -69,7 +69,7 @@ func TestReportSaysWhetherThePolicyHelps(t *testing.T) {
 		!(r.SoFar > r.Epochs[0].SoFar && r.SoFar <= r.Epsilon && float64(r.Epsilon) <= r.Promise) {
 		t.Errorf("what the lie is not about: %s", text)
 	}
-	if text, exit := witnessed(t, "report", filepath.Join(folder, "absent")); exit != 1 {
+	if text, exit := runRiffle(t, "report", filepath.Join(folder, "absent")); exit != 1 {
 		t.Errorf("exit %d:\n%s", exit, text)
 	}
 }
@@ -77,12 +77,12 @@ func TestReportSaysWhetherThePolicyHelps(t *testing.T) {
 // A deployment without a control group has a report that says so, and no picture.
 func TestReportWithoutAControlGroup(t *testing.T) {
 	t.Parallel()
-	in := exported(t, plan.Central)
-	if text, exit := witnessed(t, "report", in("export")); exit != 0 || !strings.Contains(text, "no control group") ||
+	in := exportOne(t, plan.Central)
+	if text, exit := runRiffle(t, "report", in("export")); exit != 0 || !strings.Contains(text, "no control group") ||
 		!strings.Contains(text, "lay beside the logs") {
 		t.Errorf("exit %d:\n%s", exit, text)
 	}
-	if text, exit := witnessed(t, "report", in("export"), "--out", in("lift.png")); exit != 1 ||
+	if text, exit := runRiffle(t, "report", in("export"), "--out", in("lift.png")); exit != 1 ||
 		!strings.Contains(text, "--out: there is no lift to draw") {
 		t.Errorf("exit %d:\n%s", exit, text)
 	}
@@ -91,7 +91,7 @@ func TestReportWithoutAControlGroup(t *testing.T) {
 // verifyTellsOfPanels checks that the certificate of a panel says from whom it was drawn and for how long it speaks.
 func verifyTellsOfPanels(t *testing.T, folder, trust string) {
 	t.Helper()
-	text, exit := witnessed(t, "verify", filepath.Join(folder, "certificates", "epoch-2.json"), "--trust", trust)
+	text, exit := runRiffle(t, "verify", filepath.Join(folder, "certificates", "epoch-2.json"), "--trust", trust)
 	for _, want := range []string{"HOLDS: epoch 2", "drawn by both servers from a pool of 4002 devices (at least 4000)",
 		"in up to 2 epochs of the deployment, up to 3 decisions in each", "With these reports this epoch reveals"} {
 		if exit != 0 || !strings.Contains(text, want) {
@@ -119,7 +119,7 @@ func TestPlanOfPanels(t *testing.T) {
 		{"--records 4", 1, "--records is of panels"},
 		{"--registered 3000 --panel 500 --trust central --out frontier.png", 1, "a plan of panels has none"},
 	} {
-		if text, exit := witnessed(t, append([]string{"plan"}, strings.Fields(x.args)...)...); exit != x.exit ||
+		if text, exit := runRiffle(t, append([]string{"plan"}, strings.Fields(x.args)...)...); exit != x.exit ||
 			!strings.Contains(text, x.want) {
 			t.Errorf("%s: exit %d, want %d and %q in\n%s", x.args, exit, x.exit, x.want, text)
 		}

@@ -240,8 +240,8 @@ func crowding(kept int64, hosts ...keyring.HostOptions) (notes []string) {
 	return notes
 }
 
-// crowded is crowding of all hosts in a folder of keygen, of which admin/ alone may be there.
-func crowded(keys string, kept int64) []string {
+// crowdingOf is crowding of all hosts in a folder of keygen, of which admin/ alone may be there.
+func crowdingOf(keys string, kept int64) []string {
 	hosts, _ := keyring.ListHosts(keys) // none with an error
 	return crowding(kept, hosts...)
 }

@@ -63,8 +63,8 @@ func TestDemoOfEachTrust(t *testing.T) {
 				}
 			}
 			if r.Trust != string(trust) || r.Reports != demoUsers || r.Epochs != 2 || r.Lost != 0 ||
-				!(r.Epsilon > 0 && r.Epsilon <= 1) ||
-				!(r.VarianceRatio > 0) || !(r.DeviceCPUSecondsPerUser > 0) || !(r.ServerCPUSecondsPerUser > 0) {
+				!(r.Epsilon > 0 && r.Epsilon <= 1) || !(r.VarianceRatio > 0) ||
+				!(r.DeviceCPUSecondsPerUser > 0) || !(r.ServerCPUSecondsPerUser > 0) {
 				t.Errorf("%s", out)
 			}
 			// Without server noise, one device's noise bounds nothing worth the name in shuffle; in local it is the

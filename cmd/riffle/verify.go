@@ -137,7 +137,7 @@ func (v *verdict) tell(w io.Writer) error {
 	p.line("")
 	p.line("What happened")
 	for _, r := range s.Rounds {
-		p.line("  Round %d: %s", r.Round, ended(r))
+		p.line("  Round %d: %s", r.Round, outcome(r))
 		for _, f := range r.Refused {
 			p.line("    refused: %d for %s", f.Reports, f.Reason)
 		}
@@ -167,7 +167,7 @@ func (v *verdict) tell(w io.Writer) error {
 	p.line("  - what was counted gives the sums and the guarantees that the analyzer states.")
 	p.line("It cannot certify")
 	p.line("  - that devices and servers added the planned noise, or that the shuffler mixed and forgot: %s;",
-		trusted(s))
+		noiseTrust(s))
 	p.line("  - that the policy was learned rightly from the sums of all epochs: riffle audit of an export computes " +
 		"it again;")
 	p.line("  - that others are shown the same logs: compare the roots below with what witnesses signed;")
@@ -185,8 +185,8 @@ func (v *verdict) tell(w io.Writer) error {
 	return p.err
 }
 
-// ended says how a round ended, by what both servers signed.
-func ended(r certificate.Round) string {
+// outcome says how a round ended, by what both servers signed.
+func outcome(r certificate.Round) string {
 	took := fmt.Sprintf("the shuffler states that %d devices enrolled, %d reported", r.Enrolled, r.Reports)
 	switch {
 	case r.Outcome == certificate.Refusal:
@@ -204,8 +204,8 @@ func ended(r certificate.Round) string {
 	return fmt.Sprintf("destroyed: %s, that it destroyed the cohort, and that no message left it.", took)
 }
 
-// trusted says on whom it rests that there was noise.
-func trusted(s *certificate.Summary) string {
+// noiseTrust says on whom it rests that there was noise.
+func noiseTrust(s *certificate.Summary) string {
 	if s.Channel == plan.Local {
 		return "each person's device adds its own noise, and has to be trusted by that person alone"
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// exported is a deployment of one cohort, and its export in the folder "export" of the folder in which in names files.
-func exported(t *testing.T, c plan.Channel) (in func(name string) string) {
+// exportOne is a deployment of one cohort, and its export in the folder "export" of the folder in which in names files.
+func exportOne(t *testing.T, c plan.Channel) (in func(name string) string) {
 	t.Helper()
 	l, err := ledger.Make(ledger.Options{Configuration: ledger.Small(glm.Practical, c, 1), Seed: 2})
 	if err != nil {
@@ -36,7 +36,7 @@ func TestVerifyTellsWhatACertificateShows(t *testing.T) {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
 	t.Parallel()
-	in := exported(t, plan.Shares)
+	in := exportOne(t, plan.Shares)
 	good := in("export/certificates/epoch-1.json")
 	b, err := os.ReadFile(good)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestVerifyTellsWhatACertificateShows(t *testing.T) {
 		{[]string{in("missing.json")}, 1, []string{"missing.json"}},
 		{[]string{good, "--trust", junk}, 1, []string{"junk.json"}},
 	} {
-		out, code := witnessed(t, append([]string{"verify"}, x.args...)...)
+		out, code := runRiffle(t, append([]string{"verify"}, x.args...)...)
 		if code != x.code {
 			t.Errorf("%v: exit code %d, expected %d:\n%s", x.args, code, x.code, out)
 		}
@@ -74,11 +74,11 @@ func TestVerifyTellsWhatACertificateShows(t *testing.T) {
 			}
 		}
 	}
-	if out, _ := witnessed(t, "verify", good, "--trust", trust); strings.Contains(out, "whoever wrote it") {
+	if out, _ := runRiffle(t, "verify", good, "--trust", trust); strings.Contains(out, "whoever wrote it") {
 		t.Errorf("with --trust it warns of the keys:\n%s", out)
 	}
 	for path, ok := range map[string]bool{good: true, lie: false} {
-		out, _ := witnessed(t, "verify", path, "--trust", trust, "--json")
+		out, _ := runRiffle(t, "verify", path, "--trust", trust, "--json")
 		var v verdict
 		if err := json.NewDecoder(strings.NewReader(out)).Decode(&v); err != nil || v.OK != ok ||
 			(v.Reason == "") != ok || (v.Shows != nil) != ok || ok && len(v.Who) != 4 {
@@ -93,8 +93,8 @@ func TestAnExportIsDescribedWithoutABroker(t *testing.T) {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
 	t.Parallel()
-	in := exported(t, plan.Local)
-	out, code := witnessed(t, "audit", "export", in("copy"), "--from", in("export"), "--registry", in("r.json"),
+	in := exportOne(t, plan.Local)
+	out, code := runRiffle(t, "audit", "export", in("copy"), "--from", in("export"), "--registry", in("r.json"),
 		"--losses", in("l.json"))
 	if code != 0 || !strings.Contains(out, "1 certificates") || !strings.Contains(out, "whoever wrote the logs") {
 		t.Errorf("exit code %d:\n%s", code, out)
@@ -105,7 +105,7 @@ func TestAnExportIsDescribedWithoutABroker(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if out, code := witnessed(t, "audit", in("copy"), "--trust", in("export/bundle.json")); code != 0 {
+	if out, code := runRiffle(t, "audit", in("copy"), "--trust", in("export/bundle.json")); code != 0 {
 		t.Errorf("the copy does not pass the audit:\n%s", out)
 	}
 	for _, args := range [][]string{
@@ -114,7 +114,7 @@ func TestAnExportIsDescribedWithoutABroker(t *testing.T) {
 		{"audit", "export", in("new"), "--from", in("copy/certificates")},
 		{"audit", "export", in("new"), "--keys", in("nothing")},
 	} {
-		if out, code := witnessed(t, args...); code != 1 {
+		if out, code := runRiffle(t, args...); code != 1 {
 			t.Errorf("%v: exit code %d:\n%s", args, code, out)
 		}
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// witnessed runs riffle with these arguments and gives its output and its exit code.
-func witnessed(t *testing.T, args ...string) (string, int) {
+// runRiffle runs riffle with these arguments and gives its output and its exit code.
+func runRiffle(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := root()
@@ -68,7 +68,7 @@ func TestWitnessFollowsABrokerAndExports(t *testing.T) {
 	must(keyring.Generate(in("keys"), keyring.Options{Name: name}))
 	keys, err := keyring.LoadShuffler(in("keys"))
 	must(err)
-	out, code := witnessed(t, "witness", "keygen", "--key", in("w.key"), "--name", "w1")
+	out, code := runRiffle(t, "witness", "keygen", "--key", in("w.key"), "--name", "w1")
 	if code != 0 || !strings.Contains(out, "w1+") {
 		t.Fatal(out, code)
 	}
@@ -86,7 +86,7 @@ func TestWitnessFollowsABrokerAndExports(t *testing.T) {
 	defer log.Close()
 	run := func(args ...string) (string, int) {
 		t.Helper()
-		return witnessed(t, append([]string{"witness", "--once", "--keys", in("keys"), "--key", in("w.key"),
+		return runRiffle(t, append([]string{"witness", "--once", "--keys", in("keys"), "--key", in("w.key"),
 			"--state", in("seen"), "--out", in("out")}, args...)...)
 	}
 	live := []string{"--broker-url", server.URL()}

@@ -53,7 +53,7 @@ func TestCompose(t *testing.T) {
 				s.rotateFiles("shuffler")
 				s.must("docker", "restart", s.id("shuffler"))
 				said("analyzer killed, shuffler stopped, and both restarted with new keys; %d of %d are enrolled",
-					c.enrolled(1), now.Cohort)
+					c.reporters(1), now.Cohort)
 			}
 		}
 		if err := c.fill(ctx, now, atHalf); err != nil {

@@ -103,8 +103,8 @@ func (c *crowd) next(ctx context.Context, after uint64) (status, error) {
 	}
 }
 
-// enrolled counts the people of an epoch who will report.
-func (c *crowd) enrolled(epoch uint64) int {
+// reporters counts the people of an epoch who will report.
+func (c *crowd) reporters(epoch uint64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sampled[epoch]

@@ -74,28 +74,28 @@ func (x *faulty) over(c *faultCase) error {
 func (x *faulty) judge(c *faultCase) {
 	kept, err := x.tap.kept(x.record.read)
 	if err != nil {
-		c.violated("the tap: %v", err)
+		c.violation("the tap: %v", err)
 		return
 	}
 	if err := x.record.take(kept); err != nil {
-		c.violated("%v", err)
+		c.violation("%v", err)
 	}
 	f, err := x.found(x.epoch)
 	if err != nil {
-		c.violated("the log: %v", err)
+		c.violation("the log: %v", err)
 		return
 	}
 	for what, all := range map[string][][]byte{"manifests": f.manifests, "counts": f.counts} {
 		for _, b := range all {
 			if !bytes.Equal(b, all[0]) {
-				c.violated("two different %s of epoch %d", what, x.epoch)
+				c.violation("two different %s of epoch %d", what, x.epoch)
 			}
 		}
 	}
 	if f.m == nil || f.c == nil {
 		return
 	}
-	c.ends(f, x.crowd.enrolled(x.epoch))
+	c.ends(f, x.crowd.reporters(x.epoch))
 	if f.m.Outcome == wire.Destroyed {
 		return
 	}
@@ -104,16 +104,16 @@ func (x *faulty) judge(c *faultCase) {
 		err = x.record.blind(f.m, f.c, a, digest, false)
 	}
 	if err == nil {
-		err = x.record.released(f.m, f.c, a, digest)
+		err = x.record.checkRelease(f.m, f.c, a, digest)
 	}
 	if err == nil && !f.c.Destroyed {
 		err = x.record.blind(f.m, f.c, a, digest, true)
 	}
 	if err != nil {
-		c.violated("%v", err)
+		c.violation("%v", err)
 	}
 	if f.c.Reports != f.m.Reports && !f.c.Destroyed {
-		c.violated("%d reports are counted, the manifest says %d", f.c.Reports, f.m.Reports)
+		c.violation("%d reports are counted, the manifest says %d", f.c.Reports, f.m.Reports)
 	}
 }
 
@@ -127,7 +127,7 @@ func (x *faulty) again(c *faultCase) {
 	defer cancel()
 	people := x.crowd.who(x.epoch)
 	if len(people) < returning {
-		c.violated("%d people were told that they are sampled", len(people))
+		c.violation("%d people were told that they are sampled", len(people))
 	}
 	said := map[string]int{}
 	for _, url := range people[:min(returning, len(people))] {
@@ -136,7 +136,7 @@ func (x *faulty) again(c *faultCase) {
 		case err != nil:
 			said["error"]++
 		case d.Sampled:
-			c.violated("%s was sampled in epoch %d and is sampled again in epoch %d", path.Base(path.Dir(url)),
+			c.violation("%s was sampled in epoch %d and is sampled again in epoch %d", path.Base(path.Dir(url)),
 				x.epoch, d.Epoch)
 		case d.Epoch <= x.epoch:
 			said["earlier epoch"]++
@@ -145,7 +145,7 @@ func (x *faulty) again(c *faultCase) {
 		}
 	}
 	if said["record_used"] < returning && !c.forgets() {
-		c.violated("of %d people who came a second time not all were told that their record is used: %v", returning,
+		c.violation("of %d people who came a second time not all were told that their record is used: %v", returning,
 			said)
 	}
 	c.note("a second time: %v", said)
@@ -161,28 +161,28 @@ func (c *faultCase) ends(f found, sampled int) {
 	case f.m.Outcome == wire.Destroyed:
 		outcome = fmt.Sprintf("destroyed: %d of %d reports came", c.Reports, c.Enrolled)
 		if !f.c.Destroyed {
-			c.violated("the epoch was destroyed, and the analyzer counts it")
+			c.violation("the epoch was destroyed, and the analyzer counts it")
 		}
 		if !c.mayLack() {
-			c.violated("the epoch was destroyed, with %d of %d reports", c.Reports, c.Enrolled)
+			c.violation("the epoch was destroyed, with %d of %d reports", c.Reports, c.Enrolled)
 		}
 	case f.c.Destroyed:
 		outcome = "not counted"
-		c.violated("the epoch was released, and the analyzer does not count it")
+		c.violation("the epoch was released, and the analyzer does not count it")
 	case missing > 0:
 		outcome = "released without some reports"
 		c.note("%d of %d reports are missing", missing, c.Enrolled)
 		if !c.mayLack() {
-			c.violated("%d of %d reports are missing", missing, c.Enrolled)
+			c.violation("%d of %d reports are missing", missing, c.Enrolled)
 		}
 	default:
 		outcome = "all reports counted"
 	}
 	if c.first.late && missing == 0 {
-		c.violated("no report came late, so nothing was tried")
+		c.violation("no report came late, so nothing was tried")
 	}
 	if sampled > c.Enrolled {
-		c.violated("%d people were told that they are sampled, and %d are enrolled", sampled, c.Enrolled)
+		c.violation("%d people were told that they are sampled, and %d are enrolled", sampled, c.Enrolled)
 	}
 	if c.Outcome == "" {
 		c.Outcome = outcome
@@ -206,15 +206,15 @@ func (x *faulty) announcement(epoch uint64) (*plan.Announcement, [32]byte, error
 	return nil, [32]byte{}, fmt.Errorf("epoch %d is not announced", epoch)
 }
 
-// audited holds both logs of the deployment against each other, as riffle audit does: all that was learnt is computed
+// runAudit holds both logs of the deployment against each other, as riffle audit does: all that was learnt is computed
 // again.
 func (x *faulty) mustAudit(t *testing.T) {
-	if err := x.audited(); err != nil {
+	if err := x.runAudit(); err != nil {
 		t.Error(err)
 	}
 }
 
-func (x *faulty) audited() error {
+func (x *faulty) runAudit() error {
 	ctx, cancel := context.WithTimeout(x.ctx, stuck)
 	defer cancel()
 	live, err := audit.NewLive(ctx, audit.Over(x.auditor.Streams), x.bundle)

@@ -63,38 +63,38 @@ var (
 	mended = setLink("open", 0)
 )
 
-func nothing(*faulty, string)            {}
-func killed(x *faulty, service string)   { x.must("docker", "kill", x.id(service)) }
-func started(x *faulty, service string)  { x.start(service) }
-func paused(x *faulty, service string)   { x.must("docker", "pause", x.id(service)) }
-func unpaused(x *faulty, service string) { x.must("docker", "unpause", x.id(service)) }
-func filled(x *faulty, service string)   { x.hold("fill", service) }
-func freed(x *faulty, service string)    { x.hold("free", service) }
+func nothing(*faulty, string)               {}
+func killRole(x *faulty, service string)    { x.must("docker", "kill", x.id(service)) }
+func startRole(x *faulty, service string)   { x.start(service) }
+func pauseRole(x *faulty, service string)   { x.must("docker", "pause", x.id(service)) }
+func unpauseRole(x *faulty, service string) { x.must("docker", "unpause", x.id(service)) }
+func fillDisk(x *faulty, service string)    { x.hold("fill", service) }
+func freeDisk(x *faulty, service string)    { x.hold("free", service) }
 
-// denied has every write of a role fail at once. A full disk does not: a journal has room set aside. A role that ends
-// for that is started again by Docker, and its next process may write.
-func denied(x *faulty, service string) { x.setWrites("deny", service) }
+// denyWrites has every write of a role fail at once. A full disk does not: a journal has room set aside. A role that
+// ends for that is started again by Docker, and its next process may write.
+func denyWrites(x *faulty, service string) { x.setWrites("deny", service) }
 
-// allowed is for a role that has not ended.
-func allowed(x *faulty, service string) { x.setWrites("allow", service) }
+// allowWrites is for a role that has not ended.
+func allowWrites(x *faulty, service string) { x.setWrites("allow", service) }
 
 // torn is a power cut of a broker that syncs every write before it acknowledges it: what it was writing has its length
 // on the disk and not its bytes.
 func torn(x *faulty, service string) {
-	killed(x, service)
+	killRole(x, service)
 	x.hold("tear", service)
 }
 
-// copied takes a copy of a service's state while the service stands still.
-func copied(x *faulty, service string) {
-	paused(x, service)
+// keepOldState takes a copy of a service's state while the service stands still.
+func keepOldState(x *faulty, service string) {
+	pauseRole(x, service)
 	x.keep(service)
-	unpaused(x, service)
+	unpauseRole(x, service)
 }
 
 // setBack kills a service and puts the copy in the place of its state.
 func setBack(x *faulty, service string) {
-	killed(x, service)
+	killRole(x, service)
 	x.setBack(service)
 }
 
@@ -102,8 +102,8 @@ func setBack(x *faulty, service string) {
 // lack.
 const lateOnes = 3
 
-// detained cuts host1 off before its last reports.
-func detained(x *faulty, _ string) {
+// detain cuts host1 off before its last reports.
+func detain(x *faulty, _ string) {
 	s := tapStop{ID: x.late(), Link: "host1", Subject: "riffle.v1.report.", Nth: faultCohort/2 - lateOnes + 1}
 	x.tap.arm(s)
 	x.detained = make(chan error, 1)
@@ -119,17 +119,17 @@ func detained(x *faulty, _ string) {
 // admitted is how long a shuffler gets for the reports that have come to the broker.
 const admitted = 2 * time.Second
 
-// lateAndKilled lets the reports through that detained kept, and kills a role once they have come.
-func lateAndKilled(x *faulty, service string) {
+// releaseAndKill lets the reports through that detain kept, and kills a role once they have come.
+func releaseAndKill(x *faulty, service string) {
 	if err := <-x.detained; err != nil {
-		x.c.violated("host1 was not cut off before its last reports: %v", err)
+		x.c.violation("host1 was not cut off before its last reports: %v", err)
 	}
 	mended(x, "host1")
 	if err := x.handIn(faultPatience); err != nil {
-		x.c.violated("the late reports: %v", err)
+		x.c.violation("the late reports: %v", err)
 	}
 	time.Sleep(admitted)
-	killed(x, service)
+	killRole(x, service)
 }
 
 // lost is a power cut that takes all writes since the copy with it: what a broker loses that does not sync.
@@ -148,21 +148,21 @@ var faults = []fault{
 		begin: cut, end: mended},
 	{name: "the role's link is silent", ends: "actor", lasts: lasts, deaf: true, begin: silent, end: mended},
 	{name: "the role's link is slow", ends: "actor", lasts: lasts, begin: slow, end: mended},
-	{name: "the role is killed", ends: "actor", lasts: off, drop: true, begin: killed, end: started},
+	{name: "the role is killed", ends: "actor", lasts: off, drop: true, begin: killRole, end: startRole},
 	{name: "the message comes twice", ends: "actor", twice: true, begin: nothing, end: nothing},
 	{name: "host1's last reports come late, and the role is killed", ends: "actor", lasts: off, drop: true, alone: true,
-		late: true, on: whileLeaving, prepare: detained, begin: lateAndKilled, end: started},
-	{name: "the role is paused", ends: "actor", lasts: lasts, begin: paused, end: unpaused},
-	{name: "the role's disk is full", ends: "actor", lasts: lasts, begin: filled, end: freed},
-	{name: "the shuffler's disk takes no write", ends: "shuffler", lasts: off, on: whileComing, begin: denied,
-		end: allowed},
+		late: true, on: whileLeaving, prepare: detain, begin: releaseAndKill, end: startRole},
+	{name: "the role is paused", ends: "actor", lasts: lasts, begin: pauseRole, end: unpauseRole},
+	{name: "the role's disk is full", ends: "actor", lasts: lasts, begin: fillDisk, end: freeDisk},
+	{name: "the shuffler's disk takes no write", ends: "shuffler", lasts: off, on: whileComing, begin: denyWrites,
+		end: allowWrites},
 	{name: "the role is set back to the epoch's beginning", ends: "actor", lasts: off, drop: true, alone: true,
-		older: true, prepare: copied, begin: setBack, end: started},
-	{name: "the broker is killed", ends: "broker", lasts: off, drop: true, begin: killed, end: started},
+		older: true, prepare: keepOldState, begin: setBack, end: startRole},
+	{name: "the broker is killed", ends: "broker", lasts: off, drop: true, begin: killRole, end: startRole},
 	{name: "the broker loses power; it syncs every write", ends: "broker", lasts: off, drop: true, begin: torn,
-		end: started},
-	{name: "the broker is paused", ends: "broker", lasts: lasts, deaf: true, begin: paused, end: unpaused},
-	{name: "the broker's disk is full", ends: "broker", lasts: lasts, begin: filled, end: freed},
+		end: startRole},
+	{name: "the broker is paused", ends: "broker", lasts: lasts, deaf: true, begin: pauseRole, end: unpauseRole},
+	{name: "the broker's disk is full", ends: "broker", lasts: lasts, begin: fillDisk, end: freeDisk},
 	{name: "the broker loses power, and all writes of the epoch", ends: "broker", lasts: off, drop: true, alone: true,
-		mayEnd: true, on: afterSteps, prepare: copied, begin: lost, end: started},
+		mayEnd: true, on: afterSteps, prepare: keepOldState, begin: lost, end: startRole},
 }

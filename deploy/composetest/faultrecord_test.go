@@ -123,10 +123,10 @@ func (r *record) report(k tapKept) error {
 	return nil
 }
 
-// released holds a release against the reports that it must be of, and its counts against the sum of what these say.
-// They count each message once, and each device in one epoch of its life. A release that the analyzer refuses has left
-// all the same.
-func (r *record) released(m *wire.Manifest, c *wire.Counts, a *plan.Announcement, digest [32]byte) error {
+// checkRelease holds a release against the reports that it must be of, and its counts against the sum of what these
+// say. They count each message once, and each device in one epoch of its life. A release that the analyzer refuses
+// has left all the same.
+func (r *record) checkRelease(m *wire.Manifest, c *wire.Counts, a *plan.Announcement, digest [32]byte) error {
 	opener := (*seal.BitOpener)(nil)
 	for _, key := range r.bits {
 		if bytes.Equal(key.Public(), a.AnalyzerKey) {
@@ -230,7 +230,7 @@ func compare(c *wire.Counts, ones [][]uint64) error {
 // a second time. Each is tried on every release of a run.
 func (r *record) blind(m *wire.Manifest, c *wire.Counts, a *plan.Announcement, digest [32]byte, out bool) error {
 	if out {
-		if r.released(m, c, a, digest) == nil {
+		if r.checkRelease(m, c, a, digest) == nil {
 			return errors.New("the record does not see that a release is counted twice")
 		}
 		return nil
@@ -239,7 +239,7 @@ func (r *record) blind(m *wire.Manifest, c *wire.Counts, a *plan.Announcement, d
 	off.Releases = slices.Clone(c.Releases)
 	off.Releases[0].Ones = slices.Clone(c.Releases[0].Ones)
 	off.Releases[0].Ones[0]++
-	if r.released(m, &off, a, digest) == nil {
+	if r.checkRelease(m, &off, a, digest) == nil {
 		return errors.New("the record does not see that a count is off by one")
 	}
 	return nil

@@ -31,7 +31,7 @@ func (x *faulty) run(c *faultCase) (stuck bool) {
 	x.crowd.name = fmt.Sprintf("case%d", x.cases)
 	now, err := x.next(x.epoch)
 	if err != nil {
-		c.violated("no epoch to begin with: %v; %s", err, told(x.watch.lately(x.roles())))
+		c.violation("no epoch to begin with: %v; %s", err, tell(x.watch.lately(x.roles())))
 		return true
 	}
 	x.epoch = now.Epoch
@@ -52,7 +52,7 @@ func (x *faulty) run(c *faultCase) (stuck bool) {
 		filled <- x.crowd.fill(fillCtx, status{Epoch: x.epoch, Cohort: faultCohort}, nil)
 	}()
 	if err := x.tap.wait(ctx, stop.ID, faultPatience); err != nil {
-		c.violated("the step was not met: %v; %s", err, told(x.watch.lately(x.roles())))
+		c.violation("the step was not met: %v; %s", err, tell(x.watch.lately(x.roles())))
 		x.tap.release(stop.ID, false, false)
 	} else {
 		x.strike(c, stop.ID)
@@ -92,7 +92,7 @@ func (x *faulty) mustSay(c *faultCase, from time.Time) {
 		time.Sleep(watchEvery)
 	}
 	for _, role := range x.unsaid(c, from) {
-		c.violated("%s is cut off from the broker, and said for %.0f s that it is ready", role,
+		c.violation("%s is cut off from the broker, and said for %.0f s that it is ready", role,
 			time.Since(from).Seconds())
 	}
 }
@@ -120,10 +120,10 @@ func (x *faulty) conclude(c *faultCase) (stuck bool) {
 	if err != nil && len(x.newer) > 0 { // an operator reads what the roles say, and brings the newer copy back
 		why := x.watch.lately(x.roles())
 		if len(why) == 0 {
-			c.violated("an older state stops the deployment, and every role says that it is ready: %v", err)
-		} else if x.newer["shuffler"] != "" && !strings.Contains(told(why), restoreNewest) {
-			c.violated("an older state of the shuffler stops the deployment, and no role says %q: %s", restoreNewest,
-				told(why))
+			c.violation("an older state stops the deployment, and every role says that it is ready: %v", err)
+		} else if x.newer["shuffler"] != "" && !strings.Contains(tell(why), restoreNewest) {
+			c.violation("an older state of the shuffler stops the deployment, and no role says %q: %s", restoreNewest,
+				tell(why))
 		}
 		c.Outcome = "stopped and said so; went on with the newer state"
 		for _, w := range why {
@@ -137,14 +137,14 @@ func (x *faulty) conclude(c *faultCase) (stuck bool) {
 		why := x.watch.lately(x.roles())
 		c.note("stuck for %.0f s: %v", time.Since(from).Seconds(), err)
 		if len(why) == 0 {
-			c.violated("stuck, and every role says that it is ready: %v", err)
+			c.violation("stuck, and every role says that it is ready: %v", err)
 		} else {
 			for _, w := range why {
 				c.Said = append(c.Said, w.who+": "+first(w.why))
 			}
 			c.Outcome = "stops and says why"
 			if !c.mayStop() {
-				c.violated("stuck: %v; %s", err, told(why))
+				c.violation("stuck: %v; %s", err, tell(why))
 			}
 		}
 		x.judge(c)
@@ -154,13 +154,13 @@ func (x *faulty) conclude(c *faultCase) (stuck bool) {
 	x.again(c)
 	if !c.forgets() && !c.first.mayEnd {
 		if err := x.steady(faultPatience); err != nil {
-			c.violated("the fault is over, the next epoch has begun, and there are roles that are not ready: %v", err)
+			c.violation("the fault is over, the next epoch has begun, and there are roles that are not ready: %v", err)
 		}
 	}
 	return false
 }
 
-func (c *faultCase) violated(format string, v ...any) {
+func (c *faultCase) violation(format string, v ...any) {
 	c.Violations = append(c.Violations, fmt.Sprintf(format, v...))
 }
 func (c *faultCase) note(format string, v ...any) {

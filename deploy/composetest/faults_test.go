@@ -159,7 +159,7 @@ func TestFaults(t *testing.T) {
 	go func() {
 		defer close(todo)
 		end := time.After(within)
-		for _, c := range ordered(all, seed) {
+		for _, c := range inDrawnOrder(all, seed) {
 			if c.Outcome != "" {
 				continue // of an earlier run
 			}
@@ -266,9 +266,9 @@ func resume(t *testing.T, path string, all []*faultCase) {
 	}
 }
 
-// ordered draws an order from the seed, so that a run whose time is over has something of everything. Those cases come
-// last that may cost the deployment.
-func ordered(all []*faultCase, seed uint64) []*faultCase {
+// inDrawnOrder draws an order from the seed, so that a run whose time is over has something of everything. Those
+// cases come last that may cost the deployment.
+func inDrawnOrder(all []*faultCase, seed uint64) []*faultCase {
 	all = slices.Clone(all)
 	random := rand.New(rand.NewPCG(seed, 1))
 	random.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })

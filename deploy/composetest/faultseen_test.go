@@ -107,7 +107,7 @@ func (h *heard) leaves(changes ...func()) error {
 	for _, change := range changes {
 		change()
 	}
-	return h.r.released(h.m, h.c, h.a, [32]byte{})
+	return h.r.checkRelease(h.m, h.c, h.a, [32]byte{})
 }
 
 // TestTheRecordSees puts to the record, one at a time, what must not happen, and what may.
@@ -272,7 +272,7 @@ func TestTheRecordTriesItself(t *testing.T) {
 	if err := h.r.blind(h.m, h.c, h.a, [32]byte{}, false); err != nil {
 		t.Error(err)
 	}
-	if err := h.r.released(h.m, h.c, h.a, [32]byte{}); err != nil {
+	if err := h.r.checkRelease(h.m, h.c, h.a, [32]byte{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.r.blind(h.m, h.c, h.a, [32]byte{}, true); err != nil {

@@ -82,7 +82,8 @@ func (outer *stack) testContainers(t *testing.T) {
 				}
 			}
 		}
-		listing := s.must("sh", "-c", `id=$(docker create "$0") && docker export "$id" | tar -t; docker rm "$id" >/dev/null`, c.Config.Image)
+		listing := s.must("sh", "-c",
+			`id=$(docker create "$0") && docker export "$id" | tar -t; docker rm "$id" >/dev/null`, c.Config.Image)
 		var files []string
 		for name := range strings.FieldsSeq(listing) {
 			// Docker's own, empty ones
@@ -207,8 +208,8 @@ func (outer *stack) testSides(t *testing.T) {
 // testTLS tries to talk to the broker without knowing whom one talks to.
 func (outer *stack) testTLS(t *testing.T) {
 	s := outer.within(t)
-	stranger := filepath.Join(t.TempDir(), "keys")
-	if err := keyring.Generate(stranger, keyring.Options{Name: "stranger",
+	other := filepath.Join(t.TempDir(), "keys")
+	if err := keyring.Generate(other, keyring.Options{Name: "other",
 		Brokers: []keyring.BrokerOptions{{Name: "nats", Hosts: []string{"nats"}}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -220,11 +221,11 @@ func (outer *stack) testTLS(t *testing.T) {
 			o.URL, o.TLS = strings.Replace(o.URL, "tls://", "nats://", 1), nil
 		},
 		"with another authority": func(o *bus.Options) {
-			o.TLS.CAFile = filepath.Join(stranger, keyring.AuthorityFile)
+			o.TLS.CAFile = filepath.Join(other, keyring.AuthorityFile)
 		},
 		"with the system's authorities": func(o *bus.Options) { o.TLS.CAFile = "" },
 		"under another name":            func(o *bus.Options) { o.TLS.ServerName = "broker.example.org" },
-		otherKey:                        func(o *bus.Options) { o.Seed = s.seed(stranger, "auditor") },
+		otherKey:                        func(o *bus.Options) { o.Seed = s.seed(other, "auditor") },
 	} {
 		wg.Go(func() {
 			wait := 2 * time.Second // most of these attempts go on until the time is up

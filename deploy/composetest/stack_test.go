@@ -107,15 +107,15 @@ func newStack(t *testing.T, name string) *stack {
 	s.env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+s.project, "RIFFLE_TAG="+s.tag,
 		"RIFFLE_RUN="+filepath.Join(s.dir, "run"), "RIFFLE_CONFIG="+config,
 		"RIFFLE_HOSTS=host1=1000 host2=1000", "RIFFLE_API_PORT_1="+ports[0], "RIFFLE_API_PORT_2="+ports[1],
-		"RIFFLE_BROKER_PORT="+s.port,
-		"RIFFLE_SHUFFLER_OPS_PORT="+ports[3], "RIFFLE_ANALYZER_OPS_PORT="+ports[4], "RIFFLE_OPS_PORT_1="+ports[5],
-		"RIFFLE_OPS_PORT_2="+ports[6])
+		"RIFFLE_BROKER_PORT="+s.port, "RIFFLE_SHUFFLER_OPS_PORT="+ports[3], "RIFFLE_ANALYZER_OPS_PORT="+ports[4],
+		"RIFFLE_OPS_PORT_1="+ports[5], "RIFFLE_OPS_PORT_2="+ports[6])
 	if name != "" { // the one without a name has the addresses that follow from its project's name, as an operator's
 		s.env = append(s.env, "RIFFLE_SUBNET="+subnet())
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			out, _ := s.run("sh", "-c", `for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}}' $c; docker logs --tail 30 $c 2>&1; done`, s.project)
+			out, _ := s.run("sh", "-c", `for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do
+				docker inspect -f '== {{.Name}} {{.State.Status}}' $c; docker logs --tail 30 $c 2>&1; done`, s.project)
 			t.Log(out)
 		}
 		s.must(s.script("down"), "--volumes")

@@ -167,7 +167,8 @@ func newTrialOf(t *testing.T, name, override string, config map[string]string) *
 		x.env = append(x.env, "RIFFLE_COMPOSE_EXTRA="+path)
 	}
 	folder := t.TempDir()
-	x.must("sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/" ./deploy/composetest/volume ./deploy/composetest/tap`,
+	x.must("sh", "-c",
+		`cd "$0" && CGO_ENABLED=0 go build -o "$1/" ./deploy/composetest/volume ./deploy/composetest/tap`,
 		x.root, folder)
 	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"),
 		[]byte("FROM scratch\nCOPY volume tap /\nENTRYPOINT [\"/volume\"]\n"), 0o644); err != nil {
@@ -269,7 +270,7 @@ func (x *trial) after() {
 	}
 	var m *wire.Manifest
 	if err == nil {
-		m, err = x.settled(x.epoch, nil)
+		m, err = x.awaitManifest(x.epoch, nil)
 	}
 	if err == nil { // and the one after that can begin
 		_, err = x.next(x.epoch)
@@ -295,7 +296,7 @@ func (x *trial) stuck() {
 		x.fault("stuck, and every role says that it is ready")
 		return
 	}
-	x.note("not ready: %s", told(why))
+	x.note("not ready: %s", tell(why))
 }
 
 func (x *trial) roles() (all []string) {

@@ -86,7 +86,7 @@ func pausedBroker(x *trial) error {
 	if err != nil {
 		return err
 	}
-	x.note("the people: %d sampled, others %v", x.crowd.enrolled(x.epoch), x.crowd.missed)
+	x.note("the people: %d sampled, others %v", x.crowd.reporters(x.epoch), x.crowd.missed)
 	if err := x.close(before); err != nil {
 		return err
 	}

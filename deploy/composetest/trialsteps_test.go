@@ -37,8 +37,8 @@ func (x *trial) manifest(epoch uint64) (found *wire.Manifest, err error) {
 	return found, err
 }
 
-// settled waits for an epoch's manifest. watch is called in between.
-func (x *trial) settled(epoch uint64, watch func()) (*wire.Manifest, error) {
+// awaitManifest waits for an epoch's manifest. watch is called in between.
+func (x *trial) awaitManifest(epoch uint64, watch func()) (*wire.Manifest, error) {
 	for until := time.Now().Add(trialPatience); time.Now().Before(until); {
 		if watch != nil {
 			watch()
@@ -54,7 +54,7 @@ func (x *trial) settled(epoch uint64, watch func()) (*wire.Manifest, error) {
 // close waits for the manifest of the case's cohort and enters it in the table. before is what the hosts had handed in
 // when the case began.
 func (x *trial) close(before int) error {
-	m, err := x.settled(x.epoch, func() {
+	m, err := x.awaitManifest(x.epoch, func() {
 		if n := x.handedIn() - before; n > x.row.reported {
 			x.row.reported = n
 		}
@@ -102,8 +102,8 @@ func (x *trial) handedIn() (n int) {
 	return n
 }
 
-// owed counts the reports that are promised and not handed in; -1 where a host does not answer.
-func (x *trial) owed() (n int) {
+// countOwed counts the reports that are promised and not handed in; -1 where a host does not answer.
+func (x *trial) countOwed() (n int) {
 	for _, api := range x.apis {
 		var s status
 		if err := x.crowd.call(x.ctx, http.MethodGet, api+"/v1/status", nil, &s); err != nil {
@@ -117,7 +117,7 @@ func (x *trial) owed() (n int) {
 // handIn waits until everything that was promised is handed in.
 func (x *trial) handIn(within time.Duration) error {
 	for until := time.Now().Add(within); ; time.Sleep(200 * time.Millisecond) {
-		n := x.owed()
+		n := x.countOwed()
 		if n == 0 {
 			return nil
 		}
@@ -195,7 +195,7 @@ func (x *trial) steady(within time.Duration) error {
 			return nil
 		}
 		if time.Now().After(until) {
-			return errors.New(told(why))
+			return errors.New(tell(why))
 		}
 	}
 }

@@ -112,8 +112,8 @@ func (w *watch) lately(services []string) (why []saying) {
 	return why
 }
 
-// told is sayings in words.
-func told(all []saying) string {
+// tell is sayings in words.
+func tell(all []saying) string {
 	var words []string
 	for _, s := range all {
 		words = append(words, s.who+": "+strings.ReplaceAll(s.why, "\n", "; "))

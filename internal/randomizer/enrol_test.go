@@ -185,7 +185,9 @@ func TestARefusalCostsNothing(t *testing.T) {
 	s.mu.Unlock()
 	s.decideWithoutWaiting("late")
 	found()
-	time.Sleep(300 * time.Millisecond)
+	asked := func() int { s.mu.Lock(); defer s.mu.Unlock(); return s.asked }
+	soFar := asked()
+	testbed.Eventually(t, "asked again", func() bool { return asked() >= soFar+3 })
 	// an answer got lost, and "another epoch" is none
 	if l := s.host.State("late").Ledger; l.State(1) != privacy.Asked {
 		t.Errorf("ledger %+v", l)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -218,6 +219,7 @@ func TestNothingLeavesBeforeItIsDurable(t *testing.T) {
 				}
 			}
 			h, stop, ended := running(t, config)
+			restarts := 0
 			again := func() bool { // the host ends with a write that fails; the next process goes on
 				select {
 				case err := <-ended:
@@ -228,6 +230,11 @@ func TestNothingLeavesBeforeItIsDurable(t *testing.T) {
 					if asked, published := w.count(); published != 0 || asked > 0 && kept.kind != "seal" {
 						t.Errorf("it asked %d times and sent %d reports before", asked, published)
 					}
+					if kept.kind == "follow" && h.Announced() != nil || strings.HasPrefix(kept.kind, "note") &&
+						h.shufflerKey() != nil {
+						t.Error("what could not be kept is in force")
+					}
+					restarts++
 					h, stop, ended = running(t, config)
 					return true
 				default:
@@ -254,6 +261,10 @@ func TestNothingLeavesBeforeItIsDurable(t *testing.T) {
 			})
 			if _, published := w.count(); published != 1 {
 				t.Errorf("%d reports", published)
+			}
+			ends := map[string]int{"seal": 1, "follow": 1, "note " + string(store.Keys): 1}[kept.kind]
+			if restarts != ends {
+				t.Errorf("the host ended %d times, expected %d", restarts, ends)
 			}
 		})
 	}

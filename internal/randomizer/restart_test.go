@@ -202,7 +202,7 @@ func TestRestartBetweenRounds(t *testing.T) {
 	s.must(s.stop())
 	s.start()
 	s.awaitRound(next)
-	time.Sleep(200 * time.Millisecond)
+	s.clock.Pass(testbed.Long)
 	s.reports(2) // the round is answered once
 }
 
@@ -237,7 +237,7 @@ func TestAWeakLaterRoundIsNotAnswered(t *testing.T) {
 				defer s.host.promises.lock.Unlock()
 				return len(s.host.promises.open) == 0
 			})
-			time.Sleep(200 * time.Millisecond) // past the time at which they would report
+			s.clock.Pass(testbed.Long) // past the time at which they would report
 			s.reports(2)
 			if b := s.host.c.Reports.Balance(); b.Received+b.Resumed != b.Released {
 				t.Errorf("a report of the weak round is promised: %+v", b)

@@ -2,6 +2,9 @@
 // shuffler and the analyzer. A role brings its configuration, as a struct, and its work, as two functions; it gets
 // configuration loading, a logger, metrics, health, an ops listener, signals and exit codes.
 //
+// Its folders are what the shell shows of a role and gives to it: outcome counts what became of each item, for the log
+// and the metrics; status is the page on the ops listener; entropy is where random bits come from.
+//
 // # Configuration
 //
 // Package config reads it: the struct is the schema, and all faults are shown at once. Two things end that earlier: an

@@ -56,7 +56,7 @@ func NewBGLinCB(s Setting, c learner.Config) (*BGLinCB, error) {
 	b := &BGLinCB{setting: s, config: l.Config().Paper, schedule: l.Schedule(),
 		policy: glm.Policy{Family: c.Family, MaxReward: c.MaxReward, Dimension: s.Dimension,
 			Theta: make([]float64, s.Dimension)}}
-	b.ridge, b.width = 1, b.tuned(1)
+	b.ridge, b.width = 1, b.tunedWidth(1)
 	if b.config.Constants == learner.ProofConstants {
 		d, r, l := float64(s.Dimension), c.MaxReward, math.Log(float64(s.Horizon))
 		b.ridge, b.width = 20*r*d*l, 30*r*s.Radius*math.Sqrt(d*l)
@@ -66,8 +66,9 @@ func NewBGLinCB(s Setting, c learner.Config) (*BGLinCB, error) {
 	return b, err
 }
 
-// tuned is the width of TunedConstants, in the norm of a matrix whose weights are at least 1/kappa of the Hessian's.
-func (b *BGLinCB) tuned(kappa float64) float64 {
+// tunedWidth is the width of TunedConstants, in the norm of a matrix whose weights are at least 1/kappa of the
+// Hessian's.
+func (b *BGLinCB) tunedWidth(kappa float64) float64 {
 	return learner.TunedWidth{Constant: b.config.Width, MaxReward: b.setting.Family.MaxReward(),
 		Dimension: b.setting.Dimension, Horizon: b.setting.Horizon, Radius: b.setting.Radius, Lambda: b.ridge,
 		Kappa: kappa}.Gamma()
@@ -177,7 +178,7 @@ func (b *BGLinCB) close() error {
 	if warmup {
 		stage.Width *= math.Sqrt(b.config.Kappa)
 		if b.config.Constants == learner.TunedConstants {
-			stage.Width = b.tuned(b.config.Kappa)
+			stage.Width = b.tunedWidth(b.config.Kappa)
 		}
 		family, radius := b.setting.Family, b.setting.Radius
 		b.policy.Scaling = &glm.Scaling{Stage: stage, Diameter: 2 * radius,

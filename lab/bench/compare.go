@@ -44,7 +44,7 @@ var trusts = map[plan.Channel]string{
 
 // compare puts the channels beside a minimal two-server sum and a trusted curator, both in this process.
 func compare(ctx context.Context, o Options, r *Result) error {
-	r.Published = published()
+	r.Published = publishedFigures()
 	dim := o.Dimensions[0]
 	for _, c := range o.Channels {
 		rows := map[string]*Row{}
@@ -85,7 +85,7 @@ func compare(ctx context.Context, o Options, r *Result) error {
 
 // noiseRatio is the largest noise ratio of a cohort's sums.
 func noiseRatio(c plan.Channel, dim, users int) (float64, error) {
-	proposal, _, err := planned(c, dim, users)
+	proposal, _, err := planCohort(c, dim, users)
 	if err != nil {
 		return 0, err
 	}
@@ -221,9 +221,10 @@ func curator(s shape, users int) (*Compared, error) {
 	}, nil
 }
 
-// published are figures of other systems, as they were published. Of Prochlo and Katzenpost none is here: their papers
-// and pages were looked for, and no end-to-end figure was found that could be quoted with its conditions.
-func published() []Published {
+// publishedFigures are figures of other systems, as they were published. Of Prochlo and Katzenpost none is here:
+// their papers and pages were looked for, and no end-to-end figure was found that could be quoted with its
+// conditions.
+func publishedFigures() []Published {
 	return []Published{{
 		System: "Janus (two servers, Prio3)",
 		Figure: "its standard load test sends 100 uploads a second (Prio3Count, a 16-core AMD Ryzen 9 7950X); a test " +

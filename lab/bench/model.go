@@ -23,8 +23,8 @@ type shape struct {
 	width    int // bits of a number, in shares
 }
 
-// planned plans one cohort with the default terms, as the analyzer does.
-func planned(c plan.Channel, dim, users int) (*plan.Proposal, *plan.Announcement, error) {
+// planCohort plans one cohort with the default terms, as the analyzer does.
+func planCohort(c plan.Channel, dim, users int) (*plan.Proposal, *plan.Announcement, error) {
 	learner, err := learner.New(learner.Config{
 		Profile: glm.Practical, Dimension: dim, Horizon: users, MinCohort: plan.DefaultMinCohort,
 		Practical: learner.PracticalConfig{FirstCohort: users},
@@ -42,7 +42,7 @@ func planned(c plan.Channel, dim, users int) (*plan.Proposal, *plan.Announcement
 
 // shapeOf is what a report of such a cohort looks like.
 func shapeOf(c plan.Channel, dim, users int) (shape, *plan.Announcement, error) {
-	_, a, err := planned(c, dim, users)
+	_, a, err := planCohort(c, dim, users)
 	if err != nil {
 		return shape{}, nil, err
 	}
@@ -84,24 +84,26 @@ func (r *Result) bounds(s shape) map[string]bound {
 	taken := x + bytes + 2*verify + sign       // request and report verified, reply signed, envelope opened
 	out := map[string]bound{
 		RoleShuffler: {taken, "1 X25519 multiplication, 2 verifications, 1 signature, cipher"},
-		RoleBroker:   {r.carried(s.envelope()), fmt.Sprintf("JetStream publish and consume of %d bytes", s.envelope())},
+		RoleBroker: {
+			r.brokerTime(s.envelope()), fmt.Sprintf("JetStream publish and consume of %d bytes", s.envelope()),
+		},
 	}
 	switch s.channel {
 	case plan.Shuffle:
 		out[RoleDevice] = bound{envelope + m*pair,
 			fmt.Sprintf("a pair of X25519 multiplications for each of %d messages, %s", s.messages, around)}
 		out[RoleAnalyzer] = bound{m * x, fmt.Sprintf("1 X25519 multiplication for each of %d messages", s.messages)}
-		chunk := r.carried(chunkBytes) * m * seal.BitSize / chunkBytes
+		chunk := r.brokerTime(chunkBytes) * m * seal.BitSize / chunkBytes
 		carried := out[RoleBroker]
 		out[RoleBroker] = bound{carried.seconds + chunk, carried.what + ", and of the messages in chunks"}
 	case plan.Shares:
 		out[RoleDevice] = bound{envelope + shard + pair + sign,
-			"Prio3SumVec shard, 1 box with a proof of participation, " + around}
+			"Prio3SumVec shard, 1 inner envelope with a proof of participation, " + around}
 		out[RoleAnalyzer] = bound{prepare + x + verify, "Prio3SumVec preparation, 1 X25519 multiplication, 1 " +
 			"verification"}
 		out[RoleShuffler] = bound{taken + prepare, out[RoleShuffler].what + ", Prio3SumVec preparation"}
 	default:
-		out[RoleDevice] = bound{envelope + pair + sign, "1 box with a proof of participation, " + around}
+		out[RoleDevice] = bound{envelope + pair + sign, "1 inner envelope with a proof of participation, " + around}
 		out[RoleAnalyzer] = bound{x + verify, "1 X25519 multiplication, 1 verification"}
 	}
 	all := out[RoleDevice].seconds + out[RoleShuffler].seconds + out[RoleAnalyzer].seconds
@@ -113,8 +115,8 @@ func (r *Result) bounds(s shape) map[string]bound {
 	return out
 }
 
-// carried is the broker's processor time for one message of about this size, of those that were measured.
-func (r *Result) carried(size int) float64 {
+// brokerTime is the broker's processor time for one message of about this size, of those that were measured.
+func (r *Result) brokerTime(size int) float64 {
 	if len(r.streams) == 0 {
 		return 0
 	}

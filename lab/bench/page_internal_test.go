@@ -26,7 +26,7 @@ func TestThePageIsOfItsData(t *testing.T) {
 	if err := r.Check(); err != nil {
 		t.Fatal(err)
 	}
-	r.Published = published()
+	r.Published = publishedFigures()
 	page, err := os.ReadFile(filepath.Join(docs, pageName))
 	if err != nil {
 		t.Fatal(err)

@@ -253,8 +253,8 @@ func (s *stand) receive(ctx context.Context, want uint64) error {
 	return nil
 }
 
-// counted waits for the analyzer's counts.
-func (s *stand) counted(ctx context.Context) (*wire.Counts, error) {
+// awaitCounts waits for the analyzer's counts.
+func (s *stand) awaitCounts(ctx context.Context) (*wire.Counts, error) {
 	s.Progress.Update(func(p *progress.State) { *p = progress.State{Phase: "counting"} })
 	for {
 		var found *wire.Counts

@@ -123,7 +123,7 @@ func (o Options) work(ctx context.Context, r *Result, c plan.Channel, workers in
 	}
 	_, err = s.report(ctx)
 	if err == nil {
-		err = s.settle(ctx, keep)
+		err = s.compareCounts(ctx, keep)
 	}
 	if dead := <-killed; err == nil {
 		err = dead
@@ -183,9 +183,9 @@ func (s *stand) spent(r *Result, out *Working) []Row {
 	return rows
 }
 
-// settle waits for the counts and compares them with those of the first deployment.
-func (s *stand) settle(ctx context.Context, keep *kept) error {
-	counts, err := s.counted(ctx)
+// compareCounts waits for the counts and compares them with those of the first deployment.
+func (s *stand) compareCounts(ctx context.Context, keep *kept) error {
+	counts, err := s.awaitCounts(ctx)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ const (
 // or an underestimated sensitivity makes of it, and half of the noise is half of its variance, as if sqrt 2 were
 // forgotten.
 func (o Options) faults() []Fault {
-	if o.Game.channelled() {
+	if o.Game.usesChannel() {
 		return Faults(o.Channel)
 	}
 	return []Fault{HalfNoise, Twice, NoNoise}

@@ -72,7 +72,7 @@ func (g *game) invent(round *plan.Encoder) error {
 	if err != nil {
 		return err
 	}
-	square, err := allowed(round, weights)
+	square, err := maxSquare(round, weights)
 	if err != nil {
 		return err
 	}
@@ -86,9 +86,9 @@ func (g *game) invent(round *plan.Encoder) error {
 	return nil
 }
 
-// allowed is the largest weighted squared distance that the certificate allows for: of the pair of releases that it
+// maxSquare is the largest weighted squared distance that the certificate allows for: of the pair of releases that it
 // counts together, and of each other one at its own diameter.
-func allowed(round *plan.Encoder, weights []float64) (square float64, err error) {
+func maxSquare(round *plan.Encoder, weights []float64) (square float64, err error) {
 	spread, err := statistic.JointSpread(round.Statistics[0], round.Statistics[1])
 	if err != nil {
 		return 0, fmt.Errorf("empirical epsilon: %w", err)

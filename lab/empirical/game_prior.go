@@ -40,7 +40,7 @@ func openPrior(o Options) (*opened, error) {
 		if err != nil {
 			return nil, fmt.Errorf("empirical epsilon: %w", err)
 		}
-		g.exact[w] = joined(sums)
+		g.exact[w] = join(sums)
 	}
 	sums, err := honest[1+null](fixed)
 	if err != nil {
@@ -71,7 +71,7 @@ func openPrior(o Options) (*opened, error) {
 	}
 	g.draw = func(world int, src *rand.ChaCha8) ([]float64, error) {
 		sums, err := played[world](src)
-		return joined(sums), err
+		return join(sums), err
 	}
 	return &opened{arena: arena{o: o, enter: g.enter}, claimed: o.Epsilon, reach: g.distance(opposite) / mu,
 		described: Result{Coordinates: len(g.weights), Reports: o.Cohort}}, nil
@@ -109,8 +109,8 @@ func priorReleases(o Options, with evaluate.PriorOptions) (out [worlds]func(prot
 // dealtInTurn is how many rows after the canary's another one is in its cohort.
 const dealtInTurn = 7
 
-// joined are the sums of all releases, one after another.
-func joined(all []learner.Aggregate) (out []float64) {
+// join are the sums of all releases, one after another.
+func join(all []learner.Aggregate) (out []float64) {
 	for _, a := range all {
 		out = append(out, a.Sum...)
 	}

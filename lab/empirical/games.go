@@ -21,8 +21,8 @@ const (
 // Games lists them.
 func Games() []Game { return []Game{Sums, Rewards, Fit, Prior} }
 
-// channelled reports whether devices and servers play the game, over a channel.
-func (g Game) channelled() bool { return g == Sums || g == Rewards }
+// usesChannel reports whether devices and servers play the game, over a channel.
+func (g Game) usesChannel() bool { return g == Sums || g == Rewards }
 
 // opened is a game that is ready to be played.
 type opened struct {

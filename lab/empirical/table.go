@@ -29,7 +29,7 @@ func (r *Result) WriteTable(w io.Writer) error {
 	if r.Fault != NoFault {
 		fmt.Fprintf(&b, "The system was broken on purpose: %s.\n", r.Fault)
 	}
-	if r.Game.channelled() {
+	if r.Game.usesChannel() {
 		fmt.Fprintf(&b, "Game %s, channel %s; %d reports in view, %d coordinates attacked together; %d runs of each "+
 			"world,\nhalf of which chose the thresholds. Sealed runs that gave the same counts: %d.\n",
 			r.Game, r.Channel, r.Reports, r.Coordinates, r.Runs, r.Sealed)

@@ -116,7 +116,7 @@ func (s Spec) parameter(r *rand.Rand) []float64 {
 	theta := make([]float64, s.Dimension)
 	switch {
 	case s.Kind == Biased:
-		biased(theta, s.Norm, r)
+		drawLopsided(theta, s.Norm, r)
 		return theta
 	case s.Kind == LowerBound:
 		s.signs(theta, r)
@@ -156,15 +156,15 @@ func (s Spec) ball(r *rand.Rand) [][]float64 {
 func (s Spec) sphere(r *rand.Rand) [][]float64 {
 	return s.arms(func(x []float64) {
 		if s.Kind == Biased {
-			biased(x, 1, r)
+			drawLopsided(x, 1, r)
 		} else {
 			population.Sphere(x, 1, r)
 		}
 	})
 }
 
-// biased draws a vector of the given norm whose last coordinate is 1/sqrt(2) of it.
-func biased(x []float64, norm float64, r *rand.Rand) {
+// drawLopsided draws a vector of the given norm whose last coordinate is 1/sqrt(2) of it.
+func drawLopsided(x []float64, norm float64, r *rand.Rand) {
 	last := len(x) - 1
 	population.Sphere(x[:last], norm*math.Sqrt2/2, r)
 	x[last] = norm * math.Sqrt2 / 2

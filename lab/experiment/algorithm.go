@@ -80,7 +80,7 @@ func (j job) algorithm(e *environment.Environment) (play.Algorithm, error) {
 		Source: devices,
 	}
 	if k, ok := learners[j.Algorithm.Kind]; ok {
-		return j.learned(k, e, devices, noise)
+		return j.makeLearner(k, e, devices, noise)
 	}
 	switch j.Algorithm.Kind {
 	case KindRSGLinCB, KindGLMUCB, KindGLOC:

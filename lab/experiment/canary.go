@@ -63,7 +63,7 @@ func canary(ctx context.Context, text []byte, folder string) (string, error) {
 	if err := out.Encode(asked); err != nil {
 		return "", err
 	}
-	short := all.shortened()
+	short := all.shorten()
 	rows := make([][]Row, len(short))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -77,7 +77,7 @@ func canary(ctx context.Context, text []byte, folder string) (string, error) {
 		return "", err
 	}
 	for _, r := range slices.Concat(rows...) {
-		if err := out.Encode(r.measured()); err != nil {
+		if err := out.Encode(r.findings()); err != nil {
 			return "", err
 		}
 	}
@@ -87,8 +87,8 @@ func canary(ctx context.Context, text []byte, folder string) (string, error) {
 // cheap are the kinds that run in all environments.
 var cheap = []string{KindBatched}
 
-// shortened are experiments of one algorithm and one environment each, which run what this one runs.
-func (e *Experiment) shortened() (all []Experiment) {
+// shorten are experiments of one algorithm and one environment each, which run what this one runs.
+func (e *Experiment) shorten() (all []Experiment) {
 	add := func(world, algorithm int) {
 		one := *e
 		one.Algorithms = slices.Clone(e.Algorithms[algorithm : algorithm+1])
@@ -214,8 +214,8 @@ func (e Experiment) shortest(ctx context.Context, folder string) (rows []Row, er
 	return rows, err
 }
 
-// measured is what a run of one seed found.
-func (r Row) measured() []any {
+// findings is what a run of one seed found.
+func (r Row) findings() []any {
 	out := []any{r.Algorithm, r.Environment, r.Horizon, r.Regret, r.Value, r.Final, r.Messages, r.Spread, r.Course}
 	if r.Errors != nil {
 		out = append(out, *r.Errors)

@@ -53,7 +53,7 @@ func TestCanaryRunsAreShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := e.shortened()[0].shortest(t.Context(), "")
+	rows, err := e.shorten()[0].shortest(t.Context(), "")
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}
@@ -70,7 +70,7 @@ func TestCanaryRunsEachKindOfAlgorithmAndEnvironmentOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ran []string
-	for _, one := range e.shortened() {
+	for _, one := range e.shorten() {
 		ran = append(ran, one.Algorithms[0].Name+" on "+one.Environments[0].Label())
 	}
 	want := "linucb on ball logistic d=2 K=3 S=2, wide on ball logistic d=2 K=3 S=2, " +

@@ -8,9 +8,9 @@ import (
 	"github.com/riffle-dp/riffle/lab/experiment"
 )
 
-// improved runs an experiment of the local linear bandits' paper, changed, and returns the rows by algorithm and
+// runImproved runs an experiment of the local linear bandits' paper, changed, and returns the rows by algorithm and
 // epsilon (0: none), of the last environment and horizon.
-func improved(t *testing.T, name string, c experiment.Changes) map[string]map[float64]experiment.Row {
+func runImproved(t *testing.T, name string, c experiment.Changes) map[string]map[float64]experiment.Row {
 	t.Helper()
 	e, err := experiment.Load(name)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestTrialsWithOneParameterComeTogether(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
-	rows := improved(t, "table1-local", experiment.Changes{Seeds: 1, Horizons: []int{400}})
+	rows := runImproved(t, "table1-local", experiment.Changes{Seeds: 1, Horizons: []int{400}})
 	own, shared := rows["linucb"][0].Spread, rows["linucb-shared-parameter"][0].Spread
 	if own == nil || shared == nil || !(*own > 0.97) || !(*shared < 0.45) {
 		t.Errorf("own parameters %v, a shared one %v", own, shared)
@@ -56,7 +56,7 @@ func TestFigure1Local(t *testing.T) {
 	if os.Getenv("RIFFLE_LONG") == "" {
 		t.Skip("set RIFFLE_LONG=1: 4 seeds of 20 000 people at three epsilons take minutes")
 	}
-	rows := improved(t, "figure1-local", experiment.Changes{Seeds: 4})
+	rows := runImproved(t, "figure1-local", experiment.Changes{Seeds: 4})
 	regret := func(name string, epsilon float64) float64 { return rows[name][epsilon].Regret }
 	if v := regret("linucb", 0); v < 134*0.65 || v > 134*1.35 {
 		t.Errorf("LinUCB loses %v", v)

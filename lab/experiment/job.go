@@ -50,7 +50,7 @@ func (j job) run(ctx context.Context, logs string, advance func(people int)) (*r
 	if err != nil {
 		return nil, err
 	}
-	playing, closeLog, err := j.logged(algorithm, logs)
+	playing, closeLog, err := j.withLog(algorithm, logs)
 	if err != nil {
 		return nil, err
 	}
@@ -155,9 +155,9 @@ func digest(of any) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// cached runs the job unless its result is in the folder already, and keeps the result there. An empty folder keeps
+// runCached runs the job unless its result is in the folder already, and keeps the result there. An empty folder keeps
 // nothing.
-func (j job) cached(ctx context.Context, folder string, advance func(people int)) (*result, error) {
+func (j job) runCached(ctx context.Context, folder string, advance func(people int)) (*result, error) {
 	ran := false
 	r, err := kept(folder, j.digest, func() (*result, error) {
 		ran = true

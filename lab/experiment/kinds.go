@@ -52,8 +52,8 @@ func known() []string {
 	}())))
 }
 
-// learned makes a job's algorithm of a kind of learners.
-func (j job) learned(k kind, e *environment.Environment, devices, noise protocol.Source) (play.Algorithm, error) {
+// makeLearner makes a job's algorithm of a kind of learners.
+func (j job) makeLearner(k kind, e *environment.Environment, devices, noise protocol.Source) (play.Algorithm, error) {
 	if k.spread {
 		return j.spreading(k, e, devices, noise)
 	}

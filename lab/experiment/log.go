@@ -41,10 +41,10 @@ func (l *logger) Learn(reward float64) error {
 	return l.Algorithm.Learn(reward)
 }
 
-// logged wraps an algorithm so that its decisions are written to a file in the folder. The function that it returns
+// withLog wraps an algorithm so that its decisions are written to a file in the folder. The function that it returns
 // closes the file and writes the last policy to another. An algorithm that does not know its propensities plays without
 // a log.
-func (j job) logged(algorithm play.Algorithm, folder string) (play.Algorithm, func() error, error) {
+func (j job) withLog(algorithm play.Algorithm, folder string) (play.Algorithm, func() error, error) {
 	randomized, ok := algorithm.(play.Randomized)
 	if folder == "" || !ok {
 		return algorithm, func() error { return nil }, nil

@@ -98,7 +98,7 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 	changes := slices.ContainsFunc(rows, func(r Row) bool { return r.change > 0 })
 	first := -1.0 // of the deltas
 	for _, r := range rows {
-		priced, central = priced || r.priced(), central || r.OverCentral > 0
+		priced, central = priced || r.hasPrice(), central || r.OverCentral > 0
 		if delta := r.delta(); delta != nil {
 			deltas = deltas || first >= 0 && *delta != first
 			first = *delta
@@ -170,7 +170,7 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 			line = append(line, fmt.Sprintf("%.4f ± %.4f", *r.Final, *r.FinalSE), fmt.Sprintf("%.4f", *r.FinalWorst))
 		}
 		if changes {
-			line = append(line, r.returned(r.Learned), r.returned(r.Returned))
+			line = append(line, r.peopleCell(r.Learned), r.peopleCell(r.Returned))
 		}
 		if spread && r.Spread != nil {
 			line = append(line, fmt.Sprintf("%.2f ± %.2f %%", 100**r.Spread, 100**r.SpreadSE))
@@ -199,8 +199,8 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 	return nil
 }
 
-// returned is the cell of a number of people, of whom nil are never enough.
-func (r Row) returned(people *int) string {
+// peopleCell is the cell of a number of people, of whom nil are never enough.
+func (r Row) peopleCell(people *int) string {
 	switch {
 	case r.change == 0:
 		return ""
@@ -218,12 +218,12 @@ func (r Row) regret() string {
 	return fmt.Sprintf("%s ± %s", figure(r.Regret), figure(r.RegretSE))
 }
 
-// priced reports whether it is known what the row's channel costs.
-func (r Row) priced() bool { return r.Trust != "" && r.Bytes > 0 }
+// hasPrice reports whether it is known what the row's channel costs.
+func (r Row) hasPrice() bool { return r.Trust != "" && r.Bytes > 0 }
 
 // costs are the cells of what a row's channel costs; empty ones where that is not known.
 func (r Row) costs() []any {
-	if !r.priced() {
+	if !r.hasPrice() {
 		return []any{"", "", "", ""}
 	}
 	milliseconds := func(s float64) string {

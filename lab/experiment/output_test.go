@@ -12,8 +12,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// decoded are the rows as JSON, with the keys that they have.
-func decoded(t *testing.T, rows []experiment.Row) []map[string]any {
+// decodeRows are the rows as JSON, with the keys that they have.
+func decodeRows(t *testing.T, rows []experiment.Row) []map[string]any {
 	t.Helper()
 	var text bytes.Buffer
 	if err := experiment.WriteJSON(&text, rows); err != nil {
@@ -39,7 +39,7 @@ func TestRowsSayTheirDelta(t *testing.T) {
 		errors[i].Errors = &experiment.Errors{MAD: &mad}
 	}
 	for name, rows := range map[string][]experiment.Row{"bandit": bandit, "regression": errors} {
-		got := decoded(t, rows)
+		got := decodeRows(t, rows)
 		if got[0]["delta"] != 1e-5 || got[1]["delta"] != 0.0 {
 			t.Errorf("%s: deltas %v and %v", name, got[0]["delta"], got[1]["delta"])
 		}

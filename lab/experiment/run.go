@@ -122,7 +122,7 @@ func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
 			if o.Logs != "" {
 				r, err = j.run(ctx, o.Logs, advance)
 			} else {
-				r, err = j.cached(ctx, o.Folder, advance)
+				r, err = j.runCached(ctx, o.Folder, advance)
 			}
 			if err != nil {
 				return fmt.Errorf("%s on %s, T = %d, epsilon %g, seed %d: %w", j.Algorithm.Name, j.Environment.Label(),

@@ -64,7 +64,7 @@ func (j job) spreading(k kind, e *environment.Environment, devices, noise protoc
 	for _, name := range []string{optionTrials, optionCut, optionShared} {
 		delete(j.Algorithm.Options, name)
 	}
-	own, err := j.learned(k, e, devices, noise)
+	own, err := j.makeLearner(k, e, devices, noise)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (j job) spreading(k kind, e *environment.Environment, devices, noise protoc
 			return nil, err
 		}
 		t, own := &trial{}, rand.NewChaCha8(key(seed, 'd'))
-		if t.algorithm, err = j.learned(k, other, own, rand.NewChaCha8(key(seed, 'n'))); err != nil {
+		if t.algorithm, err = j.makeLearner(k, other, own, rand.NewChaCha8(key(seed, 'n'))); err != nil {
 			return nil, err
 		}
 		t.next, t.stop = iter.Pull2(other.People())

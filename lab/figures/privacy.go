@@ -149,7 +149,7 @@ func tradeoff(w io.Writer) (chart.Chart, error) {
 	}
 	for i := 0; i <= 200; i++ {
 		a := last * float64(i) / 200
-		certified.X, certified.Y = append(certified.X, a), append(certified.Y, dominated(a, g))
+		certified.X, certified.Y = append(certified.X, a), append(certified.Y, tradeOff(a, g))
 	}
 	exact.Name, exact.Dots, exact.Width = "exact", true, 1.25
 	fmt.Fprintf(w, "tradeoff: N=%d, t=%g: certified mu %.4f, Gaussian of the same variance %.4f\n", n, t, g.Mu,
@@ -162,8 +162,8 @@ func tradeoff(w io.Writer) (chart.Chart, error) {
 	}), nil
 }
 
-// dominated is the trade-off curve f(0,d) (x) G(mu) at a.
-func dominated(a float64, g privacy.Guarantee) float64 {
+// tradeOff is the trade-off curve f(0,d) (x) G(mu) at a.
+func tradeOff(a float64, g privacy.Guarantee) float64 {
 	rest := 1 - g.TailDelta
 	if a >= rest {
 		return 0

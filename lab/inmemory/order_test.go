@@ -17,8 +17,8 @@ const (
 	markedChunk   = 8
 )
 
-// judged has a shuffler mix until its orders are rejected, at most so many releases.
-func judged(t *testing.T, s Setup, releases, reports int) *uniform.Judge {
+// judge has a shuffler mix until its orders are rejected, at most so many releases.
+func judge(t *testing.T, s Setup, releases, reports int) *uniform.Judge {
 	t.Helper()
 	s.Folder, s.Chunk = t.TempDir(), markedChunk
 	m, err := NewMarked(s)
@@ -57,7 +57,7 @@ func TestMarkedMessagesLeaveInAnyOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if j := judged(t, c.setup, c.releases, c.reports); j.Rejects() {
+			if j := judge(t, c.setup, c.releases, c.reports); j.Rejects() {
 				t.Errorf("rejected after %d releases: %+v", j.Releases(), j.Findings())
 			}
 		})
@@ -103,7 +103,7 @@ func TestPlantedOrdersAreRejected(t *testing.T) {
 					messages[place] = item
 				}
 			}
-			if j := judged(t, Setup{Reorder: reorder}, releases, markedReports); !j.Rejects() {
+			if j := judge(t, Setup{Reorder: reorder}, releases, markedReports); !j.Rejects() {
 				t.Errorf("not rejected after %d releases: %+v", j.Releases(), j.Findings())
 			}
 		})
@@ -118,7 +118,7 @@ func TestAStuckSourceIsRejected(t *testing.T) {
 		if name == "alone" {
 			setup.source = func() protocol.Source { return stuck{} }
 		}
-		if j := judged(t, setup, 20, markedReports); !j.Rejects() {
+		if j := judge(t, setup, 20, markedReports); !j.Rejects() {
 			t.Errorf("%s: not rejected: %+v", name, j.Findings())
 		}
 	}

@@ -105,7 +105,7 @@ func TestOnlyRecordedDecisionsExplore(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.begin(0, 1)
-		p.seats = 0
+		p.slots = 0
 		var outside int // arms other than the default that people outside the cohort got before anything was learned
 		for _, o := range p.people.Day(0) {
 			if _, in := p.cohort[o.Person]; in && of.mode.Kind != world.Arrival {

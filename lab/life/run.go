@@ -63,7 +63,7 @@ type player struct {
 	devices  protocol.Source // people's own coins
 	noise    protocol.Source // the channel's
 	cohort   map[int]*[]statistic.Record
-	seats    int // that are left in a cohort of arrivals
+	slots    int // that are left in a cohort of arrivals
 	served   []int
 	lift     lift
 	made     int // decisions of the cohort
@@ -158,7 +158,7 @@ func (p *player) begin(day int, seed uint64) {
 	}
 	p.run.Epochs = append(p.run.Epochs, Epoch{Day: day})
 	if p.mode.Kind == world.Arrival {
-		p.seats = p.step.Cohort
+		p.slots = p.step.Cohort
 		return
 	}
 	var pool []panel.Device
@@ -188,8 +188,8 @@ func (p *player) decide(o world.Occasion) (arm int, err error) {
 		d, err := p.policy.DecideFor(o.Arms, p.choice(false), p.devices)
 		return d.Arm, err
 	}
-	if p.mode.Kind == world.Arrival && p.seats > 0 && p.served[o.Person] == 0 {
-		p.seats--
+	if p.mode.Kind == world.Arrival && p.slots > 0 && p.served[o.Person] == 0 {
+		p.slots--
 		p.served[o.Person]++
 		p.cohort[o.Person] = &[]statistic.Record{}
 	}
@@ -217,7 +217,7 @@ func (p *player) over(began, day int) bool {
 		return false
 	}
 	if p.mode.Kind == world.Arrival {
-		return p.seats == 0
+		return p.slots == 0
 	}
 	return day+1-began >= p.schedule.Window
 }

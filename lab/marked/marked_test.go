@@ -94,8 +94,8 @@ func start(t *testing.T, reorder func(r *Run, messages [][]byte)) bench {
 	return b
 }
 
-// judged takes cohorts through the shuffler, so many at most, until some view of them is rejected.
-func (b bench) judged(t *testing.T, rounds int) []*uniform.Sample {
+// judge takes cohorts through the shuffler, so many at most, until some view of them is rejected.
+func (b bench) judge(t *testing.T, rounds int) []*uniform.Sample {
 	t.Helper()
 	names := Views()
 	samples := uniform.Samples(0, names[:]...)
@@ -122,7 +122,7 @@ func (b bench) judged(t *testing.T, rounds int) []*uniform.Sample {
 // A shuffler on a broker passes. False alarm: 1e-6. Power: the tests below, and lab/docs/shufflecheck.md.
 func TestMarkedReportsLeaveInAnyOrder(t *testing.T) {
 	t.Parallel()
-	samples := start(t, nil).judged(t, 8)
+	samples := start(t, nil).judge(t, 8)
 	for _, s := range samples {
 		if s.Judge().Rejects() || s.Judge().Releases() != 8 {
 			t.Errorf("%s: %d releases, %+v", s.Name, s.Judge().Releases(), s.Judge().Findings())
@@ -189,7 +189,7 @@ func TestBadShufflersOnTheWireAreRejected(t *testing.T) {
 					messages[i] = in[from]
 				}
 			})
-			samples := b.judged(t, 5)
+			samples := b.judge(t, 5)
 			if own := samples[c.view].Judge(); !own.Rejects() {
 				t.Errorf("not rejected: %+v", own.Findings())
 			}

@@ -130,8 +130,9 @@ func (s Setting) world(seed uint64, share float64) (*world, error) {
 	return w, nil
 }
 
-// flipped is everybody, the dishonest ones with their rewards turned around. Their arms are worth what they are worth.
-func (w *world) flipped() iter.Seq2[population.Person, error] {
+// flipRewards is everybody, the dishonest ones with their rewards turned around. Their arms are worth what they are
+// worth.
+func (w *world) flipRewards() iter.Seq2[population.Person, error] {
 	return func(yield func(population.Person, error) bool) {
 		i, most := 0, w.Family.MinReward()+w.Family.MaxReward()
 		for p, err := range w.People() {

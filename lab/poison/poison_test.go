@@ -15,8 +15,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// planned is the round of the first cohort of a small deployment.
-func planned(t *testing.T, c plan.Channel) *plan.Announcement {
+// firstRound is the round of the first cohort of a small deployment.
+func firstRound(t *testing.T, c plan.Channel) *plan.Announcement {
 	t.Helper()
 	l, err := learner.New(learner.Config{Family: family.NameLogistic, Dimension: 2, Radius: 3, Horizon: 2000,
 		Epsilon: 4, Delta: plan.DefaultDelta})
@@ -61,7 +61,7 @@ func someLiars(a *plan.Announcement, k int) []bool {
 // Without dishonest devices the sums are those of simulated.Integer, number for number.
 func TestHonestDevicesGiveTheChannelsSums(t *testing.T) {
 	for _, c := range plan.Channels() {
-		a := planned(t, c)
+		a := firstRound(t, c)
 		all := reports(a)
 		exact := simulated.Integer{Encodings: a.Encodings, MinCohort: 1}
 		for _, r := range a.Releases() {
@@ -87,7 +87,7 @@ func TestHonestDevicesGiveTheChannelsSums(t *testing.T) {
 func TestAttacksKeepToTheirInfluenceAndReachIt(t *testing.T) {
 	truth := []float64{1.5, -0.5}
 	for _, c := range plan.Channels() {
-		a := planned(t, c)
+		a := firstRound(t, c)
 		for _, k := range []int{1, 4} {
 			influence, err := a.Influence(k, a.Cohort.Size)
 			if err != nil {
@@ -160,7 +160,7 @@ func TestFlippedRewardsAreThoseOfDishonestDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	var flipped []float64
-	for p, err := range w.flipped() {
+	for p, err := range w.flipRewards() {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestDishonestDevicesAddRegret(t *testing.T) {
 func TestDishonestEntriesReplaceReports(t *testing.T) {
 	const k = 3
 	for _, c := range plan.Channels() {
-		a := planned(t, c)
+		a := firstRound(t, c)
 		all := reports(a)
 		for _, strategy := range []Strategy{AllOnes, Promote, Flip} {
 			r := &round{a: a, strategy: strategy, truth: []float64{1.5, -0.5}, liars: someLiars(a, k)}

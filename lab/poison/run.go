@@ -70,7 +70,7 @@ func (s Setting) play(ctx context.Context, of attack, seed uint64, advance func(
 	}
 	people := w.People()
 	if of.strategy == Flip {
-		people = w.flipped()
+		people = w.flipRewards()
 	}
 	played, err := play.Play(ctx, algorithm, people, s.People, nil, advance)
 	if err != nil {

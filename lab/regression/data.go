@@ -153,8 +153,8 @@ func dense(d int, fill func(x []float64, rng *rand.Rand), theta []float64, law s
 	}
 }
 
-// listed is a draw from people in a fixed order, each of whom comes once.
-func listed(people []learn.Record) func(int) iter.Seq[learn.Record] {
+// inOrder is a draw from people in a fixed order, each of whom comes once.
+func inOrder(people []learn.Record) func(int) iter.Seq[learn.Record] {
 	return func(n int) iter.Seq[learn.Record] {
 		next := people[:n]
 		people = people[n:]

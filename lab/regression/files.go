@@ -182,6 +182,6 @@ func (s Spec) offline(all []learn.Record, seed uint64, people int) (*Data, error
 	for _, r := range all[:held] {
 		d.contexts = append(d.contexts, Point{X: r.Arm, Mean: r.Reward, Weight: 1})
 	}
-	d.draw = listed(all[held : held+d.People])
+	d.draw = inOrder(all[held : held+d.People])
 	return d, nil
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// fixed predicts by a parameter, with the same bound everywhere.
-func fixed(bound float64, theta ...float64) learn.Model {
+// predictBy predicts by a parameter, with the same bound everywhere.
+func predictBy(bound float64, theta ...float64) learn.Model {
 	return estimate.Linear{Theta: theta, Width: func([]float64) float64 { return bound }}
 }
 
@@ -33,9 +33,9 @@ func TestScoreByHand(t *testing.T) {
 		model                   learn.Model
 		mse, mad, far, coverage float64
 	}{
-		{"the truth", fixed(0, .4, .9), 0, 0, 0, 1},
-		{"the weak direction missed", fixed(.17, .4, 0), .18 * .18, .18, .45, 0},
-		{"a bound that holds for half", fixed(.1, .5, 0), (.27*.27 + .09*.09) / 2, .18, .5, .5},
+		{"the truth", predictBy(0, .4, .9), 0, 0, 0, 1},
+		{"the weak direction missed", predictBy(.17, .4, 0), .18 * .18, .18, .45, 0},
+		{"a bound that holds for half", predictBy(.1, .5, 0), (.27*.27 + .09*.09) / 2, .18, .5, .5},
 	} {
 		s := data.Score(c.model)
 		for what, pair := range map[string][2]float64{"mse": {s.MSE, c.mse}, "mad": {*s.MAD, c.mad},

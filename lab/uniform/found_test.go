@@ -154,10 +154,10 @@ func TestEachTestFindsItsFault(t *testing.T) {
 		"remainders, upwards inside out": {TestDraws, Shape{Items: 60}, 3000, mirrored(inverted(plant(Modulo)))},
 		"remainders of many":             {TestDraws, Shape{Items: 200}, 60, plant(Modulo)},
 		"reports stay together": {TestReports, Shape{Items: 60, Report: 4}, 2, func(s Shape) *Release {
-			return scattered(plant(Together)(s), s, rng)
+			return scatter(plant(Together)(s), s, rng)
 		}},
 		"reports in one chunk": {TestReports, Shape{Items: 120, Report: 4, Chunk: 30}, 6, func(s Shape) *Release {
-			r := scattered(plant(Together)(s), s, rng)
+			r := scatter(plant(Together)(s), s, rng)
 			for chunk := range slices.Chunk(r.Order, s.Chunk) {
 				protocol.Permute(chunk, src)
 			}
@@ -266,8 +266,8 @@ func mirroredItems(shuffle func(Shape) *Release) func(Shape) *Release {
 	}
 }
 
-// scattered has the items of reports that came together come apart: in a random order that the tests know.
-func scattered(r *Release, s Shape, rng *rand.Rand) *Release {
+// scatter has the items of reports that came together come apart: in a random order that the tests know.
+func scatter(r *Release, s Shape, rng *rand.Rand) *Release {
 	at := rng.Perm(s.Items)
 	reports := make([]int, s.Items)
 	for place, item := range r.Order {

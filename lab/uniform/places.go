@@ -78,8 +78,8 @@ func rankRow(m, place, n int) int {
 	return place * quarters / n
 }
 
-// ranked has the class of a rank among m, and how many ranks each class has.
-func ranked(rank, m int, counts *[rankClasses]int) (class int) {
+// rankClass has the class of a rank among m, and how many ranks each class has.
+func rankClass(rank, m int, counts *[rankClasses]int) (class int) {
 	before := 0
 	for k := range counts {
 		end := ((k+1)*m + rankClasses - 1) / rankClasses // the first rank that is not of this class
@@ -99,7 +99,7 @@ func (t *ranks) at(rank, m, place, n int) {
 	if m < 2 {
 		return
 	}
-	class := ranked(rank, m, &t.counts)
+	class := rankClass(rank, m, &t.counts)
 	t.step(rankRow(m, place, n), t.counts[:], m, class)
 }
 
@@ -145,9 +145,9 @@ func (t *draws) add(order []int) {
 		var counts [rankClasses]int
 		class := rankClasses // itself
 		if j == i {
-			ranked(0, i, &counts)
+			rankClass(0, i, &counts)
 		} else {
-			class = ranked(j, i, &counts)
+			class = rankClass(j, i, &counts)
 		}
 		copy(t.counts[:], counts[:])
 		t.counts[rankClasses] = 1

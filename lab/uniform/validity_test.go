@@ -133,7 +133,7 @@ func TestClassesAreCounted(t *testing.T) {
 	for m := 1; m < 200; m++ {
 		var got, want, counts [rankClasses]int
 		for rank := range m {
-			want[ranked(rank, m, &counts)]++
+			want[rankClass(rank, m, &counts)]++
 			got = counts
 		}
 		if got != want {

@@ -18,7 +18,7 @@ type place struct {
 	of        map[string]string // the namespace's
 }
 
-func (p place) matched(namespace string, peer networkingv1.NetworkPolicyPeer) bool {
+func (p place) matches(namespace string, peer networkingv1.NetworkPolicyPeer) bool {
 	if peer.IPBlock != nil {
 		return true // an address could be that of any pod
 	}
@@ -54,7 +54,7 @@ func allows(policies []networkingv1.NetworkPolicy, from, to place, port int32) b
 			peers, ports := rules(p.Spec)
 			for i := range peers {
 				who := len(peers[i]) == 0 || slices.ContainsFunc(peers[i],
-					func(peer networkingv1.NetworkPolicyPeer) bool { return other.matched(p.Namespace, peer) })
+					func(peer networkingv1.NetworkPolicyPeer) bool { return other.matches(p.Namespace, peer) })
 				where := len(ports[i]) == 0 || slices.ContainsFunc(ports[i],
 					func(q networkingv1.NetworkPolicyPort) bool {
 						return q.Port == nil || q.Port.IntVal == port && q.EndPort == nil
@@ -133,10 +133,10 @@ func TestWhoReachesWhom(t *testing.T) {
 	t.Logf("%d pairs of pods and ports", tried)
 	// Any other pod in a namespace of Riffle has no access.
 	for namespace, labels := range m.namespaces {
-		stranger := place{namespace, map[string]string{"app": "x"},
+		unlisted := place{namespace, map[string]string{"app": "x"},
 			with(labels, "kubernetes.io/metadata.name", namespace)}
-		if allows(m.policies, stranger, places["a pod in another namespace"], 443) ||
-			allows(m.policies, places["a pod in another namespace"], stranger, 80) {
+		if allows(m.policies, unlisted, places["a pod in another namespace"], 443) ||
+			allows(m.policies, places["a pod in another namespace"], unlisted, 80) {
 			t.Errorf("a pod that no policy names may call or be called in %s", namespace)
 		}
 	}

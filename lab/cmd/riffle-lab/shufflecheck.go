@@ -101,7 +101,7 @@ power does: with few releases there is a warning.`[1:],
 	flags.IntVar(&f.releases, "releases", 0, fmt.Sprintf("releases that are mixed; 0: %d, with --wire %d",
 		defaultReleases, defaultWireReleases))
 	flags.IntVar(&f.size, "size", defaultSize, "messages of a release, where the messages are mixed in memory")
-	flags.StringVar(&f.plant, "plant", "", "break the order on purpose, to see that it is found: "+planted())
+	flags.StringVar(&f.plant, "plant", "", "break the order on purpose, to see that it is found: "+plantedNames())
 	flags.StringVar(&f.seed, "seed", "", "64 hexadecimal digits from which the planted fault and the simulations of "+
 		"power follow, never\nthe shuffler's own draws; default: drawn by the system")
 	flags.IntVar(&f.power, "power-runs", defaultPowerRuns, "simulated runs of each fault, at most; 0: power is not "+
@@ -114,7 +114,7 @@ power does: with few releases there is a warning.`[1:],
 	return cmd
 }
 
-func planted() string {
+func plantedNames() string {
 	var names []string
 	for _, fault := range uniform.Faults() {
 		names = append(names, string(fault))

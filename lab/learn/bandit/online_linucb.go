@@ -175,7 +175,7 @@ func (p *onlineParameters) base(people int, zeta float64) (*onlineLinUCB, error)
 func (b *onlineLinUCB) policy() (learn.Policy, error) {
 	set := b.design.around(b.u, b.width)
 	if b.setting.Option("debiased", 0) != 0 {
-		theta, err := b.debiased()
+		theta, err := b.leastSquares()
 		if err != nil {
 			return nil, err
 		}
@@ -212,8 +212,8 @@ func onlineGradient(x []float64, y float64, theta []float64, sigma float64) []fl
 	return g
 }
 
-// debiased is least squares with the noise's share taken out of the second moments, in the ball of the domain.
-func (b *onlineLinUCB) debiased() ([]float64, error) {
+// leastSquares is least squares with the noise's share taken out of the second moments, in the ball of the domain.
+func (b *onlineLinUCB) leastSquares() ([]float64, error) {
 	moments := mat.NewSymDense(b.design.d, nil)
 	moments.CopySym(b.design.matrix)
 	noise := float64(b.design.added) * (b.sigma*b.sigma + b.zeta)
