@@ -9,7 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// enrolments answers devices that wish to take part.
+// enrolments answers devices that ask to take part.
 type enrolments struct {
 	*core
 	requests *seal.RequestOpener
@@ -114,7 +114,7 @@ func (s *enrolments) answer(given given) (*wire.EnrolReply, error) {
 }
 
 // given is a device's slot, when its report is due from now on, and whether the device held the slot before it asked,
-// because of another wish. Of a panel, which is drawn before anyone asks, a device held its slot if it has reported.
+// because of another request. Of a panel, which is drawn before anyone asks, a device held its slot if it has reported.
 type given struct {
 	slot  uint32
 	after time.Duration
@@ -146,7 +146,7 @@ func (s *enrolments) admitDevice(id cohort.DeviceID, r *wire.EnrolRequest, nonce
 	}
 	_, g.durable, g.err = s.begin(func(state *cohort.State) (*cohort.Event, error) {
 		now, _ := s.clock.now()
-		given, ev, err := state.Grant(cohort.Wish{
+		given, ev, err := state.Grant(cohort.Request{
 			Device: id, Epoch: r.Epoch, Announcement: cohort.Digest(r.Announcement), Nonce: nonce,
 			Together: len(r.Further) + 1,
 		}, now)

@@ -217,7 +217,7 @@ func (s *scene) ask(device uint32, change ...func(*wire.EnrolRequest)) *wire.Enr
 	return s.askRaw(signed)
 }
 
-// request is a device's wish to take part, under the announcement in force.
+// request is a device's request to take part, under the announcement in force.
 func (s *scene) request(device uint32) *wire.EnrolRequest {
 	return &wire.EnrolRequest{
 		Deployment: testbed.Deployment, Epoch: s.opened.Epoch, Announcement: s.digest[:], Device: device,

@@ -9,8 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// What comes twice, in one process and over a restart, was given to the same wish: nothing is held. Another wish of the
-// device, as an older copy of its state has it, is told so.
+// What comes twice, in one process and over a restart, was given to the same request: nothing is held. Another request
+// of the device, as an older copy of its state has it, is told so.
 func TestARequestThatComesTwiceIsNotHeld(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -29,7 +29,7 @@ func TestARequestThatComesTwiceIsNotHeld(t *testing.T) {
 		for nonce, held := range map[uint32]bool{7: false, 8: true} {
 			all := s.ask(3, by(nonce, 9))
 			if r := all.Of(0); !r.Enrolled || r.Slot != 0 || r.Held != held {
-				t.Errorf("%s, wish %d: %+v", when, nonce, r)
+				t.Errorf("%s, request %d: %+v", when, nonce, r)
 			}
 			if r := all.Of(1); !r.Enrolled || r.Slot != 1 || r.Held {
 				t.Errorf("%s, the second device: %+v", when, r)
@@ -45,7 +45,7 @@ func TestARequestThatComesTwiceIsNotHeld(t *testing.T) {
 	check("after a restart")
 }
 
-// The same of registrations, of which the wishes of the open epoch and the one before are known.
+// The same of registrations, of which the requests of the open epoch and the one before are known.
 func TestARegistrationThatComesTwiceIsNotHeld(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -61,7 +61,7 @@ func TestARegistrationThatComesTwiceIsNotHeld(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		for nonce, held := range map[uint32]bool{7: false, 8: true} {
 			if r := s.ask(3, by(nonce)); !r.Enrolled || r.Held != held {
-				t.Errorf("restarted %v, wish %d: %+v", restarted, nonce, r)
+				t.Errorf("restarted %v, request %d: %+v", restarted, nonce, r)
 			}
 		}
 		s.must(s.stop())
@@ -142,7 +142,7 @@ func TestRequestsInTheClearAreRefused(t *testing.T) {
 	}
 }
 
-// A slot or a registration is given to a wish with a nonce only.
+// A slot or a registration is given to a request with a nonce only.
 func TestAWishWithoutANonceIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

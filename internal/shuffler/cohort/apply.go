@@ -36,7 +36,7 @@ func (s *State) Apply(ev *Event) error {
 		at := time.UnixMilli(ev.Enrolled.ReportAt)
 		s.tells(at.Add(-e.window() - e.jitter(uint32(e.slots.len()))))
 		s.enter(id, at)
-		s.wishes.grant(id, ev.Enrolled.Nonce)
+		s.requests.grant(id, ev.Enrolled.Nonce)
 		if at.After(e.last) {
 			e.last = at
 		}
@@ -169,7 +169,7 @@ func (s *State) applyOpened(o *Opened) error {
 		}
 		s.arrived += e.slots.len()
 	}
-	s.wishes.turn()
+	s.requests.turn()
 	s.epoch = &epoch{
 		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened,
 		last:    r.opened,

@@ -116,8 +116,8 @@ func (h *history) add(epoch uint64, drawn []panel.Device, t *PanelTerms) {
 	h.recent = kept
 }
 
-// Register decides on a device's wish to be among those that panels are drawn from. A device that is among them is told
-// so again, with no event: held. A deployment whose devices enrol as they arrive registers none.
+// Register decides on a device's request to be among those that panels are drawn from. A device that is among them is
+// told so again, with no event: held. A deployment whose devices enrol as they arrive registers none.
 func (s *State) Register(id DeviceID) (held bool, ev *Event, err error) {
 	switch {
 	case s.begun && s.terms == nil:

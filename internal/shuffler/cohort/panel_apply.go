@@ -14,7 +14,7 @@ func (s *State) applyRegistered(r *Registered) error {
 		return fmt.Errorf("registration event: device %d is registered already", r.Device)
 	}
 	s.enlist(id)
-	s.wishes.grant(id, r.Nonce)
+	s.requests.grant(id, r.Nonce)
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 type Registered struct {
 	Host   []byte `json:"host"`
 	Device uint32 `json:"device"`
-	Nonce  uint32 `json:"nonce"` // of the device's wish
+	Nonce  uint32 `json:"nonce"` // of the device's request
 }
 
 // Pooled fixes whom the panel of the open epoch is drawn from: the devices that are registered by now and may be in
@@ -19,7 +19,7 @@ type Pooled struct {
 	At         int64  `json:"at_ms"` // by the shuffler's clock
 	Registered uint32 `json:"registered"`
 	Quota      uint32 `json:"quota,omitempty"` // devices of one host at most; 0: no limit
-	Statement  []byte `json:"statement"`       // the signed pool, which leaves as it stands here
+	Statement  []byte `json:"statement"`       // the signed pool, which leaves as it is here
 	Digest     []byte `json:"digest"`          // of it
 
 	ready *pool // made of the event's devices beforehand; nil: it is made when the event is applied

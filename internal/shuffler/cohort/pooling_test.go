@@ -68,12 +68,12 @@ func TestAPanelDrawnBeforehandIsOfItsOwnDraw(t *testing.T) {
 	}
 }
 
-// A wish has a nonce where devices enrol as they arrive, and is of one device where panels are drawn.
+// A request has a nonce where devices enrol as they arrive, and is of one device where panels are drawn.
 func TestAWishThatCannotBeToldFromAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newScript(t, 1)
 	s.must(s.open(announcement(1, 0, 3, 1, 1), digest(1)))
-	w := Wish{Device: device(1), Epoch: 1, Announcement: digest(1), Together: 1}
+	w := Request{Device: device(1), Epoch: 1, Announcement: digest(1), Together: 1}
 	_, ev, err := s.state.Grant(w, s.now)
 	if ev != nil {
 		t.Errorf("granted without a nonce: %s", ev.Encode())

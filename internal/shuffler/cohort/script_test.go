@@ -71,7 +71,7 @@ func (s *script) open(a *plan.Announcement, d Digest) error {
 func (s *script) enrol(n int, epoch uint64, d Digest) (uint32, time.Time, error) {
 	slot, at, ev, err := s.state.Enrol(device(n), epoch, d, s.now)
 	if ev != nil {
-		ev.Enrolled.Nonce = uint32(n + 1) // so that what is replayed knows the wish
+		ev.Enrolled.Nonce = uint32(n + 1) // so that what is replayed knows the request
 	}
 	s.apply(ev)
 	return slot, at, err
@@ -138,17 +138,17 @@ func (s *script) reopened() {
 // normal is the part of a state that can be compared.
 func normal(s *State) any {
 	type view struct {
-		Devices string // of earlier epochs
-		Arrived int
-		Begun   bool
-		Keys    Keys
-		Wishes  wishes
-		Filling Filling
-		Slots   []DeviceID
-		DueAt   []int64
-		Rounds  []round
-		Timing  Timing
-		Clock   time.Time
+		Devices  string // of earlier epochs
+		Arrived  int
+		Begun    bool
+		Keys     Keys
+		Requests requests
+		Filling  Filling
+		Slots    []DeviceID
+		DueAt    []int64
+		Rounds   []round
+		Timing   Timing
+		Clock    time.Time
 
 		Registered devices
 		Count      int
@@ -158,7 +158,7 @@ func normal(s *State) any {
 		Last       time.Time
 	}
 	v := view{
-		Devices: string(encodeSet(s.earlier())), Arrived: s.arrived, Begun: s.begun, Keys: s.keys, Wishes: s.wishes,
+		Devices: string(encodeSet(s.earlier())), Arrived: s.arrived, Begun: s.begun, Keys: s.keys, Requests: s.requests,
 		Clock: s.clock, Registered: s.registered, Count: s.count, Terms: s.terms, History: s.history,
 	}
 	v.Filling, _ = s.Filling()

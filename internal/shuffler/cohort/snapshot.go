@@ -47,8 +47,8 @@ type base struct {
 	Times      [][]byte    `json:"times,omitempty"`
 	Recent     []served    `json:"recent,omitempty"`
 	// of the epoch before, in ascending order, eight bytes each, big-endian
-	Wishes []byte  `json:"wishes,omitempty"`
-	Rounds []Ended `json:"rounds,omitempty"` // for people, and to hold against the broker
+	Requests []byte  `json:"wishes,omitempty"`
+	Rounds   []Ended `json:"rounds,omitempty"` // for people, and to hold against the broker
 }
 
 // served are the devices of one panel.
@@ -85,8 +85,8 @@ func (s *State) Snapshot() *Event {
 	for _, p := range s.history.recent {
 		b.Recent = append(b.Recent, served{p.epoch, encodeSet(p.devices.words())})
 	}
-	for _, number := range slices.Sorted(maps.Keys(s.wishes[1])) {
-		b.Wishes = binary.BigEndian.AppendUint64(b.Wishes, number)
+	for _, number := range slices.Sorted(maps.Keys(s.requests[1])) {
+		b.Requests = binary.BigEndian.AppendUint64(b.Requests, number)
 	}
 	b.Rounds = s.over
 	text, err := json.Marshal(b)
@@ -152,14 +152,14 @@ func (s *State) applySnapshot(n *Snapshot) error {
 	if err != nil {
 		return fail(err)
 	}
-	if len(b.Wishes)%8 != 0 {
-		return fail(errors.New("its wishes are not whole numbers"))
+	if len(b.Requests)%8 != 0 {
+		return fail(errors.New("its requests are not whole numbers"))
 	}
-	for number := range slices.Chunk(b.Wishes, 8) {
-		if s.wishes[0] == nil {
-			s.wishes[0] = map[uint64]struct{}{}
+	for number := range slices.Chunk(b.Requests, 8) {
+		if s.requests[0] == nil {
+			s.requests[0] = map[uint64]struct{}{}
 		}
-		s.wishes[0][binary.BigEndian.Uint64(number)] = struct{}{}
+		s.requests[0][binary.BigEndian.Uint64(number)] = struct{}{}
 	}
 	s.over = b.Rounds
 	return nil

@@ -89,7 +89,7 @@ func TestADamagedSnapshotIsNotReplayed(t *testing.T) {
 			}
 			again := NewState(Admission{})
 			err = again.Apply(ev)
-			again.wishes.turn() // as at the opening of the epoch
+			again.requests.turn() // as at the opening of the epoch
 			if err == nil && !bytes.Equal(again.Snapshot().Snapshot.Base, good.Snapshot.Base) {
 				t.Fatalf("byte %d, bit %d: replayed: %s", i, bit, b)
 			}

@@ -39,7 +39,7 @@ type State struct {
 	arrived  int      // of them
 	keys     Keys     // the last set that was published
 	over     []Ended  // rounds whose manifest is out, oldest first
-	wishes   wishes   // of slots and registrations
+	requests requests // of slots and registrations
 
 	latest
 	told
@@ -172,7 +172,7 @@ func (s *State) room() int {
 // atCapacity says why no further device is let in.
 const atCapacity = "the shuffler remembers %d devices, as many as admission.devices lets in"
 
-// Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that
+// Enrol decides on a device's request to take part, made under the announcement with the given digest. A device that
 // already holds a slot of the open cohort is told it again, with no event. Of a panel, whoever is drawn holds a slot.
 func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 	slot uint32, reportAt time.Time, ev *Event, err error,

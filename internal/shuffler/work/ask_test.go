@@ -52,10 +52,12 @@ func TestAWorkerAcknowledgesWhatTheLeadDecidedOnAndNothingElse(t *testing.T) {
 		"a verdict too few":            {says(Answer{Verdicts: []byte{Settled}}), false},
 		"a verdict too many":           {says(Answer{Verdicts: []byte{Settled, Settled, Settled}}), false},
 		"none":                         {says(Answer{}), false},
-		"words of another version": {func(context.Context) ([]byte, error) { return []byte("decided"), nil },
-			false},
-		"an error, as of a stopped one": {func(context.Context) ([]byte, error) { return nil, errors.New("stops") },
-			false},
+		"words of another version": {func(context.Context) ([]byte, error) {
+			return []byte("decided"), nil
+		}, false},
+		"an error, as of a stopped one": {func(context.Context) ([]byte, error) {
+			return nil, errors.New("stops")
+		}, false},
 		"nothing": {func(ctx context.Context) ([]byte, error) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)

@@ -2,21 +2,21 @@ package cohort
 
 import "testing"
 
-// A wish is known by its device and its nonce, in the open epoch and the one before.
+// A request is known by its device and its nonce, in the open epoch and the one before.
 func TestAWishIsKnownForTwoEpochs(t *testing.T) {
-	var w wishes
+	var r requests
 	id := DeviceID{Number: 3}
-	w.grant(id, 7)
+	r.grant(id, 7)
 	for _, other := range []DeviceID{{Number: 4}, {Host: [32]byte{1}, Number: 3}} {
-		if w.granted(other, 7) {
-			t.Errorf("the wish of device %d of one host is taken for that of device %d of host %x", id.Number,
+		if r.granted(other, 7) {
+			t.Errorf("the request of device %d of one host is taken for that of device %d of host %x", id.Number,
 				other.Number, other.Host[:1])
 		}
 	}
 	for turns, known := range []bool{true, true, false} {
-		if w.granted(id, 7) != known {
+		if r.granted(id, 7) != known {
 			t.Errorf("after %d epochs, known %v", turns, !known)
 		}
-		w.turn()
+		r.turn()
 	}
 }
