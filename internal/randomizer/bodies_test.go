@@ -158,8 +158,11 @@ func TestStalledBodiesHoldUpNobodysEnrolment(t *testing.T) {
 	s.host.enrolments.waiting = semaphore.NewWeighted(2)
 	a := s.unhurried(12) // else the first device reports, and its body ends, before the second one comes
 	s.open(a)
-	s.begin("a", "Transfer-Encoding: chunked\r\n", "")
-	testbed.Eventually(t, "enrolled", func() bool { return len(s.enrolments()) == 1 })
+	stalled := s.begin("a", "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n", "")
+	// It is asked for its body once it has the room.
+	if r, err := http.ReadResponse(bufio.NewReader(stalled), nil); err != nil || r.StatusCode != http.StatusContinue {
+		t.Fatal(r, err)
+	}
 	if status, answer := s.post("/v1/devices/b/decisions", twoArms); status != http.StatusServiceUnavailable ||
 		answer["error"] != "busy" {
 		t.Errorf("%d %v", status, answer)
