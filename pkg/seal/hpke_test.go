@@ -143,17 +143,20 @@ func TestALowOrderMessageWithARightTagIsRefused(t *testing.T) {
 	}
 	context := [32]byte{1}
 	for _, encapsulated := range [][32]byte{{}, {1}} {
-		for _, info := range [][]byte{bitInfo(context), LocalEnvelope.info(context)} {
+		derived := func(info []byte) *exchange {
 			w := exchange{encapsulated: encapsulated} // and a shared secret of zeros
 			w.derive(&key.public, newSchedule(info))
-			message := append(encapsulated[:], make([]byte, bitPlain+tagSize)...)
-			w.sealShort(message[EncapsulatedSize:], make([]byte, bitPlain), nil)
-			if _, _, _, err := NewBitOpener(key, context).Open(message); !errors.Is(err, ErrOpen) {
-				t.Errorf("a bit message: %v", err)
-			}
-			if _, err := NewEnvelopeOpener(key, LocalEnvelope, context).Open(message, nil); !errors.Is(err, ErrOpen) {
-				t.Errorf("an envelope: %v", err)
-			}
+			return &w
+		}
+		bit := append(encapsulated[:], make([]byte, bitPlain+tagSize)...)
+		derived(bitInfo(context)).sealShort(bit[EncapsulatedSize+LabelSize:], []byte{1}, Label(bit))
+		if _, _, _, err := NewBitOpener(key, context).Open(bit); !errors.Is(err, ErrOpen) {
+			t.Errorf("a bit message: %v", err)
+		}
+		envelope := append(encapsulated[:], make([]byte, bitPlain+tagSize)...)
+		derived(LocalEnvelope.info(context)).sealShort(envelope[EncapsulatedSize:], make([]byte, bitPlain), nil)
+		if _, err := NewEnvelopeOpener(key, LocalEnvelope, context).Open(envelope, nil); !errors.Is(err, ErrOpen) {
+			t.Errorf("an envelope: %v", err)
 		}
 	}
 }
