@@ -80,6 +80,48 @@ func TestACheckpointCoversEveryStatement(t *testing.T) {
 	})
 }
 
+// A checkpoint may cover several statements, where those between were lost. It must have the root of its own size.
+func TestACheckpointMayCoverSeveralStatements(t *testing.T) {
+	each(t, func(t *testing.T, w writer) {
+		anew := func() writer {
+			if w.path == "" {
+				return w
+			}
+			return writer{t, filepath.Join(t.TempDir(), "log"), w.id}
+		}
+		made := func(epochs ...uint64) []bus.Statement { // each statement with its checkpoint behind it
+			s, alone := &stream{t: t}, writer{t, "", w.id}
+			alone.appends(alone.open(s), epochs...)
+			return s.entries
+		}
+		of := func(entries []bus.Statement, at ...int) *stream {
+			s := &stream{t: t}
+			for _, i := range at {
+				s.put(bus.Shuffler, entries[i].Kind, entries[i].Payload)
+			}
+			return s
+		}
+		all := made(1, 2, 3, 4, 5)
+		s := of(all, 0, 2, 4, 6, 8)
+		l := w.open(s)
+		w.check(s, 1, 2, 3, 4, 5)
+		if len(s.entries) != 6 {
+			t.Errorf("%d entries", len(s.entries))
+		}
+		w.appends(l, 3, 6)
+		w.check(s, 1, 2, 3, 4, 5, 6)
+
+		late := of(all, 0, 2, 4, 6, 5, 7, 8) // the third's checkpoint, behind the fourth
+		if n := anew().open(late).Size(); n != 5 || len(late.entries) != 8 {
+			t.Errorf("a late checkpoint: %d statements, %d entries", n, len(late.entries))
+		}
+		other := made(1, 2, 9)
+		forked := of(all, 0, 2, 4)
+		forked.put(bus.Shuffler, wire.KindCheckpoint, other[5].Payload)
+		anew().refused(forked, translog.ErrForked)
+	})
+}
+
 func TestManyAppendAtATime(t *testing.T) {
 	each(t, func(t *testing.T, w writer) {
 		s := &stream{t: t}
