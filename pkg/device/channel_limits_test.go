@@ -149,6 +149,12 @@ func TestStricterLimitsHoldForKeptStates(t *testing.T) {
 	if got.Epsilon != 1 || got.Delta != 1e-6 || got.EpsilonAlone != 2 || got.Records != 1 {
 		t.Errorf("%+v", got)
 	}
+	for records, want := range map[int]int{0: 1, 2: 2, 3: 3, 5: 3} {
+		kept.Ledger.Records = records
+		if got := must(New(c)).Restored(kept).Ledger.Records; got != want {
+			t.Errorf("%d records that were kept are %d under a limit of 3", records, got)
+		}
+	}
 	again := must(New(f.config())).Restored(State{Ledger: got}).Ledger
 	if again.Epsilon != 1 || again.Delta != 1e-6 || again.EpsilonAlone != 2 || again.Records != 1 {
 		t.Errorf("%+v", again)
