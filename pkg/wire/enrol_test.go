@@ -137,6 +137,8 @@ func TestEnrolReplyAnswersItsRequestOnly(t *testing.T) {
 		"refusal": {Request: digestOf(7), Enrolled: true, Refusal: rifflev1.Refusal_REFUSAL_LATE},
 		"slot":    {Request: digestOf(7), Refusal: rifflev1.Refusal_REFUSAL_LATE, Slot: 1},
 		"held":    {Request: digestOf(7), Refusal: rifflev1.Refusal_REFUSAL_LATE, Held: true},
+		"commitment": {Request: digestOf(7), Refusal: rifflev1.Refusal_REFUSAL_LATE,
+			Commitment: digestOf(1)},
 	} {
 		for _, m := range []*rifflev1.EnrolReply{m, {Request: digestOf(7)}, {Request: digestOf(7), Refusal: 1000}} {
 			_, err := wire.OpenEnrolReply(forge(t, seal.EnrolReply, m, shuffler), shuffler.Public(),

@@ -170,6 +170,9 @@ func TestAnswersInTheClear(t *testing.T) {
 	if err := clear(r.Sealed, undecryptable, by); !errors.Is(err, wire.ErrUnopened) {
 		t.Errorf("not opened: %v", err)
 	}
+	if err := clear(r.Sealed, wire.EnrolReply{Enrolled: true}, by); !errors.Is(err, wire.ErrUnopened) {
+		t.Errorf("a slot: %v", err)
+	}
 	for name, err := range map[string]error{
 		"signed by another":      clear(r.Sealed, undecryptable, signer(t, goldenHost)),
 		"to another request":     clear([]byte("another"), undecryptable, by),
