@@ -57,6 +57,12 @@ func TestEntriesSurviveReopeningInOrder(t *testing.T) {
 	if got := replay(t, j); got[len(got)-1] != "later" {
 		t.Fatalf("last entry is %q", got[len(got)-1])
 	}
+	for number, want := range map[uint64]string{0: "entry 0", 999: "entry 999", 1000: "later", 1001: ""} {
+		got, err := j.Entry(number)
+		if string(got) != want || (err != nil) != (want == "") {
+			t.Errorf("entry %d is %q, %v", number, got, err)
+		}
+	}
 }
 
 // An entry acknowledged to its appender is on disk, whatever others do at the same time, and none is written twice.
