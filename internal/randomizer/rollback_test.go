@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	bolterrors "go.etcd.io/bbolt/errors"
+
 	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
@@ -179,6 +181,7 @@ func TestARolledBackStoreThatCannotBeMarkedStopsTheHost(t *testing.T) {
 	a := s.unhurried(12)
 	s.open(a)
 	s.decide("x", twoArms)
+	s.ends = bolterrors.ErrDatabaseNotOpen // if the broker shows an announcement or keys again
 	s.mu.Lock()
 	s.answer = func(wire.Enrolment) *wire.EnrolReply {
 		if err := s.host.store.Close(); err != nil { // what is written from here on fails

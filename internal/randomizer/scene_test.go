@@ -72,6 +72,7 @@ type scene struct {
 	heard     map[uint32]bool   // devices that were asked for
 	enrolled  []enrolled
 	arrived   []arrival
+	ends      error // with which the host may end by itself; nil: with none
 }
 
 const capacity = 128 // devices of the scene's host
@@ -147,7 +148,7 @@ func (s *scene) start() {
 	})
 	stop := s.stop
 	s.t.Cleanup(func() {
-		if err := stop(); err != nil {
+		if err := stop(); err != nil && (s.ends == nil || !errors.Is(err, s.ends)) {
 			s.t.Error(err)
 		}
 	})

@@ -81,6 +81,7 @@ func unanswered(t *testing.T, c *bus.Conn, letter []byte) {
 // A result that is lost on the way is sent again. One that was altered, or that is under another letter's head, is
 // not used, and one that comes twice is used once.
 func TestResultsThatAreLostAlteredOrRepeated(t *testing.T) {
+	t.Parallel()
 	b := crew(t)
 	lc, wc, broker := config(t, b), config(t, b), b.Connect(bus.Shuffler)
 	l := lead(t, lc)
@@ -135,6 +136,7 @@ func TestResultsThatAreLostAlteredOrRepeated(t *testing.T) {
 // A task that the broker stores again when it is done is not done again, nor is one that was altered, nor one of an
 // earlier lead.
 func TestTasksThatAreReplayed(t *testing.T) {
+	t.Parallel()
 	b := testbed.New(t, func(_ *broker.Options, p *bus.ProvisionOptions) {
 		p.TaskWait, p.DedupWindow = 5*time.Second, 100*time.Millisecond
 	})
@@ -186,6 +188,7 @@ func TestTasksThatAreReplayed(t *testing.T) {
 // Processes with other keys, or of another role, understand nothing of each other, and what they cannot read they leave
 // to those who can.
 func TestOtherKeysUnderstandNothing(t *testing.T) {
+	t.Parallel()
 	b := crew(t)
 	l := lead(t, config(t, b))
 	l.Answer("who", echo)

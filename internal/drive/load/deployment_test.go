@@ -24,6 +24,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/browser"
+	"github.com/riffle-dp/riffle/internal/testing/parallel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
@@ -31,6 +32,7 @@ import (
 // of their own.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || !slices.Contains([]string{"shuffler", "analyzer", "randomizer", "broker"}, os.Args[1]) {
+		parallel.Tests("4")
 		os.Exit(m.Run())
 	}
 	cmd := &cobra.Command{Use: "role", SilenceErrors: true, SilenceUsage: true}

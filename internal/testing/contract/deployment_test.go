@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -32,6 +33,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
+
+func TestMain(m *testing.M) { os.Exit(testbed.RoleTests(m)) }
 
 // deployment is the three roles in one process, each with its own rights on the broker, and the app's API of the one
 // host.
