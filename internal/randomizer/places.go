@@ -83,7 +83,7 @@ func (p *places) sit(name string) (dev, leaving *localDevice, fresh bool) {
 	dev = &localDevice{name: name, state: p.newState(number)}
 	if leaving != nil {
 		// The number's next request is judged as the one before it would be: the shuffler may have heard of that one.
-		dev.state.Wish.Unsure = leaving.state.Wish.Unsure
+		dev.state.Request.Unsure = leaving.state.Request.Unsure
 		dev.mu.Lock() // nobody else knows of it
 		leaving.vacant, leaving.gone = false, make(chan struct{})
 		p.vacancies--

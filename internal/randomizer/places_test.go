@@ -168,7 +168,7 @@ func TestAnAbsentShufflerCostsNoPlace(t *testing.T) {
 	s.expectAll(0, 2, "sampled")
 	// the broker alone says that nobody heard of the question before: what the shuffler says proves less
 	for i := range 2 {
-		if !s.device(fmt.Sprint("p", i)).Wish.Unsure {
+		if !s.device(fmt.Sprint("p", i)).Request.Unsure {
 			t.Error("that the number was asked for before is forgotten")
 		}
 	}

@@ -39,7 +39,7 @@ type rollback struct {
 // "Held" is said of another question than the one that the request names by its nonce, which is durable here too. So it
 // does not matter if the broker delivers a request twice, or says of one that no shuffler heard it when one has: the
 // next request in this epoch has the same nonce. What the shuffler says of earlier epochs proves nothing once a
-// question was taken back upon the broker's word alone (State.Wish).
+// question was taken back upon the broker's word alone (State.Request).
 //
 // What it misses: a first question whose first try got no answer is not judged. Its device then takes the slot that
 // its number had before, which the shuffler lets report once. The host's next numbers are judged again.

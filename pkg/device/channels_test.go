@@ -87,12 +87,12 @@ func (f *fixture) unsealed(envelope []byte, a *plan.Announcement) *wire.Report {
 func (f *fixture) verifies(payload []byte, a *plan.Announcement, secret shares.Secret) error {
 	f.Helper()
 	round := must(shares.NewRound(a, digestOf(a)))
-	row, _, err := must(round.NewLeader(secret)).Prepare(nil, payload)
+	message, _, err := must(round.NewLeader(secret)).Prepare(nil, payload)
 	if err != nil {
 		return err
 	}
 	by := channel.NewVerifier(wire.Party{Deployment: deployment, Key: f.registrar.Public()})
-	_, err = must(round.NewHelper(secret, f.analyzerKey, by)).Verify(row)
+	_, err = must(round.NewHelper(secret, f.analyzerKey, by)).Verify(message)
 	return err
 }
 

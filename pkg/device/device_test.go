@@ -118,7 +118,7 @@ func TestARestartedDeviceReportsTheNullRecord(t *testing.T) {
 	}
 }
 
-// A refusal gives the record back, an answer that is about another epoch settles nothing, and a reply to another
+// A refusal gives the record back, an answer that is about another epoch changes nothing, and a reply to another
 // request is none.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestAnswers(t *testing.T) {
 	}
 	again := must(d.Enrol(start))
 	if !bytes.Equal(f.asked(again).Signed, f.asked(request).Signed) || bytes.Equal(again, request) {
-		t.Error("the wish differs from the first, or it is sealed as the same bytes")
+		t.Error("the request differs from the first, or it is sealed as the same bytes")
 	}
 	request = again
 	got = must(d.Answer(f.reply(request, wire.EnrolReply{Refusal: wire.RefusalCohortFull}), start))

@@ -54,24 +54,24 @@ func TestAProvedDeviceReportsNothingThatItOwes(t *testing.T) {
 	}
 }
 
-// Without a wish, and with that for another epoch, nothing can be asked for: the shuffler would take the question for
-// another one.
-func TestNobodyAsksWithAnotherWish(t *testing.T) {
+// The nonce of a request for another epoch, and none, is that of no question: the shuffler would take it for another
+// one.
+func TestNobodyAsksWithAnotherNonce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	core := must(New(f.config()))
 	a := must(core.Judge(f.announce(f.announcement(glm.Practical)), 1, 0))
 	asked := must(core.NewState(3).Ask(a, start))
 	must(core.Requests(a, asked))
-	must(core.Registration(asked.wished(0)))
-	for name, s := range map[string]State{"none": core.NewState(3), "another epoch's": asked.wished(2)} {
+	must(core.Registration(asked.withRequest(0)))
+	for name, s := range map[string]State{"none": core.NewState(3), "another epoch's": asked.withRequest(2)} {
 		if request, err := core.Requests(a, s); err == nil {
-			t.Errorf("the wish is %s: %x", name, request)
+			t.Errorf("the request is %s: %x", name, request)
 		}
 	}
 	for name, s := range map[string]State{"none": core.NewState(3), "an epoch's": asked} {
 		if request, err := core.Registration(s); err == nil {
-			t.Errorf("the wish to register is %s: %x", name, request)
+			t.Errorf("the request to register is %s: %x", name, request)
 		}
 	}
 }

@@ -287,9 +287,9 @@ func TestArrivalsKnowNoPanels(t *testing.T) {
 	}
 }
 
-// Every request because of one wish has its nonce, over restarts too, and a copy of the state from before the wish
-// draws another one: by that the shuffler tells a request that comes twice from an older copy.
-func TestAWishKeepsItsNonce(t *testing.T) {
+// A request has one nonce however often it is sent, over restarts too, and a copy of the state from before it draws
+// another one: by that the shuffler tells a request that comes twice from an older copy.
+func TestARequestKeepsItsNonce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d, a := f.device(glm.Practical)
@@ -304,15 +304,16 @@ func TestAWishKeepsItsNonce(t *testing.T) {
 	}
 	first := nonce(d)
 	if again, restarted := nonce(d), nonce(f.restart(d)); again != first || restarted != first {
-		t.Errorf("the nonce of a wish is %d, then %d, and %d after a restart", first, again, restarted)
+		t.Errorf("the nonce of a request is %d, then %d, and %d after a restart", first, again, restarted)
 	}
 	if other := nonce(older); other == first {
 		t.Error("an older copy of the state draws the same nonce")
 	}
 	judged := must(d.core.Judge(f.announce(a), 1, 0))
 	withdrawn := must(d.state.Withdraw(judged))
-	if next := must(withdrawn.Ask(judged, start)); next.Wish.Nonce != first || !next.Wish.Unsure {
-		t.Errorf("taken back upon the broker's word, the wish is %+v, before it had the nonce %d", next.Wish, first)
+	if next := must(withdrawn.Ask(judged, start)); next.Request.Nonce != first || !next.Request.Unsure {
+		t.Errorf("taken back upon the broker's word, the request is %+v, before it had the nonce %d", next.Request,
+			first)
 	}
 	earlier := &wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled}
 	if asked := must(withdrawn.Ask(judged, start)); asked.Contradicts(earlier, false) != "" ||
@@ -331,10 +332,11 @@ func TestARegistrationTakenBackUponTheBrokersWordIsNoProof(t *testing.T) {
 		t.Error("a registration that was held is no proof, or is proof although a request may have been heard")
 	}
 	again := asked.Unasked().Register()
-	if again.Wish.Nonce != asked.Wish.Nonce || again.Unregistered(held, false) != "" {
-		t.Errorf("asked again as %+v, before as %+v: what the broker hid is taken for proof", again.Wish, asked.Wish)
+	if again.Request.Nonce != asked.Request.Nonce || again.Unregistered(held, false) != "" {
+		t.Errorf("asked again as %+v, before as %+v: what the broker hid is taken for proof", again.Request,
+			asked.Request)
 	}
-	if later := again.wished(7); !later.Wish.Unsure || later.Wish.Nonce == asked.Wish.Nonce {
-		t.Errorf("the wish of a later epoch is %+v", later.Wish)
+	if later := again.withRequest(7); !later.Request.Unsure || later.Request.Nonce == asked.Request.Nonce {
+		t.Errorf("the request of a later epoch is %+v", later.Request)
 	}
 }

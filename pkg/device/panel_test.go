@@ -370,14 +370,14 @@ func TestGoldenRequests(t *testing.T) {
 	core := must(New(f.panels()))
 	a := must(core.Judge(f.announce(f.panel()), 1, 0))
 	fixed := *a
-	wishing := core.NewState(3)
-	wishing.Wish.Nonce = 7
+	asking := core.NewState(3)
+	asking.Request.Nonce = 7
 	fixed.Digest = [32]byte{1} // the plan's digest follows from a search, which may change
 	for name, of := range map[string]struct {
 		request []byte
 		want    string
 	}{
-		"registration": {must(core.Registration(wishing)), "c5f50c20ffbd35ca"},
+		"registration": {must(core.Registration(asking)), "c5f50c20ffbd35ca"},
 		"panel":        {must(core.Request(&fixed, 3)), "73d69c4851adea52"},
 	} {
 		if got := sha256.Sum256(of.request); hex.EncodeToString(got[:8]) != of.want {

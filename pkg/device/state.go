@@ -24,36 +24,37 @@ type State struct {
 	Ledger privacy.Ledger `json:"ledger"`
 	// Enrolment is the slot in the latest cohort that the device took.
 	Enrolment *Enrolment `json:"enrolment,omitempty"`
-	// Wish is the latest for which a request may have left.
-	Wish Wish `json:"wish,omitzero"`
+	// Request is the latest that may have left.
+	Request Request `json:"wish,omitzero"`
 	// Registration is there from before the device first asked to be registered, where panels are drawn.
 	Registration *Registration `json:"registration,omitempty"`
 }
 
-// Wish is a device's wish for a slot in an epoch's cohort, or to be registered. The shuffler remembers the nonce of the
-// wish to which it gave something, and says of another wish that it comes too late.
-type Wish struct {
+// Request is what a device asks the shuffler for: a slot in an epoch's cohort, or to be registered. It has one nonce,
+// however often it is sent. The shuffler remembers the nonce of the request to which it gave something, and says of
+// another one that it comes too late.
+type Request struct {
 	Epoch uint64 `json:"epoch,omitempty"` // 0: to be registered
-	Nonce uint32 `json:"nonce,omitempty"` // drawn once for the epoch; 0: there is no wish
-	// Unsure says that a wish was taken back because the broker said that no shuffler had heard of it, which it may say
-	// of one that has: what the shuffler says of earlier epochs proves nothing then.
+	Nonce uint32 `json:"nonce,omitempty"` // drawn once for the epoch; 0: there is no request
+	// Unsure says that a request was taken back because the broker said that no shuffler had heard of it, which it may
+	// say of one that has: what the shuffler says of earlier epochs proves nothing then.
 	Unsure bool `json:"unsure,omitempty"`
 }
 
-// wished is a state with a wish for an epoch, the one that it has already if there is one.
-func (s State) wished(epoch uint64) State {
-	if s.Wish.Nonce == 0 || s.Wish.Epoch != epoch {
-		s.Wish = Wish{Epoch: epoch, Nonce: seal.Nonce(), Unsure: s.Wish.Unsure}
+// withRequest is a state with a request for an epoch, the one that it has already if there is one.
+func (s State) withRequest(epoch uint64) State {
+	if s.Request.Nonce == 0 || s.Request.Epoch != epoch {
+		s.Request = Request{Epoch: epoch, Nonce: seal.Nonce(), Unsure: s.Request.Unsure}
 	}
 	return s
 }
 
-// nonce is that of the wish for an epoch; 0, with which nobody can ask, where there is none.
+// nonce is that of the request for an epoch; 0, with which nobody can ask, where there is none.
 func (s State) nonce(epoch uint64) uint32 {
-	if s.Wish.Epoch != epoch {
+	if s.Request.Epoch != epoch {
 		return 0
 	}
-	return s.Wish.Nonce
+	return s.Request.Nonce
 }
 
 // Registration is what a device knows of its being registered at the shuffler.
@@ -99,7 +100,7 @@ func (c *Core) Restored(s State) State {
 // Register notes that the device is about to ask the shuffler to register it.
 func (s State) Register() State {
 	if s.Registration == nil {
-		s = s.wished(0)
+		s = s.withRequest(0)
 		s.Registration = &Registration{}
 	}
 	return s
@@ -124,7 +125,7 @@ func (s State) Unregister() State {
 // Unasked is Unregister where the broker says that the shuffler has not heard.
 func (s State) Unasked() State {
 	if s.Registering() {
-		s.Registration, s.Wish.Unsure = nil, true
+		s.Registration, s.Request.Unsure = nil, true
 	}
 	return s
 }
@@ -192,7 +193,7 @@ func (s State) Ask(a *Announced, now time.Time) (next State, err error) {
 		next = s.Expire(a)
 		next.Ledger = next.Ledger.Under(a.Plan.PerPerson(), int(a.Plan.Period), a.Span)
 	} else {
-		next = next.wished(a.Epoch)
+		next = next.withRequest(a.Epoch)
 	}
 	next.Ledger, err = next.Ledger.Ask(a.Epoch, now, a.Releases, a.Guarantee, a.Alone)
 	if err != nil {
@@ -225,7 +226,7 @@ func (s State) Release(a *Announced) (next State, err error) {
 // Withdraw takes back what was set aside for a slot of which the broker says that the shuffler has not heard.
 func (s State) Withdraw(a *Announced) (next State, err error) {
 	next, err = s.Release(a)
-	next.Wish.Unsure = true
+	next.Request.Unsure = true
 	return next, err
 }
 
@@ -251,7 +252,7 @@ func (s State) Owes(a *Announced) bool {
 // old; "" where there is none. heard says that the shuffler may have heard a request of the open question to which no
 // answer came: then its words prove nothing.
 //
-// "Held" speaks of another wish than the open question's, whose nonce is kept from before its first request: a request
+// "Held" speaks of another request than the open question's, whose nonce is kept from before it first left: a request
 // that comes twice is not told so. An entry that was asked for without an answer stays in the ledger for ever, so
 // "already enrolled" is proof where the ledger holds no entry but the open question's, and none was taken back upon the
 // broker's word. Where panels are drawn an entry is taken back, and "already enrolled" proves nothing. There a device
@@ -266,7 +267,7 @@ func (s State) Contradicts(reply *wire.EnrolReply, heard bool) string {
 	case heard:
 	case reply.Enrolled && reply.Held:
 		return "gave this device a place in the cohort before it was first asked for one"
-	case reply.Refusal == wire.RefusalAlreadyEnrolled && len(s.Ledger.Entries) == 1 && !s.Wish.Unsure:
+	case reply.Refusal == wire.RefusalAlreadyEnrolled && len(s.Ledger.Entries) == 1 && !s.Request.Unsure:
 		return "enrolled this device in an earlier cohort, in which it never asked for a place"
 	}
 	return ""
@@ -275,7 +276,7 @@ func (s State) Contradicts(reply *wire.EnrolReply, heard bool) string {
 // Unregistered tells, like Contradicts, what a reply to a registration proves of the state. The shuffler remembers the
 // nonces of registrations for two epochs only.
 func (s State) Unregistered(reply *wire.EnrolReply, heard bool) string {
-	if !heard && !s.Wish.Unsure && reply.Enrolled && reply.Held {
+	if !heard && !s.Request.Unsure && reply.Enrolled && reply.Held {
 		return "had registered this device before it was first asked to"
 	}
 	return ""

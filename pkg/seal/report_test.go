@@ -15,7 +15,7 @@ import (
 )
 
 func TestReportRotation(t *testing.T) {
-	old, current, stranger := fixedKey(t, 1), fixedKey(t, 2), fixedKey(t, 3)
+	old, current, unknown := fixedKey(t, 1), fixedKey(t, 2), fixedKey(t, 3)
 	opener, err := seal.NewReportOpener(current, old)
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestReportRotation(t *testing.T) {
 			}
 		}
 	}
-	e, err := seal.SealReport(stranger.Public(), context.AAD(), []byte("report"))
+	e, err := seal.SealReport(unknown.Public(), context.AAD(), []byte("report"))
 	if err != nil {
 		t.Fatal(err)
 	}

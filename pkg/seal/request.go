@@ -145,7 +145,7 @@ func newRequestSchedule(deployment string) *schedule {
 	return newSchedule(append([]byte(requestDomain), deployment...))
 }
 
-// Nonce draws what tells two wishes of a device apart: any number but 0, which stands for none.
+// Nonce draws what tells two requests of a device apart: any number but 0, which stands for none.
 func Nonce() uint32 {
 	var b [4]byte
 	for {

@@ -29,7 +29,7 @@ func requestOpener(t testing.TB, deployment string, keys ...*seal.HPKEKey) *seal
 // A request opens with every key that is kept, in its deployment and in no other, and its reply with the request's key
 // alone. Nothing else that is sealed to the shuffler opens as a request.
 func TestRequestsAndReplies(t *testing.T) {
-	old, current, stranger := fixedKey(t, 1), fixedKey(t, 2), fixedKey(t, 3)
+	old, current, unknown := fixedKey(t, 1), fixedKey(t, 2), fixedKey(t, 3)
 	opener := requestOpener(t, "d", current, old)
 	var before *seal.ReplyKey
 	for _, k := range []*seal.HPKEKey{old, current} {
@@ -74,7 +74,7 @@ func TestRequestsAndReplies(t *testing.T) {
 			t.Errorf("another encapsulated key: %v", err)
 		}
 	}
-	e, _, err := seal.SealRequest(stranger.Public(), "d", []byte("request"))
+	e, _, err := seal.SealRequest(unknown.Public(), "d", []byte("request"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestEnrolRequestOpensAsSigned(t *testing.T) {
 }
 
 func TestEnrolRequestWithoutCredentialIsRefused(t *testing.T) {
-	host, registrar, stranger := signer(t, 2), signer(t, 3), signer(t, 4)
+	host, registrar, unknown := signer(t, 2), signer(t, 3), signer(t, 4)
 	type r = rifflev1.EnrolRequest
 	change := func(f func(*r)) []byte {
 		m := enrolRequest(t, host, registrar)
@@ -73,11 +73,11 @@ func TestEnrolRequestWithoutCredentialIsRefused(t *testing.T) {
 			wire.ErrCredential, noCred},
 		"self-made credential": {change(func(m *r) { m.Credential = signedCredential(t, host, host) }),
 			wire.ErrCredential, noCred},
-		"stranger's credential": {change(func(m *r) { m.Credential = signedCredential(t, host, stranger) }),
+		"unknown registrar's credential": {change(func(m *r) { m.Credential = signedCredential(t, host, unknown) }),
 			wire.ErrCredential, noCred},
-		"another host's": {change(func(m *r) { m.Credential = signedCredential(t, stranger, registrar) }),
+		"another host's": {change(func(m *r) { m.Credential = signedCredential(t, unknown, registrar) }),
 			wire.ErrCredential, noCred},
-		"stolen, signed by thief": {forge(t, seal.EnrolRequest, enrolRequest(t, host, registrar), stranger),
+		"stolen, signed by thief": {forge(t, seal.EnrolRequest, enrolRequest(t, host, registrar), unknown),
 			wire.ErrCredential, noCred},
 		"credential as of a later": {change(func(m *r) { m.Credential.Body = append(m.Credential.Body, 0) }),
 			wire.ErrCredential, noCred},
@@ -172,7 +172,7 @@ func TestEnrolReplyCarriesTheSumOfTheLongestWindowAndJitter(t *testing.T) {
 
 // A credential that was verified once is known by all its bytes: with it, no other one passes.
 func TestKnownCredentialsAdmitNoOthers(t *testing.T) {
-	host, registrar, stranger := signer(t, 2), signer(t, 3), signer(t, 4)
+	host, registrar, unknown := signer(t, 2), signer(t, 3), signer(t, 4)
 	known := wire.NewCredentials(party(registrar))
 	request := func(by *seal.Identity, change func(*rifflev1.EnrolRequest)) []byte {
 		m := enrolRequest(t, host, registrar)
@@ -185,8 +185,8 @@ func TestKnownCredentialsAdmitNoOthers(t *testing.T) {
 		}
 	}
 	for name, signed := range map[string][]byte{
-		"shown by a stranger": request(stranger, func(*rifflev1.EnrolRequest) {}),
-		"past its devices":    request(host, func(m *rifflev1.EnrolRequest) { m.Device = 10 }),
+		"shown by an unknown host": request(unknown, func(*rifflev1.EnrolRequest) {}),
+		"past its devices":         request(host, func(m *rifflev1.EnrolRequest) { m.Device = 10 }),
 		"more devices": request(host, func(m *rifflev1.EnrolRequest) {
 			var c rifflev1.Credential
 			if err := proto.Unmarshal(m.Credential.Body, &c); err != nil {

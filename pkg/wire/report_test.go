@@ -158,7 +158,7 @@ func TestDamagedReportIsRefused(t *testing.T) {
 }
 
 func TestForeignEnvelopeIsRefused(t *testing.T) {
-	shuffler, old, stranger := hpkeKey(t, 5), hpkeKey(t, 6), hpkeKey(t, 7)
+	shuffler, old, unknown := hpkeKey(t, 5), hpkeKey(t, 6), hpkeKey(t, 7)
 	keys := opener(t, shuffler, old)
 	sealTo := func(k *seal.HPKEKey) []byte {
 		e, err := wire.SealReport([]byte("report"), k.Public(), roundContext)
@@ -180,12 +180,12 @@ func TestForeignEnvelopeIsRefused(t *testing.T) {
 		context  seal.ReportContext
 		reason   wire.Refusal
 	}{
-		"other round":    {good, other, wire.RefusalUndecryptable},
-		"stranger's key": {sealTo(stranger), roundContext, wire.RefusalUndecryptable},
-		"garbage":        {[]byte("garbage"), roundContext, wire.RefusalMalformed},
-		"empty":          {nil, roundContext, wire.RefusalMalformed},
-		"cut":            {good[:len(good)-1], roundContext, wire.RefusalMalformed},
-		"too large":      {make([]byte, 8<<20), roundContext, wire.RefusalMalformed},
+		"other round": {good, other, wire.RefusalUndecryptable},
+		"unknown key": {sealTo(unknown), roundContext, wire.RefusalUndecryptable},
+		"garbage":     {[]byte("garbage"), roundContext, wire.RefusalMalformed},
+		"empty":       {nil, roundContext, wire.RefusalMalformed},
+		"cut":         {good[:len(good)-1], roundContext, wire.RefusalMalformed},
+		"too large":   {make([]byte, 8<<20), roundContext, wire.RefusalMalformed},
 	} {
 		if got, err := wire.OpenEnvelope(c.envelope, keys, c.context); err == nil || got != nil ||
 			wire.Reason(err) != c.reason {

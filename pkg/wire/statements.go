@@ -47,9 +47,8 @@ type EnrolRequest struct {
 	// Further are devices of the host that ask for the same with this one request: ascending, above Device, at most
 	// MaxFurther. Empty where the device registers.
 	Further []uint32
-	// Nonces has one for each of Devices, in their order: what seal.Nonce drew when the device's wish was made
-	// durable, the same in every request because of that wish, never 0. Empty where the device asks whether it is in a
-	// panel.
+	// Nonces has one for each of Devices, in their order: what seal.Nonce drew when the device's request was made
+	// durable, the same however often it is sent, never 0. Empty where the device asks whether it is in a panel.
 	Nonces []uint32
 }
 

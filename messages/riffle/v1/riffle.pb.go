@@ -1844,8 +1844,8 @@ type EnrolRequest struct {
 	// Devices of the same host that ask for the same with this one request, in ascending order, all above device: at most
 	// 63. None where the device registers, or where panels are drawn.
 	Further []uint32 `protobuf:"varint,6,rep,packed,name=further,proto3" json:"further,omitempty"`
-	// One for each device, in their order: drawn at random when the device's wish was made durable, and the same as often
-	// as the host asks because of that wish; not 0. None where the device asks whether it is in a panel.
+	// One for each device, in their order: drawn at random when the device's request was made durable, and the same
+	// however often the host sends it; not 0. None where the device asks whether it is in a panel.
 	Nonces        []uint32 `protobuf:"fixed32,7,rep,packed,name=nonces,proto3" json:"nonces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
