@@ -128,3 +128,16 @@ func TestAReplyAnswersEveryDevice(t *testing.T) {
 		}
 	}
 }
+
+// The first proof against the shuffler is kept, whatever it says later.
+func TestTheFirstEvidenceIsKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d, _ := f.member()
+	for _, what := range []string{"one lie", "another"} {
+		must(d.Enrol(start))
+		if err := d.accuse(&Evidence{What: what}); err == nil || d.Status().Evidence.What != "one lie" {
+			t.Errorf("%s: %v, kept is %+v", what, err, d.Status().Evidence)
+		}
+	}
+}

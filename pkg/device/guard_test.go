@@ -234,6 +234,12 @@ func TestPlansDifferInEveryNumber(t *testing.T) {
 		"noise bits": func(p *plan.Plan) { p.Rounds[1].Releases[0].NoiseBits-- },
 		"bias":       func(p *plan.Plan) { p.Rounds[1].Releases[0].Bias-- },
 		"statistic":  func(p *plan.Plan) { p.Rounds[1].Releases[0].Statistic = statistic.Hessian },
+		"channel":    func(p *plan.Plan) { p.Channel = plan.Shares },
+		"curator":    func(p *plan.Plan) { p.Curator = &plan.Curator{} },
+		"panel":      func(p *plan.Plan) { p.Panel = &plan.Panel{} },
+		"decisions":  func(p *plan.Plan) { p.Decisions++ },
+		"records":    func(p *plan.Plan) { p.Records++ },
+		"period":     func(p *plan.Plan) { p.Period++ },
 	} {
 		b := a.Clone()
 		if !a.Equal(b) {

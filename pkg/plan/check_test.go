@@ -216,6 +216,8 @@ func TestRoundOutOfRangeIsRefused(t *testing.T) {
 			a.Encodings[1].Coordinates = a.Encodings[1].Coordinates[:3]
 		},
 		"a scale that is no number": func(a *Announcement) { a.Encodings[0].Scale = math.NaN() },
+		"a shift that is no number": func(a *Announcement) { a.Plan.Rounds[0].Releases[1].Shift = math.NaN() },
+		"no encoding of a release":  func(a *Announcement) { a.Encodings = a.Encodings[:1] },
 	} {
 		a := good.Clone()
 		change(a)

@@ -20,6 +20,19 @@ func budgeted(t *testing.T, epsilon float64) (Ledger, Guarantee) {
 	return Ledger{Epsilon: epsilon, Delta: 1e-6}, Guarantee{Mu: mu, TailDelta: 0.02e-6}
 }
 
+// spend promises and spends what was asked for in an epoch.
+func spend(t *testing.T, l Ledger, epoch uint64) Ledger {
+	t.Helper()
+	l, err := l.Promise(epoch, time.Time{})
+	if err == nil {
+		l, err = l.Spend(epoch)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 func TestLedgerOneRecordPerPerson(t *testing.T) {
 	l, g := budgeted(t, 1)
 	l, err := l.Ask(3, time.Time{}, 2, g, NoGuarantee())
@@ -109,6 +122,11 @@ func TestLedgerSeveralRecords(t *testing.T) {
 	} else if _, err := once.Ask(1, time.Time{}, 2, Guarantee{Mu: g.Mu / 10}, NoGuarantee()); !errors.Is(err,
 		ErrRecordUsed) {
 		t.Fatalf("a second record of one epoch: %v", err)
+	} else if spent := spend(t, once, 1); spent.State(1) != Spent {
+		t.Fatalf("%+v", spent)
+	} else if _, err := spent.Ask(1, time.Time{}, 2, Guarantee{Mu: g.Mu / 10}, NoGuarantee()); !errors.Is(err,
+		ErrRecordUsed) {
+		t.Fatalf("a second record of an epoch that is spent: %v", err)
 	}
 	for epoch := range uint64(4) { // mu*sqrt(4)/2 is the whole budget
 		if l, err = l.Ask(epoch+1, time.Time{}, 2, Guarantee{Mu: g.Mu, TailDelta: g.TailDelta / 4},
@@ -278,13 +296,19 @@ func TestLedgerSurvivesARestart(t *testing.T) {
 // Changing a ledger never changes the one it came from: the caller keeps the old one until the new one is on the disk.
 func TestLedgerIsAValue(t *testing.T) {
 	l, g := budgeted(t, 1)
-	l.Records = 4
-	g.Mu /= 4
-	l, _ = l.Ask(1, time.Time{}, 2, g, NoGuarantee())
-	l, _ = l.Ask(2, time.Time{}, 2, g, NoGuarantee())
+	l.Records = 5
+	g.Mu, g.TailDelta = g.Mu/4, g.TailDelta/8
+	for epoch := uint64(1); epoch <= 3; epoch++ {
+		l, _ = l.Ask(epoch, time.Time{}, 2, g, NoGuarantee())
+	}
 	before := l.Explain()
-	if _, err := l.Ask(3, time.Time{}, 2, g, NoGuarantee()); err != nil {
+	one, err := l.Ask(4, time.Time{}, 2, g, NoGuarantee())
+	if err != nil {
 		t.Fatal(err)
+	}
+	if other, err := l.Ask(5, time.Time{}, 2, g, NoGuarantee()); err != nil || one.State(4) != Asked ||
+		one.State(5) != "" || other.State(4) != "" || other.State(5) != Asked {
+		t.Errorf("two that came from one: %+v, %+v, %v", one.Entries, other.Entries, err)
 	}
 	if _, err := l.Promise(1, time.Time{}); err != nil {
 		t.Fatal(err)
@@ -303,7 +327,7 @@ func TestLedgerIsAValue(t *testing.T) {
 	}
 	// The tails add up as well: a reservation that is fine by itself can pass the delta together with the others.
 	wide := Ledger{Epsilon: 1, Delta: 1e-6, Records: 2}
-	wide, err := wide.Ask(1, time.Time{}, 1, Guarantee{Mu: 0.01, TailDelta: 0.6e-6}, NoGuarantee())
+	wide, err = wide.Ask(1, time.Time{}, 1, Guarantee{Mu: 0.01, TailDelta: 0.6e-6}, NoGuarantee())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,47 @@
+package plan
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+)
+
+// A round that protects less than the one before is counted as what it is, whichever number makes the difference:
+// rounds with the same certificate are certified once.
+func TestEachRoundCountsItsOwnReleases(t *testing.T) {
+	l, err := learner.New(learner.Config{Profile: glm.Paper, Dimension: 3, Horizon: 20000,
+		Paper: learner.PaperConfig{Rounds: 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := l.Next()
+	p, err := Propose(step, Terms{Epsilon: 1, Delta: 1e-6, MaxMessages: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := Guarantee(announce(t, step, p), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := len(p.Plan.Rounds) - 1
+	for name, weaken := range map[string]func(*Release){
+		"a larger shift":   func(r *Release) { r.Shift *= 1.1 },
+		"fewer noise bits": func(r *Release) { r.NoiseBits-- },
+		"a smaller bias":   func(r *Release) { r.Bias /= 4 },
+	} {
+		for _, round := range []int{1, last} {
+			a := announce(t, step, p).Clone()
+			weaken(&a.Plan.Rounds[round].Releases[0])
+			if weaker, err := Guarantee(a, 0); err != nil || !(weaker.Mu > g.Mu*(1+1e-4)) {
+				t.Errorf("%s in round %d of %d: mu %v, without it %v, %v", name, round, last, weaker.Mu, g.Mu, err)
+			}
+		}
+	}
+	a := announce(t, step, p).Clone()
+	a.Plan.Rounds[last].Releases[0].ShufflerNoise = MaxServerNoise + 1
+	if _, err := Guarantee(a, 0); !errors.Is(err, ErrPlan) {
+		t.Errorf("more noise of a server than there can be: %v", err)
+	}
+}
