@@ -28,6 +28,22 @@ func announce(t interface{ Fatal(...any) }, step learner.Step, p *Proposal) *Ann
 	return a
 }
 
+// severalRounds is the first step of the paper profile and the plan of its epoch.
+func severalRounds(t *testing.T) (learner.Step, *Proposal) {
+	t.Helper()
+	l, err := learner.New(learner.Config{Profile: glm.Paper, Dimension: 3, Horizon: 20000,
+		Paper: learner.PaperConfig{Rounds: 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := l.Next()
+	p, err := Propose(step, Terms{Epsilon: 1, Delta: 1e-6, MaxMessages: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return step, p
+}
+
 // stepAt is a practical step at a public point of the given norm.
 func stepAt(t interface{ Fatal(...any) }, cfg learner.Config, cohort int, norm float64) learner.Step {
 	l, err := learner.New(cfg)
@@ -230,16 +246,7 @@ func TestRoundOutOfRangeIsRefused(t *testing.T) {
 // The paper profile's later rounds are encoded at iterates that no one knew when the epoch was planned. Their scales
 // follow, their shifts stay, and the epoch's guarantee holds all the same.
 func TestLaterRoundsKeepTheirShift(t *testing.T) {
-	l, err := learner.New(learner.Config{Profile: glm.Paper, Dimension: 3, Horizon: 20000,
-		Paper: learner.PaperConfig{Rounds: 4}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	step := l.Next()
-	p, err := Propose(step, Terms{Epsilon: 1, Delta: 1e-6, MaxMessages: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	step, p := severalRounds(t)
 	first := announce(t, step, p)
 	g, err := Guarantee(first, 0)
 	if err != nil || !(g.Epsilon(1e-6) <= 1) || !(g.Epsilon(1e-6) > 0.99) ||

@@ -3,24 +3,12 @@ package plan
 import (
 	"errors"
 	"testing"
-
-	"github.com/riffle-dp/riffle/pkg/glm"
-	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
 // A round that protects less than the one before is counted as what it is, whichever number makes the difference:
 // rounds with the same certificate are certified once.
 func TestEachRoundCountsItsOwnReleases(t *testing.T) {
-	l, err := learner.New(learner.Config{Profile: glm.Paper, Dimension: 3, Horizon: 20000,
-		Paper: learner.PaperConfig{Rounds: 4}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	step := l.Next()
-	p, err := Propose(step, Terms{Epsilon: 1, Delta: 1e-6, MaxMessages: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	step, p := severalRounds(t)
 	g, err := Guarantee(announce(t, step, p), 0)
 	if err != nil {
 		t.Fatal(err)
