@@ -139,8 +139,9 @@ func policyMessage(p *glm.Policy) *rifflev1.Policy {
 		Control: p.Control, Caution: p.Caution,
 	}
 	for _, g := range p.Structure {
-		m.Structure = append(m.Structure,
-			&rifflev1.Group{From: uint32(g.From), Count: uint32(g.Count), Size: uint32(g.Size)})
+		m.Structure = append(m.Structure, &rifflev1.Group{
+			From: uint32(g.From), Count: uint32(g.Count), Size: uint32(g.Size), Choice: uint32(g.Choice),
+		})
 	}
 	for _, s := range p.Stages {
 		m.Stages = append(m.Stages, stageMessage(s))
@@ -169,7 +170,7 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 	}
 	for _, g := range m.GetStructure() {
 		p.Structure = append(p.Structure,
-			structure.Group{From: int(g.GetFrom()), Count: int(g.GetCount()), Size: int(g.GetSize())})
+			structure.Group{From: int(g.From), Count: int(g.Count), Size: int(g.Size), Choice: int(g.Choice)})
 	}
 	for _, s := range m.GetStages() {
 		p.Stages = append(p.Stages, stageOf(s))

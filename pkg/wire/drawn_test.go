@@ -116,7 +116,8 @@ func drawPolicy(t *rapid.T, dim int) glm.Policy {
 		p.Optimism = &optimism
 	}
 	if dim > 1 && rapid.Bool().Draw(t, "structured") {
-		p.Structure = structure.Structure{{From: rapid.IntRange(0, dim-2).Draw(t, "from"), Count: 2, Size: 1}}
+		p.Structure = structure.Structure{{From: rapid.IntRange(0, dim-2).Draw(t, "from"), Count: 2, Size: 1,
+			Choice: rapid.IntRange(0, 3).Draw(t, "choice")}}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "stages") {
 		p.Stages = append(p.Stages, stage())

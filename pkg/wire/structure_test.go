@@ -14,14 +14,15 @@ import (
 // structuredAnnouncement is one of arms of which one coordinate at most is other than 0: the Hessian has 2 numbers.
 func structuredAnnouncement(t testing.TB) *rifflev1.Announcement {
 	a := announcement(t)
-	a.Policy.Structure = []*rifflev1.Group{{Count: 2, Size: 1}}
+	a.Policy.Structure = []*rifflev1.Group{{Count: 2, Size: 1, Choice: 7}}
 	a.Encodings[0].Coordinates = a.Encodings[0].Coordinates[:2]
 	return a
 }
 
 func TestStructuresRoundTrip(t *testing.T) {
 	roundTrip(t, seal.Announcement, structuredAnnouncement(t))
-	if got := openedOf(t, structuredAnnouncement(t)).Policy.Structure; !reflect.DeepEqual(got, structure.Options(2, 1)) {
+	if got := openedOf(t, structuredAnnouncement(t)).Policy.Structure; !reflect.DeepEqual(got,
+		structure.Structure{{Count: 2, Size: 1, Choice: 7}}) {
 		t.Errorf("%+v", got)
 	}
 	if got := opened(t).Policy.Structure; got != nil {
@@ -40,6 +41,8 @@ func TestStructureOutOfRangeIsRefused(t *testing.T) {
 		{"policy", func(m *a) { m.Policy.Structure[0].Size = 0 }},
 		{"policy", func(m *a) { m.Policy.Structure[0].Size = 2 }},
 		{"policy", func(m *a) { m.Policy.Structure[0].Size = math.MaxUint32 }},
+		{"policy", func(m *a) { m.Policy.Structure[0].Choice = structure.MaxGroups + 1 }},
+		{"policy", func(m *a) { m.Policy.Structure[0].Choice = math.MaxUint32 }},
 		{"policy", func(m *a) {
 			for range structure.MaxGroups {
 				m.Policy.Structure = append(m.Policy.Structure, m.Policy.Structure[0])

@@ -1560,10 +1560,12 @@ func (x *Policy) GetStructure() []*Group {
 // Group says that of count runs of size coordinates, one after the other from coordinate from on, an arm has at most
 // one run with a coordinate other than 0.
 type Group struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	From          uint32                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`   // counted from 0
-	Count         uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"` // at least 2
-	Size          uint32                 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`   // at least 1
+	state protoimpl.MessageState `protogen:"open.v1"`
+	From  uint32                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`   // counted from 0
+	Count uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"` // at least 2
+	Size  uint32                 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`   // at least 1
+	// In all groups of one choice, which have equally many runs, an arm is in the run of the same number; 0: of none.
+	Choice        uint32 `protobuf:"varint,4,opt,name=choice,proto3" json:"choice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1615,6 +1617,13 @@ func (x *Group) GetCount() uint32 {
 func (x *Group) GetSize() uint32 {
 	if x != nil {
 		return x.Size
+	}
+	return 0
+}
+
+func (x *Group) GetChoice() uint32 {
+	if x != nil {
+		return x.Choice
 	}
 	return 0
 }
@@ -3677,11 +3686,12 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\boptimism\x18\x0e \x01(\v2\x10.riffle.v1.StageR\boptimism\x12\x18\n" +
 	"\acontrol\x18\x0f \x01(\x01R\acontrol\x12\x18\n" +
 	"\acaution\x18\x10 \x01(\x01R\acaution\x12.\n" +
-	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\"E\n" +
+	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\"]\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x12\n" +
-	"\x04size\x18\x03 \x01(\rR\x04size\"\xde\x03\n" +
+	"\x04size\x18\x03 \x01(\rR\x04size\x12\x16\n" +
+	"\x06choice\x18\x04 \x01(\rR\x06choice\"\xde\x03\n" +
 	"\fAnnouncement\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +

@@ -13,10 +13,17 @@ func (s Statistic) appendOuter(dst []float64, weight float64, x []float64) []flo
 	if len(s.Structure) == 0 {
 		return symmetric.AppendOuter(dst, weight, x, math.Sqrt2)
 	}
+	if runs := s.Structure.Runs(len(x)); runs != nil && len(s.Structure) == 1 { // row-major order is that of the runs
+		for _, run := range runs {
+			dst = symmetric.AppendOuter(dst, weight, x[run[0]:run[1]], math.Sqrt2)
+		}
+		return dst
+	}
+	layout := s.Structure.Layout(len(x))
 	for i, a := range x {
 		dst = append(dst, weight*a*a)
 		for j := i + 1; j < len(x); j++ {
-			if s.Structure.Possible(i, j) {
+			if layout.Possible(i, j) {
 				dst = append(dst, weight*a*x[j]*math.Sqrt2)
 			}
 		}
@@ -30,12 +37,12 @@ func (s Statistic) Matrix(vector []float64) *mat.SymDense {
 	if len(s.Structure) == 0 {
 		return symmetric.FromTriangle(vector, s.ArmDim, math.Sqrt2)
 	}
-	m := mat.NewSymDense(s.ArmDim, nil)
+	m, layout := mat.NewSymDense(s.ArmDim, nil), s.Structure.Layout(s.ArmDim)
 	for i := range s.ArmDim {
 		m.SetSym(i, i, vector[0])
 		vector = vector[1:]
 		for j := i + 1; j < s.ArmDim; j++ {
-			if s.Structure.Possible(i, j) {
+			if layout.Possible(i, j) {
 				m.SetSym(i, j, vector[0]/math.Sqrt2)
 				vector = vector[1:]
 			}
@@ -50,10 +57,10 @@ func (s Statistic) possible(b Bounds) Bounds {
 	if len(s.Structure) == 0 {
 		return b
 	}
-	k, n := 0, 0
+	k, n, layout := 0, 0, s.Structure.Layout(s.ArmDim)
 	for i := range s.ArmDim {
 		for j := i; j < s.ArmDim; j++ {
-			if s.Structure.Possible(i, j) {
+			if layout.Possible(i, j) {
 				b.Lower[n], b.Upper[n] = b.Lower[k], b.Upper[k]
 				n++
 			}

@@ -29,10 +29,16 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+func group(from, count, size, choice int) structure.Group {
+	return structure.Group{From: from, Count: count, Size: size, Choice: choice}
+}
+
 func TestFits(t *testing.T) {
 	options := structure.Options(3, 2)
 	// A category of three values in the second option's run, and a shared coordinate at the end.
 	nested := structure.Structure{{From: 0, Count: 2, Size: 4}, {From: 5, Count: 3, Size: 1}}
+	// Option k of three has coordinates k, 3 + k, and 6 + 2k and 7 + 2k.
+	tied := structure.Structure{group(0, 3, 1, 2), group(3, 3, 1, 2), group(6, 3, 2, 2)}
 	for _, c := range []struct {
 		s    structure.Structure
 		arm  []float64
@@ -49,6 +55,11 @@ func TestFits(t *testing.T) {
 		{nested, []float64{0, 0, 0, 0, 1, 1, 1, 0, 1}, false},
 		{nested, []float64{1, 1, 1, 1, 0, 0, 0, 0, 1}, true},
 		{nested, []float64{1, 1, 1, 1, 0, 0, 1, 0, 1}, false},
+		{tied, []float64{0, 1, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0}, true},
+		{tied, []float64{0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}, false},
+		{tied, []float64{0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0}, false},
+		{structure.Structure{group(0, 2, 1, 0), group(2, 2, 1, 0)}, []float64{1, 0, 0, 1}, true},
+		{structure.Structure{group(0, 2, 1, 1), group(2, 2, 1, 2)}, []float64{1, 0, 0, 1}, true},
 	} {
 		if got := c.s.Fits(c.arm); got != c.fits {
 			t.Errorf("%v fits %v: %v", c.arm, c.s, got)
@@ -57,19 +68,23 @@ func TestFits(t *testing.T) {
 }
 
 func TestWhatIsNoStructure(t *testing.T) {
-	for _, g := range []structure.Group{
-		{0, 1, 3}, {0, 0, 3}, {0, 2, 0}, {-1, 2, 3}, {1, 2, 3}, {7, 2, 1}, {0, 2, 4}, {0, 4, 2},
-		{0, math.MaxInt, 2}, {0, 1 << 32, 1 << 32}, {math.MaxInt, 2, 1}, {0, 2, math.MaxInt}, {0, -2, -1},
+	for _, s := range []structure.Structure{
+		{group(0, 1, 3, 0)}, {group(0, 0, 3, 0)}, {group(0, 2, 0, 0)}, {group(-1, 2, 3, 0)}, {group(1, 2, 3, 0)},
+		{group(7, 2, 1, 0)}, {group(0, 2, 4, 0)}, {group(0, 4, 2, 0)}, {group(0, math.MaxInt, 2, 0)},
+		{group(0, 1<<32, 1<<32, 0)}, {group(math.MaxInt, 2, 1, 0)}, {group(0, 2, math.MaxInt, 0)},
+		{group(0, -2, -1, 0)}, {group(0, 2, 3, -1)}, {group(0, 2, 3, structure.MaxGroups+1)},
+		{group(0, 2, 1, 5), group(2, 3, 1, 5)}, {group(0, 2, 2, 5), group(3, 2, 1, 5)},
+		{group(0, 2, 2, 5), group(0, 2, 1, 5)},
 	} {
-		if err := (structure.Structure{g}).Validate(6); !errors.Is(err, structure.ErrInvalid) {
-			t.Errorf("%+v: %v", g, err)
+		if err := s.Validate(6); !errors.Is(err, structure.ErrInvalid) {
+			t.Errorf("%+v: %v", s, err)
 		}
 	}
-	many := slices.Repeat(structure.Structure{{0, 2, 3}}, structure.MaxGroups)
+	many := slices.Repeat(structure.Structure{group(0, 2, 3, 0)}, structure.MaxGroups)
 	if err := many.Validate(6); err != nil {
 		t.Error(err)
 	}
-	if err := append(many, structure.Group{0, 2, 3}).Validate(6); !errors.Is(err, structure.ErrInvalid) {
+	if err := append(many, many[0]).Validate(6); !errors.Is(err, structure.ErrInvalid) {
 		t.Errorf("too many groups: %v", err)
 	}
 }
@@ -81,13 +96,19 @@ func TestPossiblePairsAreThoseOfArmsThatFit(t *testing.T) {
 		s := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) structure.Group {
 			size := rapid.IntRange(1, d/2).Draw(r, "size")
 			count := rapid.IntRange(2, d/size).Draw(r, "count")
-			return structure.Group{From: rapid.IntRange(0, d-count*size).Draw(r, "from"), Count: count, Size: size}
-		}), 0, 3).Draw(r, "structure")
+			from := rapid.IntRange(0, d-count*size).Draw(r, "from")
+			return group(from, count, size, rapid.IntRange(0, 2).Draw(r, "choice"))
+		}), 0, 4).Draw(r, "structure")
 		st := structure.Structure(s)
+		if st.Validate(d) != nil { // tied groups that do not go together
+			for n := range st {
+				st[n].Choice = 0
+			}
+		}
 		if err := st.Validate(d); err != nil {
 			r.Fatal(err)
 		}
-		pairs := 0
+		pairs, layout := 0, st.Layout(d)
 		for i := range d {
 			for j := i; j < d; j++ {
 				arm := make([]float64, d)
@@ -95,6 +116,9 @@ func TestPossiblePairsAreThoseOfArmsThatFit(t *testing.T) {
 				if st.Possible(i, j) != st.Possible(j, i) || st.Possible(i, j) != st.Fits(arm) {
 					r.Errorf("%v: possible(%d, %d) is %v, an arm with both fits: %v", st, i, j, st.Possible(i, j),
 						st.Fits(arm))
+				}
+				if layout.Possible(i, j) != st.Possible(i, j) {
+					r.Errorf("%v: the layout says otherwise of (%d, %d)", st, i, j)
 				}
 				if st.Possible(i, j) {
 					pairs++
@@ -108,14 +132,18 @@ func TestPossiblePairsAreThoseOfArmsThatFit(t *testing.T) {
 		if !st.Fits(arm) {
 			return
 		}
-		used := 0
-		for _, run := range st.Runs(d) {
-			if slices.ContainsFunc(arm[run[0]:run[1]], func(v float64) bool { return v != 0 }) {
+		used, covered := 0, 0
+		for _, run := range st.Disjoint(d) {
+			covered += len(run)
+			if slices.ContainsFunc(run, func(i int) bool { return arm[i] != 0 }) {
 				used++
 			}
 		}
-		if used > 1 {
-			r.Errorf("%v: %v fits and is in %d runs", st, arm, used)
+		if used > 1 || covered != 0 && covered != d {
+			r.Errorf("%v: %v fits and is in %d runs, which cover %d of %d", st, arm, used, covered, d)
+		}
+		if runs := st.Runs(d); runs != nil && (runs[0][0] != 0 || runs[len(runs)-1][1] != d || st.Disjoint(d) == nil) {
+			r.Errorf("%v: runs %v", st, runs)
 		}
 		for i := range d {
 			for j := range d {
