@@ -41,6 +41,9 @@ func JointSpread(outer, gradient Statistic) (func(weights []float64) float64, er
 			"equal dimension",
 			ErrInvalid, outer.Kind, outer.ArmDim, gradient.Kind, gradient.ArmDim)
 	}
+	if !slices.Equal(outer.Structure, gradient.Structure) {
+		return nil, fmt.Errorf("%w: joint spread of statistics of different structures", ErrInvalid)
+	}
 	if outer.Kind == Hessian {
 		same := outer.Family.Name() == gradient.Family.Name() && outer.Family.MaxReward() == gradient.Family.MaxReward()
 		if !same || !slices.Equal(outer.Theta, gradient.Theta) {
