@@ -192,17 +192,13 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 	return p
 }
 
-// drawsOf cuts numbers into vectors of length d. Numbers left over, also those of more than glm.MaxDraws vectors, are
-// one more vector, which the check of the policy refuses.
-func drawsOf(numbers []float64, d int) (draws [][]float64) {
-	for len(numbers) > 0 {
-		n := len(numbers)
-		if d > 0 && d < n && len(draws) < glm.MaxDraws {
-			n = d
-		}
-		draws, numbers = append(draws, numbers[:n:n]), numbers[n:]
+// drawsOf cuts numbers into vectors of length d. Numbers left over are one more vector, which the check of the policy
+// refuses for its length, as it refuses a d below 1.
+func drawsOf(numbers []float64, d int) [][]float64 {
+	if d < 1 {
+		d = max(1, len(numbers))
 	}
-	return draws
+	return slices.Collect(slices.Chunk(numbers, d))
 }
 
 func stageMessage(s glm.Stage) *rifflev1.Stage {

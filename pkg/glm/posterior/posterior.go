@@ -38,7 +38,7 @@ func Draws(theta []float64, covariance symmetric.Packed, scale, radius float64, 
 		return nil, fmt.Errorf("%w: %d draws in epoch %d, want between 1 and %d in an epoch from 0", ErrDraws, m, epoch,
 			glm.MaxDraws)
 	}
-	if !(scale >= 0 && scale <= symmetric.MaxEntry) || !(radius > 0) || math.IsInf(radius, 0) {
+	if !(scale >= 0 && scale <= symmetric.MaxEntry) || !(radius > 0) { // the projection refuses an infinite radius
 		return nil, fmt.Errorf("%w: scale %v must be in [0, %v], radius %v positive and finite", ErrDraws, scale,
 			symmetric.MaxEntry, radius)
 	}
