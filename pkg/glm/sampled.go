@@ -17,7 +17,7 @@ func (p *Policy) sampled(arms [][]float64, survivors []int) ([]float64, error) {
 	if m < 1 || m > MaxDraws {
 		return nil, fmt.Errorf("%w: play %q with %d draws", ErrPolicy, p.Play, m)
 	}
-	var largest [MaxDraws]float64
+	var largest, scores [MaxDraws]float64
 	var best [MaxDraws]int
 	for k, draw := range p.Draws {
 		if len(draw) != p.Dimension {
@@ -26,8 +26,9 @@ func (p *Policy) sampled(arms [][]float64, survivors []int) ([]float64, error) {
 		largest[k] = math.Inf(-1)
 	}
 	for i, a := range survivors {
-		for k, draw := range p.Draws {
-			if z := convex.Dot(arms[a], draw); z > largest[k] {
+		dots(scores[:m], arms[a], p.Draws)
+		for k, z := range scores[:m] {
+			if z > largest[k] {
 				largest[k], best[k] = z, i
 			}
 		}
@@ -40,6 +41,26 @@ func (p *Policy) sampled(arms [][]float64, survivors []int) ([]float64, error) {
 		weights[i] /= float64(m)
 	}
 	return weights, nil
+}
+
+// dots writes the inner product of x with every vector, as convex.Dot gives it, four at a time: one sum alone waits for
+// its last addition.
+func dots(dst, x []float64, vectors [][]float64) {
+	i, d := 0, len(x)
+	for ; i+4 <= len(vectors); i += 4 {
+		y0, y1, y2, y3 := vectors[i][:d], vectors[i+1][:d], vectors[i+2][:d], vectors[i+3][:d]
+		var s0, s1, s2, s3 float64
+		for j, v := range x {
+			s0 += v * y0[j]
+			s1 += v * y1[j]
+			s2 += v * y2[j]
+			s3 += v * y3[j]
+		}
+		dst[i], dst[i+1], dst[i+2], dst[i+3] = s0, s1, s2, s3
+	}
+	for ; i < len(vectors); i++ {
+		dst[i] = convex.Dot(x, vectors[i])
+	}
 }
 
 // checkDraws refuses PlaySampled without draws or with too many, draws with another play, and a draw outside the ball.

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats/scalar"
 	"pgregory.net/rapid"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
@@ -28,8 +29,8 @@ func drawSampled(r *rapid.T, d int) *glm.Policy {
 	return p
 }
 
-// An arm's probability is an exact number of draws; all of them sum to 1, whatever the share of explorers, and every
-// decision states the probability of its arm.
+// Without a share of explorers, an arm's probability is exactly the share of draws under which it is the best survivor.
+// Probabilities sum to 1 with any such share, and every decision states the probability of its arm.
 func TestSampledProbabilitiesAreSharesOfDraws(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		d := rapid.IntRange(1, 4).Draw(r, "d")
@@ -57,15 +58,24 @@ func TestSampledProbabilitiesAreSharesOfDraws(t *testing.T) {
 		if all, err = p.Probabilities(arms); err != nil {
 			r.Fatal(err)
 		}
-		m, total := float64(len(p.Draws)), 0.0
-		for _, v := range all {
-			times := math.Round(v * m)
-			if total += times; v != times/m {
-				r.Fatalf("%v of %v draws", all, m)
-			}
+		survivors, err := p.Eliminate(arms)
+		if err != nil {
+			r.Fatal(err)
 		}
-		if total != m {
-			r.Fatalf("%v of %v draws", total, m)
+		times := make([]float64, len(arms))
+		for _, draw := range p.Draws {
+			best := survivors[0]
+			for _, a := range survivors {
+				if convex.Dot(arms[a], draw) > convex.Dot(arms[best], draw) {
+					best = a
+				}
+			}
+			times[best]++
+		}
+		for a, n := range times {
+			if all[a] != n/float64(len(p.Draws)) {
+				r.Fatalf("%v, arms are best under %v of %d draws", all, times, len(p.Draws))
+			}
 		}
 	})
 }
