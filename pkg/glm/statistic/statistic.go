@@ -7,6 +7,7 @@
 //	vector.go                  the vector of a record, clipped, or of all that a person did; Statistic.Bounds
 //	bounds.go                  ranges of coordinates and diameters; their proofs are in gradient.go, hessian.go,
 //	                           rewards.go and angles.go
+//	runs.go                    tighter ranges and diameters where arms lie in disjoint runs of coordinates
 //	enclosing_ball.go          the smallest ball that holds every gradient
 //	joint_spread.go            the sensitivity of a gradient and an outer product together
 //

@@ -128,9 +128,17 @@ func (s Statistic) Bounds() (Bounds, error) {
 	var b Bounds
 	switch s.Kind {
 	case Gradient:
-		b = gradientBounds(s.Family, s.Theta)
+		if runs := s.disjoint(); runs != nil {
+			b = gradientBoundsOfRuns(s.Family, runs, s.ArmDim)
+		} else {
+			b = gradientBounds(s.Family, s.Theta)
+		}
 	case Hessian:
-		b = s.possible(hessianBounds(s.Family, s.Theta))
+		if runs := s.disjoint(); runs != nil {
+			b = s.possible(hessianBoundsOfRuns(s.Family, runs, s.ArmDim))
+		} else {
+			b = s.possible(hessianBounds(s.Family, s.Theta))
+		}
 	case Rewards:
 		b = rewardsBounds(s.Family)
 	case Row:

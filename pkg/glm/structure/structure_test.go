@@ -8,9 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/riffle-dp/riffle/pkg/glm/structure"
-
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
 func TestOptions(t *testing.T) {
