@@ -63,7 +63,7 @@ func (r *practicalRun) policy(epoch, cohort, left int) glm.Policy {
 	p := glm.Policy{Profile: glm.Practical, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward,
 		Dimension: r.cfg.Dimension, Structure: slices.Clone(r.cfg.Structure), Radius: r.cfg.Radius,
 		Theta: slices.Clone(r.theta), Play: glm.PlayDesign,
-		DesignTolerance: r.cfg.Practical.DesignTolerance, Pairwise: !r.cfg.Practical.SingleWidths}
+		DesignTolerance: r.cfg.Practical.DesignTolerance}
 	p.Control, p.Caution = r.cfg.Practical.Control, r.cfg.Practical.Caution
 	age := r.age
 	if r.prior.given {
