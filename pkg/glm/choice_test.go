@@ -24,7 +24,7 @@ func choicePolicies() map[string]*glm.Policy {
 	stage := glm.Stage{Theta: theta, Covariance: covariance, Width: 0.6}
 	out := map[string]*glm.Policy{}
 	for _, play := range []glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform, glm.PlayDefault,
-		glm.PlayOptimistic} {
+		glm.PlayOptimistic, glm.PlaySampled} {
 		for _, control := range []float64{0, 0.2} {
 			for _, caution := range []float64{0, 0.5, 50} {
 				p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3,
@@ -32,6 +32,10 @@ func choicePolicies() map[string]*glm.Policy {
 				switch play {
 				case glm.PlayDesign:
 					p.Stages, p.Explore = []glm.Stage{stage}, 0.3
+					p.Scaling = &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
+				case glm.PlaySampled:
+					p.Stages, p.Explore = []glm.Stage{stage}, 0.7
+					p.Draws = [][]float64{{1, -1, 0.5}, {0, 1, 1}, {-1, -2, 0}, {2, 0.1, -1}, {0.2, -0.4, -1.5}}
 					p.Scaling = &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
 				case glm.PlayGreedy:
 					p.Scaling = &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
@@ -83,6 +87,25 @@ func expected(t *testing.T, p *glm.Policy, arms [][]float64, fallback int, unrec
 		treated[best] = 1
 	case glm.PlayGreedy:
 		treated[safe] = 1
+	case glm.PlaySampled:
+		explore := p.Explore
+		if unrecorded {
+			explore = 0
+		}
+		survivors, err := p.Eliminate(arms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, draw := range p.Draws {
+			best := survivors[0]
+			for _, a := range survivors {
+				if convex.Dot(arms[a], draw) > convex.Dot(arms[best], draw) {
+					best = a
+				}
+			}
+			treated[best] += explore / float64(len(p.Draws))
+		}
+		treated[safe] += 1 - explore
 	case glm.PlayDesign:
 		explore := p.Explore
 		if unrecorded {

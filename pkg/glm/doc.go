@@ -11,6 +11,7 @@
 //
 //	learner      from released sums to the next policy: both profiles behind one state machine, their configuration,
 //	             confidence sets, exploration and schedules; whether the policy helps (Lift)
+//	posterior    the draws that a policy announces for PlaySampled
 //	glm          the policy, and what a device does with it
 //	design       the G-optimal design of an arm set
 //	statistic    the vector that a device reports of a record, and what one record can move
@@ -29,6 +30,7 @@
 //	decide_optimistic.go       Algorithm 2, lines 4-5 and 13-15
 //	choice.go                  default arm and exclusions
 //	lottery.go                 Algorithm 1, lines 18-21: scaling, design, caution, draw
+//	sampled.go                 the share of announced draws under which an arm is best
 //	decide.go                  a device's decision, control group included
 //	probabilities.go           the probability of every arm, for evaluation
 //

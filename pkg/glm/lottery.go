@@ -52,12 +52,17 @@ func (p *Policy) lottery(o offer, greedy bool) (lottery, error) {
 		best = o.fallback
 	}
 	switch {
-	case p.Play != PlayDesign && p.Play != PlayGreedy:
+	case p.Play != PlayDesign && p.Play != PlayGreedy && p.Play != PlaySampled:
 		return lottery{}, fmt.Errorf("%w: play %q", ErrPolicy, p.Play)
 	case p.Play == PlayGreedy, greedy, len(survivors) == 1 && best == survivors[0]:
 		return certain(best, len(survivors)), nil
 	}
-	weights, err := p.design(o.arms, survivors)
+	var weights []float64
+	if p.Play == PlaySampled {
+		weights, err = p.sampled(o.arms, survivors)
+	} else {
+		weights, err = p.design(o.arms, survivors)
+	}
 	if err != nil {
 		return lottery{}, err
 	}

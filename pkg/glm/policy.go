@@ -31,6 +31,10 @@ const (
 	PlayOptimistic Play = "optimistic"
 	// PlayDefault takes the default arm.
 	PlayDefault Play = "default"
+	// PlaySampled picks one of the policy's Draws uniformly and takes the survivor that is best under it; ties go to
+	// the lowest index. With draws from the posterior this is Thompson sampling with a propensity that anybody can
+	// compute: the share of draws under which an arm is best.
+	PlaySampled Play = "sampled"
 )
 
 // Policy is everything a device needs to decide in one epoch. It is public data: a function of the configuration and of
@@ -56,11 +60,14 @@ type Policy struct {
 	// Scaling is set from the second epoch on (Algorithm 1, line 20).
 	Scaling *Scaling `json:"scaling,omitempty"`
 	Play    Play     `json:"play"`
-	// Explore is the share of decisions that PlayDesign draws from the design, in (0, 1]; the others take the greedy
-	// survivor. Zero means all.
+	// Explore is the share of decisions that PlayDesign draws from the design and PlaySampled from the Draws, in
+	// (0, 1]; the others take the greedy survivor. Zero means all.
 	Explore float64 `json:"explore,omitempty"`
 	// DesignTolerance is the certificate's tolerance for PlayDesign; zero means design.DefaultTolerance.
 	DesignTolerance float64 `json:"design_tolerance,omitempty"`
+	// Draws belong to PlaySampled, which needs between 1 and MaxDraws of them; other plays have none. Each has the
+	// policy's dimension and norm at most Radius.
+	Draws [][]float64 `json:"draws,omitempty"`
 	// Criterion and Optimism belong to PlayOptimistic, which needs both; other plays have neither.
 	Criterion *Criterion `json:"criterion,omitempty"`
 	// Optimism is the second stage of confidence of Algorithm 2, equation (16): the estimate theta_tau, H_tau^-1 and
@@ -87,6 +94,12 @@ func (p *Policy) Clone() *Policy {
 	out.Theta, out.Stages, out.Structure = slices.Clone(p.Theta), slices.Clone(p.Stages), slices.Clone(p.Structure)
 	for i, s := range out.Stages {
 		out.Stages[i] = s.Clone()
+	}
+	if p.Draws != nil {
+		out.Draws = make([][]float64, len(p.Draws))
+		for i, draw := range p.Draws {
+			out.Draws[i] = slices.Clone(draw)
+		}
 	}
 	if p.Scaling != nil {
 		scaling := *p.Scaling
@@ -198,10 +211,10 @@ func (p *Policy) validate() error {
 		return fmt.Errorf("radius %v must be positive and finite", p.Radius)
 	}
 	switch p.Play {
-	case PlayDesign, PlayGreedy, PlayUniform, PlayOptimistic, PlayDefault:
+	case PlayDesign, PlayGreedy, PlayUniform, PlayOptimistic, PlayDefault, PlaySampled:
 	default:
-		return fmt.Errorf("play %q is none of %q, %q, %q, %q, %q", p.Play, PlayDesign, PlayGreedy, PlayUniform,
-			PlayOptimistic, PlayDefault)
+		return fmt.Errorf("play %q is none of %q, %q, %q, %q, %q, %q", p.Play, PlayDesign, PlayGreedy, PlayUniform,
+			PlayOptimistic, PlayDefault, PlaySampled)
 	}
 	if !(p.Control >= 0 && p.Control < 1) || math.Signbit(p.Control) {
 		return fmt.Errorf("control %v must be in [0, 1)", p.Control)
@@ -216,6 +229,9 @@ func (p *Policy) validate() error {
 		return fmt.Errorf("design tolerance %v must be in [1e-12, 1], or 0 for the default", t)
 	}
 	if err := p.checkTheta(p.Theta); err != nil {
+		return err
+	}
+	if err := p.checkDraws(); err != nil {
 		return err
 	}
 	for j, s := range p.Stages {

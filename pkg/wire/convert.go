@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -136,7 +137,7 @@ func policyMessage(p *glm.Policy) *rifflev1.Policy {
 		Family: &rifflev1.Family{Name: p.Family, MaxReward: p.MaxReward},
 		Dim:    uint32(p.Dimension), NormBound: p.Radius, Theta: p.Theta,
 		Play: number(plays, p.Play), DesignTolerance: p.DesignTolerance, Pairwise: p.Pairwise, Explore: p.Explore,
-		Control: p.Control, Caution: p.Caution,
+		Control: p.Control, Caution: p.Caution, Draws: slices.Concat(p.Draws...),
 	}
 	for _, g := range p.Structure {
 		m.Structure = append(m.Structure, &rifflev1.Group{
@@ -167,6 +168,7 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 		Dimension: int(m.GetDim()), Radius: m.GetNormBound(), Theta: m.GetTheta(),
 		Play: plays[m.GetPlay()], DesignTolerance: m.GetDesignTolerance(), Pairwise: m.GetPairwise(),
 		Explore: m.GetExplore(), Control: m.GetControl(), Caution: m.GetCaution(),
+		Draws: drawsOf(m.GetDraws(), int(m.GetDim())),
 	}
 	for _, g := range m.GetStructure() {
 		p.Structure = append(p.Structure,
@@ -188,6 +190,15 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 		p.Optimism = &stage
 	}
 	return p
+}
+
+// drawsOf cuts numbers into vectors of length d. Numbers left over are one more vector, which the check of the policy
+// refuses for its length, as it refuses a d below 1.
+func drawsOf(numbers []float64, d int) [][]float64 {
+	if d < 1 {
+		d = max(1, len(numbers))
+	}
+	return slices.Collect(slices.Chunk(numbers, d))
 }
 
 func stageMessage(s glm.Stage) *rifflev1.Stage {
@@ -316,6 +327,7 @@ var (
 		rifflev1.Play_PLAY_UNIFORM:    glm.PlayUniform,
 		rifflev1.Play_PLAY_OPTIMISTIC: glm.PlayOptimistic,
 		rifflev1.Play_PLAY_DEFAULT:    glm.PlayDefault,
+		rifflev1.Play_PLAY_SAMPLED:    glm.PlaySampled,
 	}
 )
 

@@ -115,6 +115,12 @@ func drawPolicy(t *rapid.T, dim int) glm.Policy {
 			Threshold: rapid.Float64Range(1e-6, 9).Draw(t, "threshold")}
 		p.Optimism = &optimism
 	}
+	if p.Play != glm.PlayOptimistic && rapid.Bool().Draw(t, "sampled") {
+		p.Play = glm.PlaySampled
+		for range rapid.IntRange(1, glm.MaxDraws).Draw(t, "draws") {
+			p.Draws = append(p.Draws, drawPoint(t, dim))
+		}
+	}
 	if dim > 1 && rapid.Bool().Draw(t, "structured") {
 		p.Structure = structure.Structure{{From: rapid.IntRange(0, dim-2).Draw(t, "from"), Count: 2, Size: 1,
 			Choice: rapid.IntRange(0, 3).Draw(t, "choice")}}

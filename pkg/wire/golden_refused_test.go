@@ -52,6 +52,16 @@ func refused(t testing.TB) map[string][][]byte {
 		change(a)
 		add("announcement", forge(t, seal.Announcement, a, by))
 	}
+	for _, change := range []func(*rifflev1.Policy){
+		func(p *rifflev1.Policy) { p.Draws = nil },
+		func(p *rifflev1.Policy) { p.Draws = p.Draws[1:] },
+		func(p *rifflev1.Policy) { p.Draws[0] = 4 },
+		func(p *rifflev1.Policy) { p.Play = rifflev1.Play_PLAY_DESIGN },
+	} {
+		a := sampledAnnouncement(t)
+		change(a.Policy)
+		add("sampled-announcement", forge(t, seal.Announcement, a, by))
+	}
 	unknown := announcement(t) // a field of the plan that the schema does not have
 	unknown.Plan.ProtoReflect().SetUnknown([]byte{11 << 3, 1})
 	add("announcement", forge(t, seal.Announcement, unknown, by))

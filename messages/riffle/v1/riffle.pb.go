@@ -211,6 +211,7 @@ const (
 	// The arm of the largest norm where the criterion fires, else the survivor with the best optimistic estimate.
 	Play_PLAY_OPTIMISTIC Play = 4
 	Play_PLAY_DEFAULT    Play = 5 // the default arm
+	Play_PLAY_SAMPLED    Play = 6 // one of the draws, with equal probability, and the best survivor under it
 )
 
 // Enum value maps for Play.
@@ -222,6 +223,7 @@ var (
 		3: "PLAY_UNIFORM",
 		4: "PLAY_OPTIMISTIC",
 		5: "PLAY_DEFAULT",
+		6: "PLAY_SAMPLED",
 	}
 	Play_value = map[string]int32{
 		"PLAY_UNSPECIFIED": 0,
@@ -230,6 +232,7 @@ var (
 		"PLAY_UNIFORM":     3,
 		"PLAY_OPTIMISTIC":  4,
 		"PLAY_DEFAULT":     5,
+		"PLAY_SAMPLED":     6,
 	}
 )
 
@@ -1395,7 +1398,7 @@ type Policy struct {
 	Play            Play                   `protobuf:"varint,9,opt,name=play,proto3,enum=riffle.v1.Play" json:"play,omitempty"`
 	DesignTolerance float64                `protobuf:"fixed64,10,opt,name=design_tolerance,json=designTolerance,proto3" json:"design_tolerance,omitempty"` // of the G-optimal design; 0: the default
 	Pairwise        bool                   `protobuf:"varint,11,opt,name=pairwise,proto3" json:"pairwise,omitempty"`                                       // each arm is compared with the best one by the width of their difference
-	Explore         float64                `protobuf:"fixed64,12,opt,name=explore,proto3" json:"explore,omitempty"`                                        // share of decisions drawn from the design; the others are greedy; 0: all are drawn
+	Explore         float64                `protobuf:"fixed64,12,opt,name=explore,proto3" json:"explore,omitempty"`                                        // share of decisions by design or draws; the others are greedy; 0: all are by them
 	// Of optimistic play only, which has both: arms of the largest upper bound of optimism are played.
 	Criterion *Criterion `protobuf:"bytes,13,opt,name=criterion,proto3" json:"criterion,omitempty"`
 	Optimism  *Stage     `protobuf:"bytes,14,opt,name=optimism,proto3" json:"optimism,omitempty"`
@@ -1403,7 +1406,8 @@ type Policy struct {
 	// The default arm is played unless the play's arm beats it by so many standard deviations of their difference; 0: off.
 	Caution float64 `protobuf:"fixed64,16,opt,name=caution,proto3" json:"caution,omitempty"`
 	// Which coordinates of an arm can be other than 0 together; empty: any. A product of two that cannot is not released.
-	Structure     []*Group `protobuf:"bytes,17,rep,name=structure,proto3" json:"structure,omitempty"`
+	Structure     []*Group  `protobuf:"bytes,17,rep,name=structure,proto3" json:"structure,omitempty"`
+	Draws         []float64 `protobuf:"fixed64,18,rep,packed,name=draws,proto3" json:"draws,omitempty"` // of sampled play only: vectors of length dim, one after the other, 1 to 64 of them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1553,6 +1557,13 @@ func (x *Policy) GetCaution() float64 {
 func (x *Policy) GetStructure() []*Group {
 	if x != nil {
 		return x.Structure
+	}
+	return nil
+}
+
+func (x *Policy) GetDraws() []float64 {
+	if x != nil {
+		return x.Draws
 	}
 	return nil
 }
@@ -3666,7 +3677,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"covariance\x18\x01 \x03(\x01R\n" +
 	"covariance\x12\x1c\n" +
-	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\xe6\x04\n" +
+	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\xfc\x04\n" +
 	"\x06Policy\x12,\n" +
 	"\aprofile\x18\x01 \x01(\x0e2\x12.riffle.v1.ProfileR\aprofile\x12\x18\n" +
 	"\acohorts\x18\x02 \x01(\rR\acohorts\x12)\n" +
@@ -3686,7 +3697,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\boptimism\x18\x0e \x01(\v2\x10.riffle.v1.StageR\boptimism\x12\x18\n" +
 	"\acontrol\x18\x0f \x01(\x01R\acontrol\x12\x18\n" +
 	"\acaution\x18\x10 \x01(\x01R\acaution\x12.\n" +
-	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\"]\n" +
+	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\x12\x14\n" +
+	"\x05draws\x18\x12 \x03(\x01R\x05draws\"]\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x12\n" +
@@ -3919,14 +3931,15 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x13PROFILE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PROFILE_PRACTICAL\x10\x01\x12\x11\n" +
 	"\rPROFILE_PAPER\x10\x02\x12\x11\n" +
-	"\rPROFILE_JOINT\x10\x03*w\n" +
+	"\rPROFILE_JOINT\x10\x03*\x89\x01\n" +
 	"\x04Play\x12\x14\n" +
 	"\x10PLAY_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vPLAY_DESIGN\x10\x01\x12\x0f\n" +
 	"\vPLAY_GREEDY\x10\x02\x12\x10\n" +
 	"\fPLAY_UNIFORM\x10\x03\x12\x13\n" +
 	"\x0fPLAY_OPTIMISTIC\x10\x04\x12\x10\n" +
-	"\fPLAY_DEFAULT\x10\x05*\xbd\x05\n" +
+	"\fPLAY_DEFAULT\x10\x05\x12\x10\n" +
+	"\fPLAY_SAMPLED\x10\x06*\xbd\x05\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REFUSAL_MALFORMED\x10\x01\x12\x1c\n" +
