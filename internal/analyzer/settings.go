@@ -71,11 +71,9 @@ type LearnerSettings struct {
 	Batch       int     `key:"batch" doc:"People of a cohort (joint): the policy stays as it is for so many. 0: a fiftieth of the horizon, or min_cohort where that is more."`
 	Growth      float64 `key:"growth" doc:"Ratio of successive cohorts (practical, arrival). 0: the default."`
 
-	Width      float64 `key:"width" doc:"Multiplier of confidence widths; the practical profile uses it in the second cohort. 0: the profile's default; negative: greedy play after the first cohort (practical)."`
-	AheadWidth float64 `key:"ahead_width" doc:"Multiplier of confidence widths from the third cohort on; it applies to the standard deviations that will be left after the cohort (practical). 0: the default; negative: the value of width."`
-
-	Explorers     float64 `key:"explorers" doc:"Number of people of a cohort who explore, as a multiple of the first cohort (practical). 0: the default; negative: all people explore."`
-	ExplorerShare float64 `key:"explorer_share" doc:"Least share of a cohort who explore (practical). 0: the default; negative: none."`
+	Sampling      float64 `key:"sampling" doc:"How widely people explore: by how many standard deviations the announced draws are spread around the estimate (practical). 0: the default; negative: greedy play after the first cohort."`
+	ExplorerShare float64 `key:"explorer_share" doc:"Share of decisions that explore where there is caution (practical). 0: the default; negative: none."`
+	Width         float64 `key:"width" doc:"Multiplier of confidence widths (paper). 0: the default."`
 	Rounds        int     `key:"rounds" doc:"Gradient rounds of each cohort (paper). 0: the default."`
 
 	HalfLife     float64 `key:"half_life" doc:"After how many cohorts an observation counts half, for worlds that change (practical). 0: never."`
@@ -228,8 +226,8 @@ func (s Settings) learner() learner.Config {
 		Radius: l.Radius, Horizon: l.Horizon, Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta,
 		MinCohort: s.Privacy.MinCohort,
 		Practical: learner.PracticalConfig{
-			FirstCohort: l.FirstCohort, Growth: l.Growth, Width: l.Width, AheadWidth: l.AheadWidth,
-			Explorers: l.Explorers, ExplorerShare: l.ExplorerShare,
+			FirstCohort: l.FirstCohort, Growth: l.Growth, Sampling: l.Sampling,
+			ExplorerShare: l.ExplorerShare,
 		},
 		Paper: learner.PaperConfig{Width: l.Width, Rounds: l.Rounds},
 	}

@@ -167,8 +167,8 @@ type task struct {
 	request calibrate.Request
 	// rounds is the number of reports in which one person sends the releases: 1, or one for each release.
 	rounds int
-	// explores says how people explore in the learner's own schedule; zero for cohorts that the caller gave.
-	explores learner.Exploration
+	// spread is learner.Config.Spread in the learner's own schedule; zero for cohorts that the caller gave.
+	spread float64
 }
 
 // configured is the learner's configuration with its defaults, and its own cohorts.
@@ -234,8 +234,8 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 		}
 		r.VarianceRatio = o.VarianceRatio
 		t := task{size: n, request: r, rounds: 1}
-		if first != nil {
-			t.explores = config.Exploration(i, n, after)
+		if first != nil && i > 0 {
+			t.spread = config.Spread(n, after)
 		}
 		all = append(all, t)
 	}

@@ -55,7 +55,7 @@ type Result struct {
 	Trust plan.Channel `json:"trust,omitempty"`
 
 	FirstCohort *FirstCohort `json:"first_cohort,omitempty"`
-	Exploration string       `json:"exploration,omitempty"` // the rule behind explorers and widths
+	Exploration string       `json:"exploration,omitempty"` // the rule behind spreads
 	Cohorts     []Cohort     `json:"cohorts"`
 	Frontier    []Frontier   `json:"frontier"`
 
@@ -75,12 +75,10 @@ type FirstCohort struct {
 type Cohort struct {
 	Size    int `json:"size"`
 	Minimum int `json:"minimum"` // fewest reports that are released
-	// Explorers are about how many of its people explore rather than take what looks best; Width how far behind an arm
-	// may look and still be explored, in standard deviations: 0 where every arm is, or none.
-	Explorers int     `json:"explorers"`
-	Width     float64 `json:"width"`
-	Honest    int     `json:"honest"`  // devices whose noise is counted
-	Epsilon   float64 `json:"epsilon"` // guaranteed, at the minimum
+	// Spread says how widely its people explore, in standard deviations: 0 where every arm is tried, or none.
+	Spread  float64 `json:"spread"`
+	Honest  int     `json:"honest"`  // devices whose noise is counted
+	Epsilon float64 `json:"epsilon"` // guaranteed, at the minimum
 	// ExpectedEpsilon is what the plan gives if all devices report and are honest.
 	ExpectedEpsilon float64 `json:"expected_epsilon"`
 	// HonestEpsilon is what the plan gives at the minimum if all devices are honest.

@@ -121,7 +121,7 @@ func (o Options) priceProposed(t task, p *proposed) (Cohort, error) {
 		HonestEpsilon: trusted.Epsilon(o.Delta), MessagesPerUser: cost.Messages, BytesPerUser: cost.Bytes,
 		UnusedBudget: p.Details.Unused,
 	}
-	c.explores(t)
+	c.Spread = t.spread
 	for i, rel := range p.Details.Releases {
 		one := release(t, rel)
 		one.ServerNoise = p.Plan.Rounds[0].Releases[i].ServerNoise()
@@ -133,14 +133,6 @@ func (o Options) priceProposed(t task, p *proposed) (Cohort, error) {
 	cpu, err := o.Machine.CPU(cost.Work)
 	c.CPUSecondsPerUser = cpu.Device
 	return c, err
-}
-
-// explores fills in how the cohort's people explore.
-func (c *Cohort) explores(t task) {
-	c.Explorers = int(math.Round(t.explores.Share * float64(t.size)))
-	if !math.IsInf(t.explores.Width, 1) {
-		c.Width = t.explores.Width
-	}
 }
 
 // compare puts the channels beside each other.
@@ -159,12 +151,11 @@ func (o Options) compare(r *Result, proposer *plan.Proposer, tasks []task, limit
 	return err
 }
 
-// explorationRule says in words what learner.Config.Exploration computes.
-var explorationRule = fmt.Sprintf("the first cohort tries every arm; a later one tries those that look worse than "+
-	"the best by at most w standard deviations, where w grows with the number of people still to come per explorer; "+
-	"from the third cohort on, the deviations are those that will be left after the cohort anyway; at most %g times "+
-	"the first cohort, or %g %% of a larger one, explore; the last cohort takes the best (learner.Config.Exploration)",
-	learner.DefaultExplorers, percent(learner.DefaultExplorerShare))
+// explorationRule says in words what learner.Config.Spread computes.
+var explorationRule = fmt.Sprintf("the first cohort tries every arm; in a later one each device follows one of %d "+
+	"estimates around the best one, spread by so many of the standard deviations that will be left after the cohort; "+
+	"the spread grows with the number of people still to come; the last cohort takes the best (learner.Config.Spread)",
+	learner.DrawsPerPolicy)
 
 // limits are the messages allowed in each cohort.
 func (o Options) limits(tasks []task) ([]int, error) {
@@ -189,7 +180,7 @@ func (o Options) price(t task, p calibrate.Solution) (Cohort, error) {
 		MessagesPerUser: p.Messages, BytesPerUser: sent(t, p), UnusedBudget: p.Unused,
 		CPUSecondsPerUser: float64(p.Messages) * o.SealSeconds,
 	}
-	c.explores(t)
+	c.Spread = t.spread
 	full, err := p.At(t.size)
 	if err != nil {
 		return c, err

@@ -68,7 +68,7 @@ func (r Result) cohortTable() table.Writer {
 	header := []any{"Cohort", "people", "at least", "honest", "epsilon", "if all\nreport", "messages\neach",
 		"bytes\neach", "CPU\neach", "budget\nunused"}
 	if r.Exploration != "" {
-		header = append(header, "explore", "width")
+		header = append(header, "spread")
 	}
 	t := chart.Columns{}.Table(header...)
 	for i, c := range r.Cohorts {
@@ -76,11 +76,11 @@ func (r Result) cohortTable() table.Writer {
 			up(c.ExpectedEpsilon), number(c.MessagesPerUser), number(c.BytesPerUser), seconds(c.CPUSecondsPerUser),
 			fmt.Sprintf("%.1f %%", 100*c.UnusedBudget)}
 		if r.Exploration != "" {
-			width := ""
-			if c.Width > 0 {
-				width = fmt.Sprintf("%.2f", c.Width)
+			spread := ""
+			if c.Spread > 0 {
+				spread = fmt.Sprintf("%.2f", c.Spread)
 			}
-			row = append(row, number(c.Explorers), width)
+			row = append(row, spread)
 		}
 		t.AppendRow(row)
 	}

@@ -63,13 +63,11 @@ func TestEstimateHasIntervalsWhereThereAreSome(t *testing.T) {
 	}
 }
 
-// The paper's intervals are the last stage's confidence set, and those of the practical profile the covariance that the
-// learner makes its widths of.
+// The paper's intervals are the last stage's confidence set, and those of the practical profile the covariance that
+// caution asks for.
 func TestIntervalsAreThoseOfThePolicy(t *testing.T) {
 	for _, profile := range []glm.Profile{glm.Practical, glm.Paper} {
-		c := configuration(profile)
-		c.Learner.Practical.AheadWidth = -1 // stages have the covariance of now, not of the next cohort
-		r := begin(t, c)
+		r := begin(t, configuration(profile))
 		for {
 			a := r.announce()
 			r.absorb(r.counts(people))
@@ -78,13 +76,16 @@ func TestIntervalsAreThoseOfThePolicy(t *testing.T) {
 			}
 		}
 		a, e := r.announce(), r.estimate()
-		stage := a.Policy.Stages[len(a.Policy.Stages)-1]
+		stage := a.Policy.Scaling.Stage
+		if profile == glm.Paper {
+			stage = a.Policy.Stages[len(a.Policy.Stages)-1]
+		}
 		for i, got := range e.HalfWidth {
 			axis := make([]float64, len(e.Theta))
 			axis[i] = 1
 			want := stage.HalfWidth(axis)
 			if profile == glm.Practical {
-				want *= deployment.NormalQuantile / stage.Width
+				want = deployment.NormalQuantile * glm.Stage{Covariance: stage.Covariance, Width: 1}.HalfWidth(axis)
 			}
 			if !(got > want*(1-1e-12) && got < want*(1+1e-12)) {
 				t.Errorf("%s: half width %v of coefficient %d, the policy's is %v", profile, got, i, want)

@@ -63,46 +63,29 @@ func within(limits ...limit) error {
 type PracticalConfig struct {
 	// FirstCohort is n1, the number of people who explore without any knowledge. Default: the rule FirstCohort.
 	FirstCohort int `json:"first_cohort"`
-	// Growth is the ratio of successive cohorts, at least 1; default DefaultGrowth.
+	// Growth is the ratio of successive cohorts, at least 1; default DefaultGrowth, or DefaultQuietGrowth where noise is
+	// so small that the first cohort is a MinCohort.
 	Growth float64 `json:"growth"`
 	// MaxEpochs caps the number of cohorts, the last taking the rest of the horizon; default 64, which no horizon
 	// reaches at growth 2.
 	MaxEpochs int `json:"max_epochs"`
-	// Width is c of the second cohort: an arm is dropped when the greedy arm beats it by c * w * (standard deviation of
-	// the difference), with w = sqrt(ln(1 + people after this cohort / people of it who explore)). The factor w makes
-	// early epochs, whose mistakes affect many people, more careful than late ones: an arm that is best with
-	// probability p is worth trying on m people while p times the number of people still to come exceeds m. Default
-	// DefaultWidth; negative means greedy play after the first epoch.
-	Width float64 `json:"width"`
-	// AheadWidth is c of the later cohorts, in standard deviations that the difference will have after the cohort if
-	// its people decide as those before them did: exploration is worth its cost only for what ordinary decisions never
-	// show, not for what they show in any case, for instance because contexts vary. Default DefaultAheadWidth; negative
-	// means c = Width and the present deviations.
-	AheadWidth float64 `json:"ahead_width"`
-	// Explorers is the number of people of a cohort who draw from the design, as a multiple of the first cohort; the
-	// others take the greedy arm. The noise of a release does not depend on their share, so that fewer explorers show
-	// next to nothing and more show what is known already. Default DefaultExplorers; negative means that every device
-	// explores.
-	Explorers float64 `json:"explorers"`
-	// ExplorerShare is the least share of a cohort that explores: with a cap on messages the noise grows a little with
-	// the cohort. Default DefaultExplorerShare; negative means 0.
+	// Sampling is by how many standard deviations the draws are spread that a cohort's policy samples from, before the
+	// factor of Config.Spread. Default DefaultSampling; negative means greedy play after the first cohort.
+	Sampling float64 `json:"sampling"`
+	// ExplorerShare is the share of decisions that explore where there is Caution; the others are cautious. Default
+	// DefaultExplorerShare; negative means 0.
 	ExplorerShare float64 `json:"explorer_share"`
-	// ConstantWidth switches the factor w off.
-	ConstantWidth bool `json:"constant_width"`
-	// SingleWidths compares upper and lower bounds of single arms (Algorithm 1, lines 13-17, as written) instead of the
-	// bounds of differences, which are never wider.
-	SingleWidths bool `json:"single_widths"`
 	// HessianShare is the part of mu^2 for the Hessian release, in (0, 1); the gradient gets the rest.
 	HessianShare float64 `json:"hessian_share"`
 	// HessianNoise weighs the error that a noisy Hessian brings into the estimate, which is HessianNoise times half the
 	// noise variance times the expected squared distance to the truth. 1 is the exact value for noise independent of
 	// the distance; 0.5, the default, has 10 % less regret. Negative means 0.
 	HessianNoise float64 `json:"hessian_noise"`
-	// Prior is the number of prior observations per direction, each of information d/S^2: it assumes a norm of theta*
-	// of about S/sqrt(Prior), and keeps the first estimates small where the first cohort shows nothing. Default
-	// DefaultPrior.
+	// Prior is the number of prior observations per direction, each of information d/S^2 and at least leastPrecision: it
+	// assumes a norm of theta* of about S/sqrt(Prior), and no coordinate that is likely to exceed 3 to 6. It keeps the
+	// first estimates small where the first cohort shows nothing. Default DefaultPrior.
 	Prior float64 `json:"prior"`
-	// DesignTolerance is that of design.Options; default DefaultPracticalTolerance.
+	// DesignTolerance is that of design.Options, of the first cohort; default DefaultPracticalTolerance.
 	DesignTolerance float64 `json:"design_tolerance"`
 
 	// What follows is of deployments that last. Zero leaves everything as it was.

@@ -10,6 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/posterior"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
@@ -20,6 +21,7 @@ func newPracticalRun(cfg Config) (*practicalRun, error) {
 		return nil, err
 	}
 	r := &practicalRun{cfg: cfg, family: model, score: family.Bounded(model), steep: steepness(model, cfg.Radius)}
+	r.bent = family.Flatness(r.score, cfg.Radius)
 	if panel := cfg.Practical.Panel; panel > 0 {
 		r.schedule = panels(cfg.Horizon, panel)
 	} else {
@@ -44,9 +46,14 @@ func vague(c Config) belief {
 	d := c.Dimension
 	b := belief{theta: make([]float64, d), precision: mat.NewSymDense(d, nil)}
 	for i := range d {
-		b.precision.SetSym(i, i, c.Practical.Prior*float64(d)/(c.Radius*c.Radius))
+		b.precision.SetSym(i, i, c.priorPrecision())
 	}
 	return b
+}
+
+// priorPrecision is that of each direction without knowledge: see PracticalConfig.Prior.
+func (c Config) priorPrecision() float64 {
+	return c.Practical.Prior * math.Max(float64(c.Dimension)/(c.Radius*c.Radius), leastPrecision)
 }
 
 // informed reports whether the configuration brought knowledge that still counts.
@@ -62,41 +69,49 @@ func (r *practicalRun) cohorts() []int { return r.schedule }
 func (r *practicalRun) policy(epoch, cohort, left int) glm.Policy {
 	p := glm.Policy{Profile: glm.Practical, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward,
 		Dimension: r.cfg.Dimension, Structure: slices.Clone(r.cfg.Structure), Radius: r.cfg.Radius,
-		Theta: slices.Clone(r.theta), Play: glm.PlayDesign,
-		DesignTolerance: r.cfg.Practical.DesignTolerance}
+		Theta: slices.Clone(r.theta), Play: glm.PlayDesign, DesignTolerance: r.cfg.Practical.DesignTolerance}
 	p.Control, p.Caution = r.cfg.Practical.Control, r.cfg.Practical.Caution
-	age := r.age
-	if r.prior.given {
-		age++
-	}
-	e := r.cfg.Exploration(age, cohort, left)
-	if p.Caution > 0 && age > 0 { // Caution asks what is known now, whatever the stage is
-		p.Scaling = glm.NewScaling(r.family, r.cfg.Radius, r.stage(r.covariance, 0))
-	}
-	switch {
-	case e.Share == 0:
-		p.Play = glm.PlayGreedy
-		return p
-	case e.Share < 1:
-		p.Explore = e.Share
-	}
-	if age == 0 {
+	if r.age == 0 && !r.prior.given { // nothing is known: everybody explores, or only those whom caution lets
+		if p.Caution > 0 {
+			r.explore(&p, r.cfg.Practical.ExplorerShare)
+		}
 		return p
 	}
-	covariance := r.covariance
-	if e.Ahead && r.age > 0 {
-		covariance = r.ahead(cohort)
+	now := glm.Stage{Theta: slices.Clone(r.theta), Covariance: symmetric.Pack(r.covariance)}
+	p.Scaling = glm.NewScaling(r.family, r.cfg.Radius, now) // what is known now: Caution asks for it
+	p.Play = glm.PlayGreedy
+	spread := r.cfg.Spread(cohort, left)
+	if spread == 0 {
+		return p
 	}
-	stage := r.stage(covariance, e.Width)
-	p.Stages = []glm.Stage{stage}
-	if p.Scaling == nil {
-		p.Scaling = glm.NewScaling(r.family, r.cfg.Radius, stage)
+	p.DesignTolerance = 0
+	p.Play, p.Draws = glm.PlaySampled, r.draws(epoch, cohort, spread)
+	if p.Caution > 0 {
+		r.explore(&p, r.cfg.Practical.ExplorerShare)
 	}
 	return p
 }
 
-func (r *practicalRun) stage(covariance *mat.SymDense, width float64) glm.Stage {
-	return glm.Stage{Theta: slices.Clone(r.theta), Covariance: symmetric.Pack(covariance), Width: width}
+// explore lets a share of the decisions explore.
+func (r *practicalRun) explore(p *glm.Policy, share float64) {
+	if p.Explore = share; share <= 0 {
+		p.Play, p.Explore, p.Draws = glm.PlayGreedy, 0, nil
+	}
+}
+
+// draws are what the epoch's policy samples from: the estimate with the covariance that it will have after the cohort.
+// Exploration is worth its cost only for what ordinary decisions never show, not for what they show in any case, for
+// instance because contexts vary.
+func (r *practicalRun) draws(epoch, cohort int, spread float64) [][]float64 {
+	covariance := r.covariance
+	if r.age > 0 {
+		covariance = r.ahead(cohort)
+	}
+	draws, err := posterior.Draws(r.theta, symmetric.Pack(covariance), spread, r.cfg.Radius, DrawsPerPolicy, epoch)
+	if err != nil { // not reached: the estimate is in the ball, and a covariance is positive semidefinite
+		panic(fmt.Sprintf("glm: the learner's own estimate cannot be drawn from: %v", err))
+	}
+	return draws
 }
 
 // ahead is the covariance of theta after a cohort of the given size that decides as the last one did.
@@ -112,7 +127,7 @@ func (r *practicalRun) ahead(people int) *mat.SymDense {
 
 func (r *practicalRun) final(epoch int) glm.Policy {
 	p := r.policy(epoch, 1, 0)
-	p.Play = glm.PlayGreedy
+	p.Play, p.Draws, p.Explore = glm.PlayGreedy, nil, 0
 	return p
 }
 
@@ -182,10 +197,12 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	d, p := r.cfg.Dimension, r.cfg.Practical
 	ceiling := float64(sums[0].Reports) * float64(max(1, p.Decisions)) * r.score.MaxVariance(convex.Norm(r.theta))
 	noiseH, noiseG := slices.Max(sums[0].Variance), slices.Max(sums[1].Variance)
-	values, vectors, err := shrunk(r.released().Matrix(sums[0].Sum), len(sums[0].Sum), noiseH, ceiling)
+	runs := r.cfg.Structure.Runs(d)
+	h, err := estimate(r.released().Matrix(sums[0].Sum), len(sums[0].Sum), runs, noiseH, ceiling)
 	if err != nil {
 		return err
 	}
+	values, vectors := h.values, h.vectors
 	next := r.knowledge
 	next.age++
 	if next.unchanged, next.spread, err = r.testUnchanged(values, vectors, sums[1].Sum, noiseG); err != nil {
@@ -205,7 +222,8 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 		}
 	}
 	distance := math.Min(mat.Trace(next.covariance), 4*r.cfg.Radius*r.cfg.Radius)
-	noise := noiseG + math.Max(0, p.HessianNoise)/2*noiseH*distance
+	distance /= float64(max(1, len(runs))) // that of one run, which is all that the error of its part multiplies
+	noise := noiseG + math.Max(0, p.HessianNoise)/2*h.kept*noiseH*distance
 	gain := make([]float64, d)
 	for i, h := range values {
 		if h > 0 {
@@ -214,9 +232,14 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	}
 	// A symmetric noise matrix with entries of variance noiseH/2 off the diagonal has its largest eigenvalue at about
 	// sqrt(2 d noiseH) (Wigner).
-	next.last = evidence{values, vectors, sums[0].Reports, noise, math.Sqrt(2 * float64(d) * noiseH)}
+	width := float64(d) / float64(max(1, len(runs)))
+	next.last = evidence{values, vectors, sums[0].Reports, noise, math.Sqrt(2 * width * noiseH)}
+	added, trusted, err := tempered(next.last.information(), next.information, r.bent)
+	if err != nil {
+		return err
+	}
 	information := mat.NewSymDense(d, nil)
-	information.AddSym(next.information, next.last.information())
+	information.AddSym(next.information, added)
 	before := next.information
 	next.information = information
 	if next.covariance, err = inverse(information); err != nil {
@@ -224,6 +247,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	}
 	var weighted, step mat.VecDense
 	weighted.MulVec(convex.FromSpectrum(gain, vectors), mat.NewVecDense(d, slices.Clone(sums[1].Sum)))
+	weighted.MulVec(trusted, mat.VecDenseCopyOf(&weighted))
 	if kept < 1 { // theta is no longer the mean of what is left: the prior pulls it
 		var away, pull mat.VecDense
 		away.SubVec(mat.NewVecDense(d, r.theta), mat.NewVecDense(d, next.prior.theta))
@@ -257,54 +281,6 @@ func (k *knowledge) fade(kept float64) {
 		}
 	}
 	k.information = faded
-}
-
-// shrunk returns the eigenvalues and eigenvectors of an estimate of the true Hessian from its noisy release. variance
-// is the noise variance of each of the released coordinates (diagonal entries; half of it off the diagonal; the other
-// entries are 0 and not noisy), ceiling the largest possible trace.
-//
-// The mean eigenvalue m is known d times better than the rest. The deviation from m*I is multiplied by the share of its
-// squared Frobenius norm that the noise does not explain (empirical Bayes, as James and Stein 1961). A noisy Hessian
-// has negative eigenvalues; they are raised to the standard deviation of the noise, at most 5 % of m. Without noise the
-// matrix comes back as it was.
-func shrunk(h *mat.SymDense, released int, variance, ceiling float64) ([]float64, *mat.Dense, error) {
-	d := h.SymmetricDim()
-	deviation := math.Sqrt(variance)
-	m := mat.Trace(h) / float64(d)
-	m = math.Min(math.Max(m, deviation/math.Sqrt(float64(d))), ceiling/float64(d))
-	spread := 0.0
-	for i := range d {
-		for j := i; j < d; j++ {
-			weight, v := 2.0, h.At(i, j)
-			if i == j {
-				weight, v = 1, v-m
-			}
-			spread += weight * v * v
-		}
-	}
-	kept := 0.0
-	if noise := variance * float64(released-1); spread > noise {
-		kept = 1 - noise/spread
-	}
-	estimate := mat.NewSymDense(d, nil)
-	for i := range d {
-		for j := i; j < d; j++ {
-			v := kept * h.At(i, j)
-			if i == j {
-				v += (1 - kept) * m
-			}
-			estimate.SetSym(i, j, v)
-		}
-	}
-	values, vectors, err := convex.Spectrum(estimate)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrAggregate, err)
-	}
-	floor := math.Max(0, math.Min(deviation, 0.05*m))
-	for i, v := range values {
-		values[i] = math.Min(math.Max(v, floor), math.Max(ceiling, floor))
-	}
-	return values, vectors, nil
 }
 
 // intoBall projects theta onto the ball of the given radius; the result's norm is at most radius in floating point too.

@@ -16,13 +16,13 @@ import (
 //
 //	W <- W + H R^-1 H,   theta <- Proj_S( theta - W^-1 H R^-1 g ),
 //
-// from W = Prior * d/S^2 * I and theta = 0. This pools the cohorts by precision, needs no inverse of a noisy matrix,
-// and gives the widths of elimination: W^-1 is the covariance of theta.
+// from W = priorPrecision * I and theta = 0. This pools the cohorts by precision, needs no inverse of a noisy matrix,
+// and gives what the next policies sample from: W^-1 is the covariance of theta.
 //
-// H itself is noisy. It is shrunk towards a multiple of the identity to the degree that its noise demands (see shrunk),
-// and the remaining error, times the expected distance from the truth, is added to R. A single step from far away is
-// biased by the curvature of mu, but the next cohort, Growth times larger and linearised at the new estimate, corrects
-// it.
+// H itself is noisy. It is shrunk to the degree that its noise demands (see estimate), and the remaining error, times
+// the expected distance from the truth, is added to R. Where mu bends, a single step from far away is wrong by up to a
+// share of its length. Its slopes are those of family.Curvature, with which it does not overshoot, and what it adds is
+// tempered; the next cohort, Growth times larger and linearised at the new estimate, goes on from there.
 //
 // Where the world may change, what was known fades: see PracticalConfig.HalfLife and Alarm, and absorb.
 type practicalRun struct {
@@ -31,6 +31,7 @@ type practicalRun struct {
 	score    family.Response // of the statistics
 	schedule []int
 	steep    float64 // see steepness
+	bent     float64 // family.Flatness up to the radius: see tempered
 	knowledge
 	// before holds what was known before the last two cohorts, the older first: at most two.
 	before []knowledge

@@ -7,8 +7,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
-// hessianBounds encloses {mu'(<x,theta>) xx' : |x| <= 1} in its scaled-triangle form. Weights lie in [0, w] with w the
-// largest mu' for |z| <= |theta|, so outerBounds holds; the dependence of the weight on theta makes it tighter.
+// hessianBounds encloses {mu'(<x,theta>) xx' : |x| <= 1} in its scaled-triangle form; mu' stands for family.Curvature
+// here and below, of which the same bounds hold. Weights lie in [0, w] with w the largest mu' for |z| <= |theta|, so
+// outerBounds holds; the dependence of the weight on theta makes it tighter.
 //
 // Coordinates. With u a unit vector at angle psi from the line of theta and phi the angle with
 // cos(phi) = <x,theta>/|theta|, folded to [0, pi/2]: |<x,u>| <= cos(phi-psi), hence mu' <x,u>^2 <= B(u), the largest
@@ -59,9 +60,9 @@ func newHessianSet(f family.Response, size float64) *hessianSet {
 	_, third := f.Smoothness(size)
 	t := newAngles()
 	h.angles = t
-	previous := f.Variance(size)
+	previous := family.Curvature(f, size)
 	for i := range angleCells {
-		next := f.Variance(size * t.cos[i+1])
+		next := family.Curvature(f, size*t.cos[i+1])
 		width := size * (t.cos[i] - t.cos[i+1])
 		h.weight[i] = math.Min(h.largest, convex.CellBound(previous, next, third*width*width))
 		previous = next

@@ -125,7 +125,7 @@ func newJointSet(outer Statistic, f family.Response, size float64) *jointSet {
 				c.w = interval{0, largest}
 			} else if outer.Kind == Hessian {
 				k := third * size * size * (near - far) * (near - far)
-				from, to := f.Variance(side*near), f.Variance(side*far)
+				from, to := family.Curvature(f, side*near), family.Curvature(f, side*far)
 				c.w = interval{math.Max(0, -convex.CellBound(-from, -to, k)),
 					math.Min(largest, convex.CellBound(from, to, k))}
 			} else {

@@ -31,7 +31,7 @@ type Kind string
 
 // The statistics. d is the dimension of arms and parameter.
 const (
-	// Hessian is mu'(<x,theta>) xx', as the upper triangle in row-major order, (0,0) (0,1) .. (0,d-1) (1,1) .., with
+	// Hessian is family.Curvature(<x,theta>) xx', as the upper triangle in row-major order, (0,0) (0,1) .. (0,d-1) (1,1) .., with
 	// the off-diagonals multiplied by sqrt 2 so that the Euclidean norm of the vector is the Frobenius norm of the
 	// matrix. Of a structure only the pairs that can be other than 0, in the same order: Structure.Pairs(d) numbers,
 	// which is d(d+1)/2 for any arm.
@@ -78,7 +78,7 @@ type Statistic struct {
 	Structure structure.Structure
 }
 
-// NewHessian is the statistic mu'(<x,theta>) xx'. It shares theta.
+// NewHessian is the statistic family.Curvature(<x,theta>) xx'. It shares theta.
 func NewHessian(f family.Response, theta []float64) (Statistic, error) {
 	s := Statistic{Kind: Hessian, Family: f, Theta: theta, ArmDim: len(theta)}
 	return s, s.Validate()

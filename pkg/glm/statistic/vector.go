@@ -36,7 +36,7 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 		}
 		return dst, nil
 	case Hessian:
-		return s.appendOuter(dst, s.Family.Variance(convex.Dot(r.Arm, s.Theta)), r.Arm), nil
+		return s.appendOuter(dst, family.Curvature(s.Family, convex.Dot(r.Arm, s.Theta)), r.Arm), nil
 	case Rewards:
 		return appendRewards(dst, s.Family, r), nil
 	case Row:
