@@ -106,8 +106,8 @@ func (c Config) resolvePractical() (Config, error) {
 // it, for one run of coordinates where arms lie in disjoint ones. The rule demands firstCohortSignal times the prior's
 // precision. It balances the regret of the first cohort (proportional to n1) against that of the cohorts that
 // decide by its estimate (proportional to 1/n1 while noise dominates). Both scale alike with the rewards, so the rule
-// needs no gap. It grows like d^1.5/epsilon; the result is at most T/10, but at least MinCohort. TestFirstCohortRule has
-// examples.
+// needs no gap. It grows like d^1.5/epsilon; the result is at most T/10, but at least MinCohort. TestFirstCohortRule
+// has examples.
 func FirstCohort(c Config) (int, error) {
 	model, err := family.New(c.Family, c.MaxReward)
 	if err != nil {
