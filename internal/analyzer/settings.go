@@ -136,7 +136,8 @@ const byChannel = -1
 func DefaultSettings() Settings {
 	terms := plan.DefaultTerms()
 	return Settings{
-		Learner: LearnerSettings{Profile: string(glm.Practical), Family: "logistic", MaxReward: 1, Radius: 3},
+		Learner: LearnerSettings{Profile: string(glm.Practical), Family: "logistic", MaxReward: 1,
+			Radius: learner.DefaultRadius},
 		Privacy: PrivacySettings{
 			Epsilon: terms.Epsilon, Delta: terms.Delta, DropOut: terms.DropOut, Dishonest: terms.Dishonest,
 			DishonestReports: terms.DishonestReports, MinCohort: terms.MinCohort, MaxMessages: terms.MaxMessages,

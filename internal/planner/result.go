@@ -78,7 +78,7 @@ type Cohort struct {
 	// Spread says how widely its people explore, in standard deviations: 0 where every arm is tried, or none.
 	Spread  float64 `json:"spread"`
 	Honest  int     `json:"honest"`  // devices whose noise is counted
-	Epsilon   float64 `json:"epsilon"` // guaranteed, at the minimum
+	Epsilon float64 `json:"epsilon"` // guaranteed, at the minimum
 	// ExpectedEpsilon is what the plan gives if all devices report and are honest.
 	ExpectedEpsilon float64 `json:"expected_epsilon"`
 	// HonestEpsilon is what the plan gives at the minimum if all devices are honest.

@@ -15,11 +15,12 @@ import (
 	"path/filepath"
 
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
-// DefaultNormBound is S of [FileOptions].
-const DefaultNormBound = 5.0
+// DefaultNormBound is S of [FileOptions]: that of a learner that is not told.
+const DefaultNormBound = learner.DefaultRadius
 
 // FileOptions says how to read a file of JSON Lines.
 type FileOptions struct {

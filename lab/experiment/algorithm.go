@@ -55,7 +55,7 @@ func (a AlgorithmSpec) private() bool {
 
 // noiseFree is the epsilon of algorithms without privacy. With a budget this large noise does not matter to the rule
 // for the first cohort.
-const noiseFree = 10
+const noiseFree = 1000
 
 // freshDiameter is that of a score at an estimate of zero; elsewhere it is larger.
 const freshDiameter = 1
