@@ -28,7 +28,7 @@ func choicePolicies() map[string]*glm.Policy {
 		for _, control := range []float64{0, 0.2} {
 			for _, caution := range []float64{0, 0.5, 50} {
 				p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3,
-					Theta: theta, Pairwise: true, Play: play, DesignTolerance: 0.1, Control: control, Caution: caution}
+					Theta: theta, Play: play, DesignTolerance: 0.1, Control: control, Caution: caution}
 				switch play {
 				case glm.PlayDesign:
 					p.Stages, p.Explore = []glm.Stage{stage}, 0.3

@@ -16,7 +16,7 @@ import (
 )
 
 func drawOptimistic(r *rapid.T, d int) *glm.Policy {
-	p := drawPolicy(r, d, false)
+	p := drawPolicy(r, d)
 	p.Profile, p.Play, p.Scaling, p.Explore = glm.Joint, glm.PlayOptimistic, nil, 0
 	p.Criterion = &glm.Criterion{Covariance: drawCovariance(r, d),
 		Threshold: rapid.Float64Range(1e-3, 2).Draw(r, "threshold")}

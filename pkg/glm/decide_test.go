@@ -19,9 +19,9 @@ import (
 )
 
 // drawPolicy makes a valid policy with stages around theta.
-func drawPolicy(r *rapid.T, d int, pairwise bool) *glm.Policy {
+func drawPolicy(r *rapid.T, d int) *glm.Policy {
 	p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: d, Radius: 3,
-		Play: glm.PlayDesign, Pairwise: pairwise}
+		Play: glm.PlayDesign}
 	vector := func(name string) []float64 {
 		v := rapid.SliceOfN(rapid.Float64Range(-1, 1), d, d).Draw(r, name)
 		for j := range v {
@@ -71,7 +71,7 @@ func drawArms(r *rapid.T, d int) [][]float64 {
 func TestOnlySurvivorsArePlayed(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		d := rapid.IntRange(1, 5).Draw(r, "d")
-		p := drawPolicy(r, d, rapid.Bool().Draw(r, "pairwise"))
+		p := drawPolicy(r, d)
 		if err := p.Validate(); err != nil {
 			r.Fatal(err)
 		}
@@ -142,56 +142,54 @@ func indices(n int) []int {
 // Width 0 leaves exactly the greedy arm of the stage; with theta_j = theta* the best arm survives at every width; and a
 // stage whose confidence set holds theta* keeps it.
 func TestEliminationKeepsTheBestArm(t *testing.T) {
-	for _, pairwise := range []bool{false, true} {
-		rapid.Check(t, func(r *rapid.T) {
-			d := rapid.IntRange(1, 5).Draw(r, "d")
-			p := drawPolicy(r, d, pairwise)
-			arms := drawArms(r, d)
-			best := func(theta []float64) int {
-				b := 0
-				for i, x := range arms {
-					if convex.Dot(x, theta) > convex.Dot(arms[b], theta) {
-						b = i
-					}
-				}
-				return b
-			}
-			zero := *p
-			zero.Stages = []glm.Stage{{Theta: p.Theta, Covariance: drawCovariance(r, d), Width: 0}}
-			survivors, err := zero.Eliminate(arms)
-			if err != nil {
-				r.Fatal(err)
-			}
-			for _, a := range survivors {
-				if convex.Dot(arms[a], p.Theta) < convex.Dot(arms[best(p.Theta)], p.Theta) {
-					r.Fatalf("width 0 left %v, best is %d", survivors, best(p.Theta))
+	rapid.Check(t, func(r *rapid.T) {
+		d := rapid.IntRange(1, 5).Draw(r, "d")
+		p := drawPolicy(r, d)
+		arms := drawArms(r, d)
+		best := func(theta []float64) int {
+			b := 0
+			for i, x := range arms {
+				if convex.Dot(x, theta) > convex.Dot(arms[b], theta) {
+					b = i
 				}
 			}
-			truth := *p
-			truth.Stages = slices.Clone(p.Stages)
-			for j := range truth.Stages {
-				truth.Stages[j].Theta = p.Theta
+			return b
+		}
+		zero := *p
+		zero.Stages = []glm.Stage{{Theta: p.Theta, Covariance: drawCovariance(r, d), Width: 0}}
+		survivors, err := zero.Eliminate(arms)
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, a := range survivors {
+			if convex.Dot(arms[a], p.Theta) < convex.Dot(arms[best(p.Theta)], p.Theta) {
+				r.Fatalf("width 0 left %v, best is %d", survivors, best(p.Theta))
 			}
-			survivors, err = truth.Eliminate(arms)
-			if err != nil || !slices.Contains(survivors, best(p.Theta)) {
-				r.Fatalf("theta_j = theta*: %v without %d, %v", survivors, best(p.Theta), err)
+		}
+		truth := *p
+		truth.Stages = slices.Clone(p.Stages)
+		for j := range truth.Stages {
+			truth.Stages[j].Theta = p.Theta
+		}
+		survivors, err = truth.Eliminate(arms)
+		if err != nil || !slices.Contains(survivors, best(p.Theta)) {
+			r.Fatalf("theta_j = theta*: %v without %d, %v", survivors, best(p.Theta), err)
+		}
+		// theta* inside the confidence set: with covariance I, |x.(theta-theta*)| <= ||theta-theta*|| ||x||.
+		held := *p
+		held.Stages = slices.Clone(p.Stages)
+		for j := range held.Stages {
+			distance := 0.0
+			for i, v := range held.Stages[j].Theta {
+				distance += (v - p.Theta[i]) * (v - p.Theta[i])
 			}
-			// theta* inside the confidence set: with covariance I, |x.(theta-theta*)| <= ||theta-theta*|| ||x||.
-			held := *p
-			held.Stages = slices.Clone(p.Stages)
-			for j := range held.Stages {
-				distance := 0.0
-				for i, v := range held.Stages[j].Theta {
-					distance += (v - p.Theta[i]) * (v - p.Theta[i])
-				}
-				held.Stages[j].Covariance, held.Stages[j].Width = identity(d), math.Sqrt(distance)*(1+1e-9)+1e-9
-			}
-			survivors, err = held.Eliminate(arms)
-			if err != nil || !slices.Contains(survivors, best(p.Theta)) {
-				r.Fatalf("theta* in every set: %v without %d, %v", survivors, best(p.Theta), err)
-			}
-		})
-	}
+			held.Stages[j].Covariance, held.Stages[j].Width = identity(d), math.Sqrt(distance)*(1+1e-9)+1e-9
+		}
+		survivors, err = held.Eliminate(arms)
+		if err != nil || !slices.Contains(survivors, best(p.Theta)) {
+			r.Fatalf("theta* in every set: %v without %d, %v", survivors, best(p.Theta), err)
+		}
+	})
 }
 
 func identity(d int) symmetric.Packed {
@@ -206,38 +204,6 @@ func identity(d int) symmetric.Packed {
 		}
 	}
 	return m
-}
-
-// The pairwise rule never keeps an arm that the rule on single arms drops by the greedy arm's bounds, because both use
-// the same confidence set.
-func TestPairwiseRuleIsTighter(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		d := rapid.IntRange(1, 5).Draw(r, "d")
-		p := drawPolicy(r, d, false)
-		if len(p.Stages) == 0 {
-			return
-		}
-		p.Stages = p.Stages[:1]
-		arms := drawArms(r, d)
-		s := p.Stages[0]
-		p.Pairwise = true
-		pairwise, err := p.Eliminate(arms)
-		if err != nil {
-			r.Fatal(err)
-		}
-		greedy := 0
-		for i, x := range arms {
-			if convex.Dot(x, s.Theta) > convex.Dot(arms[greedy], s.Theta) {
-				greedy = i
-			}
-		}
-		for _, a := range pairwise {
-			gap := convex.Dot(arms[greedy], s.Theta) - convex.Dot(arms[a], s.Theta)
-			if gap > s.HalfWidth(arms[greedy])+s.HalfWidth(arms[a])+1e-9 {
-				r.Fatalf("arm %d is kept at gap %v", a, gap)
-			}
-		}
-	})
 }
 
 // At theta_1 = theta*, s^2 <= mu'(x.theta*), with equality if and only if the half-width is zero.
@@ -341,7 +307,7 @@ func TestDecideRefusesBadArmsAndPolicies(t *testing.T) {
 // With any policy, valid or not, deciding gives a decision or an error.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte(`{"profile":"practical","family":"logistic","max_reward":1,"dimension":2,"radius":3,"theta":[1,2],
-		"play":"design","pairwise":true,
+		"play":"design",
 		"stages":[{"theta":[1,2],"covariance":[1,0,1],"width":1}],
 		"scaling":{"theta":[1,2],"covariance":[1,0,1],"width":1,"diameter":6,"self_concordance":1,"max_weight":0.25}}`),
 		.1, .2, .3, .4)
@@ -380,7 +346,7 @@ func BenchmarkDecide(b *testing.B) {
 	stage := glm.Stage{Theta: env.Theta, Covariance: identity(5), Width: .5}
 	for name, p := range map[string]glm.Policy{
 		"warmup": {Play: glm.PlayDesign, DesignTolerance: .01},
-		"later": {Play: glm.PlayDesign, DesignTolerance: .2, Pairwise: true, Stages: []glm.Stage{stage},
+		"later": {Play: glm.PlayDesign, DesignTolerance: .2, Stages: []glm.Stage{stage},
 			Scaling: &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: .25}},
 		"greedy": {Play: glm.PlayGreedy},
 	} {

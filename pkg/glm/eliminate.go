@@ -10,9 +10,8 @@ import (
 )
 
 // Eliminate returns the indices of the arms that survive all stages, in the order given. A stage keeps the arms whose
-// upper confidence bound reaches the largest lower bound among the remaining arms (Algorithm 1, lines 12-17) or, with
-// Pairwise, the arms that the greedy one does not beat with confidence. The result is never empty. The arms must
-// already lie in the unit ball.
+// upper confidence bound reaches the largest lower bound among the remaining arms (Algorithm 1, lines 12-17). The
+// result is never empty. The arms must already lie in the unit ball.
 func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 	survivors := make([]int, len(arms))
 	for i := range survivors {
@@ -20,7 +19,7 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 	}
 	var upper, widths []float64
 	var vectors [][]float64
-	if len(p.Stages) > 0 && !p.Pairwise {
+	if len(p.Stages) > 0 {
 		scratch := make([]float64, 2*len(arms))
 		upper, widths, vectors = scratch[:len(arms)], scratch[len(arms):], make([][]float64, 0, len(arms))
 	}
@@ -30,10 +29,6 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 		}
 		if len(survivors) == 1 {
 			break
-		}
-		if p.Pairwise {
-			survivors = stage.undominated(arms, survivors)
-			continue
 		}
 		vectors = vectors[:0]
 		for _, a := range survivors {
@@ -58,42 +53,6 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 		survivors = kept
 	}
 	return survivors, nil
-}
-
-// undominated keeps the arms that the stage's greedy arm does not beat with confidence: those with
-// (best - x).Theta <= HalfWidth(best - x). While the confidence set holds theta*, the best arm is kept.
-func (s Stage) undominated(arms [][]float64, survivors []int) []int {
-	const atOnce = 4
-	d, n := len(s.Theta), len(survivors)
-	scratch := make([]float64, n+atOnce*(d+1))
-	values, widths := scratch[:n], scratch[n:n+atOnce]
-	var differences [atOnce][]float64
-	for i := range differences {
-		differences[i] = scratch[n+atOnce+i*d : n+atOnce+(i+1)*d]
-	}
-	best, value := survivors[0], math.Inf(-1)
-	for i, a := range survivors {
-		values[i] = convex.Dot(arms[a], s.Theta)
-		if values[i] > value {
-			best, value = a, values[i]
-		}
-	}
-	kept := survivors[:0]
-	for start := 0; start < n; start += atOnce {
-		now := survivors[start:min(start+atOnce, n)]
-		for i, a := range now {
-			for j, v := range arms[best] {
-				differences[i][j] = v - arms[a][j]
-			}
-		}
-		s.halfWidths(widths, differences[:len(now)])
-		for i, a := range now {
-			if a == best || value-values[start+i] <= widths[i] {
-				kept = append(kept, a)
-			}
-		}
-	}
-	return kept
 }
 
 // admit checks the arms and returns them inside the unit ball, with the number of those that it scaled down. Only these

@@ -16,7 +16,7 @@ import (
 func ExamplePolicy_Decide() {
 	stage := glm.Stage{Theta: []float64{1, -0.5}, Covariance: symmetric.Packed{0.04, 0, 0.04}, Width: 2}
 	policy := glm.Policy{Profile: glm.Practical, Epoch: 1, Family: family.NameLogistic, MaxReward: 1, Dimension: 2,
-		Radius: 3, Theta: stage.Theta, Stages: []glm.Stage{stage}, Pairwise: true, Play: glm.PlayDesign}
+		Radius: 3, Theta: stage.Theta, Stages: []glm.Stage{stage}, Play: glm.PlayDesign}
 	if err := policy.Validate(); err != nil {
 		fmt.Println(err)
 		return
@@ -90,7 +90,7 @@ func ExampleLearner() {
 	fmt.Printf("estimate %.1f, truth %.1f\n", step.Policy.Theta, population.Theta)
 	// Output:
 	// epoch 0: 100 people, best arm played by 25 %
-	// epoch 1: 200 people, best arm played by 96 %
-	// epoch 2: 400 people, best arm played by 98 %
+	// epoch 1: 200 people, best arm played by 92 %
+	// epoch 2: 400 people, best arm played by 100 %
 	// estimate [-0.4 1.7], truth [-0.4 2.0]
 }

@@ -53,10 +53,6 @@ type Policy struct {
 	Theta []float64 `json:"theta"`
 	// Stages are the elimination stages, earliest first (Algorithm 1, lines 12-17); none in the first epoch.
 	Stages []Stage `json:"stages,omitempty"`
-	// Pairwise compares every arm with the greedy one by the width of their difference, instead of comparing bounds of
-	// single arms: the same confidence sets, used without the loss of the triangle inequality. The practical profile
-	// sets it; the paper profile does not.
-	Pairwise bool `json:"pairwise,omitempty"`
 	// Scaling is set from the second epoch on (Algorithm 1, line 20).
 	Scaling *Scaling `json:"scaling,omitempty"`
 	Play    Play     `json:"play"`

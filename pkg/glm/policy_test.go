@@ -89,7 +89,7 @@ func TestCovariancesOfEveryScaleAreChecked(t *testing.T) {
 // Every float64 survives the JSON form, so that device and analyzer follow the same function.
 func TestPolicySurvivesJSON(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		p := drawPolicy(r, 3, true)
+		p := drawPolicy(r, 3)
 		text, err := json.Marshal(p)
 		if err != nil {
 			r.Fatal(err)

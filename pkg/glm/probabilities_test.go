@@ -36,7 +36,7 @@ func TestProbabilitiesAreTheFrequenciesOfDecisions(t *testing.T) {
 		}{{nil, 0}, {[]glm.Stage{stage}, 0}, {[]glm.Stage{stage}, 0.25}, {nil, 1}} {
 			p := glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3,
 				Theta:  []float64{1, -1, 0.5},
-				Stages: c.stages, Pairwise: true, Play: play, Explore: c.explore, DesignTolerance: 0.1}
+				Stages: c.stages, Play: play, Explore: c.explore, DesignTolerance: 0.1}
 			probabilities, err := p.Probabilities(arms)
 			if err != nil {
 				t.Fatal(err)

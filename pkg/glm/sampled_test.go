@@ -17,7 +17,7 @@ import (
 
 // drawSampled makes a valid policy that samples, some of whose draws may be equal.
 func drawSampled(r *rapid.T, d int) *glm.Policy {
-	p := drawPolicy(r, d, rapid.Bool().Draw(r, "pairwise"))
+	p := drawPolicy(r, d)
 	p.Play = glm.PlaySampled
 	for range rapid.IntRange(1, glm.MaxDraws/2).Draw(r, "draws") {
 		draw := rapid.SliceOfN(rapid.Float64Range(-1, 1), d, d).Draw(r, "draw")
@@ -85,7 +85,7 @@ func TestSampledProbabilitiesAreSharesOfDraws(t *testing.T) {
 func TestOneDrawOfThetaIsGreedy(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		d := rapid.IntRange(1, 4).Draw(r, "d")
-		p := drawPolicy(r, d, rapid.Bool().Draw(r, "pairwise"))
+		p := drawPolicy(r, d)
 		p.Control = rapid.SampledFrom([]float64{0, 0.25}).Draw(r, "control")
 		arms := drawArms(r, d)
 		choice := glm.Choice{Default: rapid.IntRange(0, len(arms)-1).Draw(r, "default"),
@@ -138,7 +138,7 @@ func TestSampledPlayTakesOneWordAndTheFirstOfEquals(t *testing.T) {
 func TestDrawsDoNotBringBackAnEliminatedArm(t *testing.T) {
 	stage := glm.Stage{Theta: []float64{2, 0}, Covariance: symmetric.Packed{1e-4, 0, 1e-4}, Width: 1}
 	p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 3,
-		Theta: []float64{2, 0}, Stages: []glm.Stage{stage}, Pairwise: true, Play: glm.PlaySampled,
+		Theta: []float64{2, 0}, Stages: []glm.Stage{stage}, Play: glm.PlaySampled,
 		Draws: [][]float64{{-2, 0.5}, {2, -0.5}, {2, -0.5}, {2, -0.5}}}
 	got, err := p.Probabilities([][]float64{{-0.5, 0}, {0.5, 0.1}, {0.5, -0.1}})
 	if want := []float64{0, 0.25, 0.75}; err != nil || !slices.Equal(got, want) {

@@ -136,7 +136,7 @@ func policyMessage(p *glm.Policy) *rifflev1.Policy {
 		Profile: number(profiles, p.Profile), Cohorts: uint32(p.Epoch),
 		Family: &rifflev1.Family{Name: p.Family, MaxReward: p.MaxReward},
 		Dim:    uint32(p.Dimension), NormBound: p.Radius, Theta: p.Theta,
-		Play: number(plays, p.Play), DesignTolerance: p.DesignTolerance, Pairwise: p.Pairwise, Explore: p.Explore,
+		Play: number(plays, p.Play), DesignTolerance: p.DesignTolerance, Explore: p.Explore,
 		Control: p.Control, Caution: p.Caution, Draws: slices.Concat(p.Draws...),
 	}
 	for _, g := range p.Structure {
@@ -166,7 +166,7 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 		Profile: profiles[m.GetProfile()], Epoch: int(m.GetCohorts()),
 		Family: m.GetFamily().GetName(), MaxReward: m.GetFamily().GetMaxReward(),
 		Dimension: int(m.GetDim()), Radius: m.GetNormBound(), Theta: m.GetTheta(),
-		Play: plays[m.GetPlay()], DesignTolerance: m.GetDesignTolerance(), Pairwise: m.GetPairwise(),
+		Play: plays[m.GetPlay()], DesignTolerance: m.GetDesignTolerance(),
 		Explore: m.GetExplore(), Control: m.GetControl(), Caution: m.GetCaution(),
 		Draws: drawsOf(m.GetDraws(), int(m.GetDim())),
 	}

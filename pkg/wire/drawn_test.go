@@ -106,7 +106,7 @@ func drawPolicy(t *rapid.T, dim int) glm.Policy {
 		Epoch:   int(rapid.Uint32().Draw(t, "cohorts")), Family: "logistic", MaxReward: 1, Dimension: dim, Radius: 3,
 		Theta:   drawPoint(t, dim),
 		Play:    rapid.SampledFrom([]glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform}).Draw(t, "play"),
-		Explore: math.Abs(drawNumber(t)), Pairwise: rapid.Bool().Draw(t, "pairwise"),
+		Explore: math.Abs(drawNumber(t)),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "optimistic") == 0 {
 		p.Profile, p.Play = glm.Joint, glm.PlayOptimistic

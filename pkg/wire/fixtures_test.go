@@ -62,7 +62,7 @@ func announcement(t testing.TB) *rifflev1.Announcement {
 			Dim:    2, NormBound: 3, Theta: []float64{0.5, math.Copysign(0, -1)},
 			Stages:  []*rifflev1.Stage{stage(0.5), stage(1)},
 			Scaling: &rifflev1.Scaling{Stage: stage(0.25), SelfConcordance: 1, MaxWeight: 0.25},
-			Play:    rifflev1.Play_PLAY_DESIGN, DesignTolerance: 0.1, Pairwise: true, Explore: 0.75,
+			Play:    rifflev1.Play_PLAY_DESIGN, DesignTolerance: 0.1, Explore: 0.75,
 		},
 		Reference: []float64{0.5, 0},
 		Plan: &rifflev1.Plan{
@@ -88,7 +88,7 @@ func curatedAnnouncement(t testing.TB) *rifflev1.Announcement {
 	a := announcement(t)
 	p := a.Policy
 	p.Profile, p.Play, p.Scaling = rifflev1.Profile_PROFILE_JOINT, rifflev1.Play_PLAY_OPTIMISTIC, nil
-	p.DesignTolerance, p.Pairwise, p.Explore = 0, false, 0
+	p.DesignTolerance, p.Explore = 0, 0
 	p.Criterion = &rifflev1.Criterion{Covariance: []float64{0.5, 0.1, 0.25}, Threshold: 0.125}
 	p.Optimism, p.Stages = p.Stages[1], p.Stages[:1]
 	a.Reference = []float64{0, 0}

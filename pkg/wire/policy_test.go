@@ -32,7 +32,7 @@ func TestPolicyIsCarriedExactly(t *testing.T) {
 			Stage:    glm.Stage{Theta: []float64{0.25, -0.125}, Covariance: symmetric.Packed{0.5, 0.1, 0.25}, Width: 1},
 			Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25,
 		},
-		Play: glm.PlayDesign, DesignTolerance: 0.1, Pairwise: true, Explore: 0.75,
+		Play: glm.PlayDesign, DesignTolerance: 0.1, Explore: 0.75,
 	}
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("got %+v\nwant %+v", p, want)

@@ -1397,7 +1397,7 @@ type Policy struct {
 	Scaling         *Scaling               `protobuf:"bytes,8,opt,name=scaling,proto3" json:"scaling,omitempty"`                        // absent in the warm-up
 	Play            Play                   `protobuf:"varint,9,opt,name=play,proto3,enum=riffle.v1.Play" json:"play,omitempty"`
 	DesignTolerance float64                `protobuf:"fixed64,10,opt,name=design_tolerance,json=designTolerance,proto3" json:"design_tolerance,omitempty"` // of the G-optimal design; 0: the default
-	Pairwise        bool                   `protobuf:"varint,11,opt,name=pairwise,proto3" json:"pairwise,omitempty"`                                       // each arm is compared with the best one by the width of their difference
+	Draws           []float64              `protobuf:"fixed64,11,rep,packed,name=draws,proto3" json:"draws,omitempty"`                                     // of sampled play only: vectors of length dim, one after the other, 1 to 64 of them
 	Explore         float64                `protobuf:"fixed64,12,opt,name=explore,proto3" json:"explore,omitempty"`                                        // share of decisions by design or draws; the others are greedy; 0: all are by them
 	// Of optimistic play only, which has both: arms of the largest upper bound of optimism are played.
 	Criterion *Criterion `protobuf:"bytes,13,opt,name=criterion,proto3" json:"criterion,omitempty"`
@@ -1406,8 +1406,7 @@ type Policy struct {
 	// The default arm is played unless the play's arm beats it by so many standard deviations of their difference; 0: off.
 	Caution float64 `protobuf:"fixed64,16,opt,name=caution,proto3" json:"caution,omitempty"`
 	// Which coordinates of an arm can be other than 0 together; empty: any. A product of two that cannot is not released.
-	Structure     []*Group  `protobuf:"bytes,17,rep,name=structure,proto3" json:"structure,omitempty"`
-	Draws         []float64 `protobuf:"fixed64,18,rep,packed,name=draws,proto3" json:"draws,omitempty"` // of sampled play only: vectors of length dim, one after the other, 1 to 64 of them
+	Structure     []*Group `protobuf:"bytes,17,rep,name=structure,proto3" json:"structure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1512,11 +1511,11 @@ func (x *Policy) GetDesignTolerance() float64 {
 	return 0
 }
 
-func (x *Policy) GetPairwise() bool {
+func (x *Policy) GetDraws() []float64 {
 	if x != nil {
-		return x.Pairwise
+		return x.Draws
 	}
-	return false
+	return nil
 }
 
 func (x *Policy) GetExplore() float64 {
@@ -1557,13 +1556,6 @@ func (x *Policy) GetCaution() float64 {
 func (x *Policy) GetStructure() []*Group {
 	if x != nil {
 		return x.Structure
-	}
-	return nil
-}
-
-func (x *Policy) GetDraws() []float64 {
-	if x != nil {
-		return x.Draws
 	}
 	return nil
 }
@@ -3677,7 +3669,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"covariance\x18\x01 \x03(\x01R\n" +
 	"covariance\x12\x1c\n" +
-	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\xfc\x04\n" +
+	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\xe0\x04\n" +
 	"\x06Policy\x12,\n" +
 	"\aprofile\x18\x01 \x01(\x0e2\x12.riffle.v1.ProfileR\aprofile\x12\x18\n" +
 	"\acohorts\x18\x02 \x01(\rR\acohorts\x12)\n" +
@@ -3690,15 +3682,14 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\ascaling\x18\b \x01(\v2\x12.riffle.v1.ScalingR\ascaling\x12#\n" +
 	"\x04play\x18\t \x01(\x0e2\x0f.riffle.v1.PlayR\x04play\x12)\n" +
 	"\x10design_tolerance\x18\n" +
-	" \x01(\x01R\x0fdesignTolerance\x12\x1a\n" +
-	"\bpairwise\x18\v \x01(\bR\bpairwise\x12\x18\n" +
+	" \x01(\x01R\x0fdesignTolerance\x12\x14\n" +
+	"\x05draws\x18\v \x03(\x01R\x05draws\x12\x18\n" +
 	"\aexplore\x18\f \x01(\x01R\aexplore\x122\n" +
 	"\tcriterion\x18\r \x01(\v2\x14.riffle.v1.CriterionR\tcriterion\x12,\n" +
 	"\boptimism\x18\x0e \x01(\v2\x10.riffle.v1.StageR\boptimism\x12\x18\n" +
 	"\acontrol\x18\x0f \x01(\x01R\acontrol\x12\x18\n" +
 	"\acaution\x18\x10 \x01(\x01R\acaution\x12.\n" +
-	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\x12\x14\n" +
-	"\x05draws\x18\x12 \x03(\x01R\x05draws\"]\n" +
+	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\"]\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x12\n" +

@@ -126,7 +126,7 @@ func BenchmarkDecideAmongMany(b *testing.B) {
 	stages := []glm.Stage{stage, stage, stage, stage, stage}
 	scaling := &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: .25}
 	policies := map[string]glm.Policy{
-		"practical": {Play: glm.PlayDesign, DesignTolerance: learner.DefaultPracticalTolerance, Pairwise: true,
+		"practical": {Play: glm.PlayDesign, DesignTolerance: learner.DefaultPracticalTolerance,
 			Stages: stages, Scaling: scaling},
 		"paper": {Play: glm.PlayDesign, DesignTolerance: design.DefaultTolerance, Stages: stages, Scaling: scaling},
 		"joint": {Play: glm.PlayOptimistic, Stages: stages, Optimism: &stage,

@@ -96,7 +96,7 @@ func TestPaperStagesHaveTheirStatedNumbers(t *testing.T) {
 				}
 			}
 			if len(p.Stages) != 2 || p.Scaling == nil || p.Scaling.Width != p.Stages[0].Width ||
-				p.Scaling.MaxWeight != .25 || p.Scaling.Diameter != 4 || p.Pairwise {
+				p.Scaling.MaxWeight != .25 || p.Scaling.Diameter != 4 {
 				t.Errorf("%d stages, scaling %+v", len(p.Stages), p.Scaling)
 			}
 		})
@@ -152,7 +152,7 @@ func TestPracticalPoliciesFollowThePeopleToCome(t *testing.T) {
 				c = .8
 			}
 			if want := c * math.Sqrt(math.Log(1+float64(after)/explorers)); p.Play != glm.PlayDesign ||
-				!scalar.EqualWithinAbs(p.Stages[0].Width, want, 1e-12) || !p.Pairwise {
+				!scalar.EqualWithinAbs(p.Stages[0].Width, want, 1e-12) {
 				t.Errorf("epoch %d: %+v, want width %v", k, p, want)
 			}
 			if share := explorers / float64(n); share == 1 && p.Explore != 0 ||
