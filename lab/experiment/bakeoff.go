@@ -365,7 +365,7 @@ func (e *Experiment) Bakeoff(ctx context.Context, o Options) (*Bakeoff, error) {
 }
 
 func (e *Experiment) entry(a *arena, spec AlgorithmSpec, epsilon float64) *entry {
-	return &entry{world: a, results: make([]*result, e.Seeds), refusals: make([]error, e.Seeds), job: job{
-		Environment: a.Environment, Horizon: a.Environment.People, Epsilon: epsilon, Delta: cmp.Or(spec.Delta, e.Delta), Failure: e.Failure,
-		Algorithm: spec, Data: a.digest, opener: a.open}}
+	j := job{Environment: a.Environment, Horizon: a.Environment.People, Epsilon: epsilon,
+		Delta: cmp.Or(spec.Delta, e.Delta), Failure: e.Failure, Algorithm: spec, Data: a.digest, opener: a.open}
+	return &entry{world: a, job: j, results: make([]*result, e.Seeds), refusals: make([]error, e.Seeds)}
 }
