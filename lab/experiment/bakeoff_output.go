@@ -139,8 +139,8 @@ func (b *Bakeoff) notes() []string {
 	return all
 }
 
-// Save writes rows.json, rows.csv, table.txt and table.md into a folder, and returns the pictures' paths.
-func (b *Bakeoff) Save(folder string) ([]string, error) {
+// Save writes rows.json, rows.csv, table.txt, table.md and the picture into a folder, and returns the picture's paths.
+func (b *Bakeoff) Save(folder, title string) ([]string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
 	}
@@ -158,5 +158,16 @@ func (b *Bakeoff) Save(folder string) ([]string, error) {
 			return nil, err
 		}
 	}
-	return nil, nil
+	var paths []string
+	if len(b.Rows) == 0 { // every world is skipped
+		return nil, nil
+	}
+	for _, name := range []string{"bakeoff.png", "bakeoff.svg"} {
+		path := filepath.Join(folder, name)
+		if err := b.Picture(title).Save(path); err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
 }

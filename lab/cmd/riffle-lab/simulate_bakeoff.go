@@ -29,7 +29,7 @@ func runBakeoff(ctx context.Context, cmd *cobra.Command, e *experiment.Experimen
 	if err != nil {
 		return err
 	}
-	pictures, err := b.Save(f.out)
+	pictures, err := b.Save(f.out, e.Title)
 	if err != nil {
 		return err
 	}
