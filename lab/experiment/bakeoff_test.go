@@ -204,18 +204,20 @@ func TestFilesOfABakeoff(t *testing.T) {
 
 // What a learner refuses is in the table with its reason, and the others have their shares.
 func TestALearnerThatRefusesAWorld(t *testing.T) {
-	text := strings.Replace(tiny, "  - name: constant\n", "  - {name: joint, learner: {family: nothing}}\n", 1)
+	text := strings.Replace(tiny, "  - name: constant\n", "  - {name: joint, learner: {family: nothing}}\n"+
+		"  - {name: low, kind: uniform, max_dimension: 8}\n  - {name: high, kind: uniform, max_dimension: 9}\n", 1)
 	b := bakeoff(t, text, experiment.Changes{Worlds: []string{"blocks"}})
 	refused := 0
 	for _, r := range b.Rows {
 		if r.Refused != "" {
 			refused++
-			if r.Algorithm != "joint" || r.End != nil || !strings.Contains(r.Refused, "nothing") {
+			reason := map[string]string{"joint": "nothing", "low": "9 dimensions"}[r.Algorithm]
+			if reason == "" || r.End != nil || !strings.Contains(r.Refused, reason) {
 				t.Errorf("%+v", r)
 			}
 		}
 	}
-	if refused != 1 || len(b.Rows) != 4 {
+	if refused != 2 || len(b.Rows) != 6 {
 		t.Errorf("%d refusals in %d rows", refused, len(b.Rows))
 	}
 }

@@ -153,6 +153,7 @@ var code = sync.OnceValues(func() (string, error) {
 // digest names the job's result: it covers the job and the program.
 func (j job) digest() (string, error) {
 	j.Algorithm.Name = "" // the same run under two names is one run
+	j.Algorithm.MaxDimension = 0
 	j.Algorithm.Epsilons, j.Algorithm.Horizons, j.Algorithm.Families, j.Algorithm.Delta = nil, nil, nil, 0
 	j.Environment.People = 0
 	return digest(j)

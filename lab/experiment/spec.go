@@ -59,6 +59,9 @@ type AlgorithmSpec struct {
 	Delta    float64   `json:"delta,omitempty"`
 	// Families, if given, are those of the environments that the algorithm runs on.
 	Families []string `json:"families,omitempty"`
+	// MaxDimension, if not 0, is the most dimensions of a bake-off's worlds that the algorithm is run in: some take
+	// hours in more.
+	MaxDimension int `json:"max_dimension,omitempty"`
 	// Learner changes the learner's configuration. Dimension, family, radius, horizon and budget come from the
 	// environment and the experiment unless given.
 	Learner learner.Config `json:"learner"`
