@@ -61,8 +61,8 @@ func (b *Bakeoff) WriteCSV(w io.Writer) error {
 	return out.WriteAll(lines)
 }
 
-// WriteTable writes the rows for a terminal, or as Markdown, then what each learner keeps over the worlds of a half,
-// and then what a reader must know.
+// WriteTable writes the rows, what each learner keeps over the worlds of a half, and what a reader must know; as
+// Markdown the rows come second.
 func (b *Bakeoff) WriteTable(w io.Writer, markdown bool) error {
 	t := chart.Columns{Left: 3}.Table("world", "half", "algorithm", "epsilon", "people", "d", "options", "over",
 		"while learning", "last policy", "runs below", "value", "last value", "constant", "non-private")
@@ -87,8 +87,8 @@ func (b *Bakeoff) WriteTable(w io.Writer, markdown bool) error {
 			fmt.Sprintf("%d of %d", r.Below, r.Seeds), fmt.Sprintf("%.4f", r.Value), fmt.Sprintf("%.4f", r.Final),
 			fmt.Sprintf("%.4f", r.EndConstant), fmt.Sprintf("%.4f", r.EndGreedy)))
 	}
-	sum := chart.Columns{Left: 2}.Table("algorithm", "half", "worlds", "while learning", "least", "losing",
-		"last policy", "least", "in", "runs below", "most in one world")
+	sum := chart.Columns{Left: 2}.Table("algorithm", "half", "worlds", "while learning", "least learning",
+		"losing worlds", "last policy", "least last", "in", "runs below", "most in one world")
 	for _, s := range b.Summary {
 		most := "0"
 		if s.BelowMost > 0 {
@@ -100,7 +100,7 @@ func (b *Bakeoff) WriteTable(w io.Writer, markdown bool) error {
 	}
 	rendered := []string{t.Render(), sum.Render()}
 	if markdown {
-		rendered = []string{t.RenderMarkdown(), sum.RenderMarkdown()}
+		rendered = []string{sum.RenderMarkdown(), t.RenderMarkdown()} // the first is the one for a page
 	}
 	_, err := fmt.Fprintln(w, strings.Join(append(rendered, b.notes()...), "\n\n"))
 	return err
