@@ -89,8 +89,8 @@ func canary(ctx context.Context, text []byte, folder string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// inEnvironments is a bake-off as an experiment of kind bandit in the environments of its worlds, but for files. The one
-// of the fewest dimensions comes first, since all algorithms run there.
+// inEnvironments is a bake-off as an experiment of kind bandit in the environments of its worlds, but for files. The
+// one of the fewest dimensions comes first, since all algorithms run there.
 func (e *Experiment) inEnvironments() *Experiment {
 	out := *e
 	out.Kind, out.Worlds, out.Horizons = KindBandit, nil, canaryPeople
