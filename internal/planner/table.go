@@ -22,6 +22,9 @@ func (r Result) WriteTable(w io.Writer) error {
 		what = fmt.Sprintf("Hessian and gradient of %s rewards at a point of norm %g, dimension %d", r.Family,
 			r.ThetaNorm, r.Dimension)
 	}
+	if r.Options != 0 {
+		what += fmt.Sprintf(": %d options, each with its own %s", r.Options, plural(r.Context, "weight", "weights"))
+	}
 	fmt.Fprintf(&b, "%s in %s, (epsilon %g, delta %g) for each person.\n%s.\n", plural(r.Users, "person", "people"),
 		plural(len(r.Cohorts), "cohort", "cohorts"), r.AskedEpsilon, r.Delta, what)
 	fmt.Fprintf(&b, "%g %% of a cohort may drop out; the noise of %s is not counted.\n\n", percent(r.DropOut),
@@ -50,6 +53,14 @@ func (r Result) uncounted() string {
 		return plural(r.DishonestReports, "report", "reports")
 	}
 	return fmt.Sprintf("%s, at least %s,", share, plural(r.DishonestReports, "report", "reports"))
+}
+
+// growth says how the numbers grow.
+func (r Result) growth() string {
+	if r.Options != 0 {
+		return "The numbers grow with the options, and with the square of the context."
+	}
+	return "The numbers grow with its square: twice the dimension takes some four times the messages."
 }
 
 // times is how many releases a record takes part in.
@@ -163,10 +174,9 @@ func (r Result) notes() []string {
 			numbers += rel.Times * rel.Coordinates
 		}
 		notes = append(notes, fmt.Sprintf("Messages: at most %s of one person: %g for each of the %s numbers "+
-			"released, and no fewer than %d, which keeps the noise ratio about the same at every dimension. The "+
-			"numbers grow with its square: twice the dimension takes some four times the messages. --messages sets "+
-			"another limit.",
-			number(r.MessageLimit), plan.MessagesPerCoordinate, number(numbers), plan.LeastMessages))
+			"released, and no fewer than %d, which keeps the noise ratio about the same at every dimension. %s "+
+			"--messages sets another limit.",
+			number(r.MessageLimit), plan.MessagesPerCoordinate, number(numbers), plan.LeastMessages, r.growth()))
 	}
 	notes = append(notes, r.largeNotes()...)
 	if r.HostMessages > 0 {
