@@ -10,6 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
 // decision is a choice among options made of the Adult census: the reward is 1 for the option that is true of the
@@ -153,7 +154,8 @@ func (s Spec) census(seed uint64, people int) (*population.Population, error) {
 		}
 	}
 	return population.New(population.Info{Name: s.Label(), People: len(own), HeldOut: len(held), Dim: d.dimension(),
-		Arms: d.options, Family: family.NameLogistic, MaxReward: 1, NormBound: population.AdultNormBound},
+		Arms: d.options, Family: family.NameLogistic, MaxReward: 1, NormBound: population.AdultNormBound,
+		Structure: structure.Options(d.options, d.dimension()/d.options)},
 		each(own), each(held)), nil
 }
 

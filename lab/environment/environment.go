@@ -94,18 +94,17 @@ type Spec struct {
 	Map    string    `json:"map,omitempty"`    // of Adult: b7 (default) or block
 	Path   string    `json:"path,omitempty"`   // of File
 	// Options and Context declare how the arms of a File are made: an arm has Context numbers for each of Options
-	// options, and zeros for all but one. Both or neither.
+	// options, and zeros for all but one. Both or neither. In kind Options the declared are Arms options.
 	Options int `json:"options,omitempty"`
-	Context int `json:"context,omitempty"`
+	Context int `json:"context,omitempty"` // the constant among them; default 5 in kind Options
 	// Holdout is the share held out of a File. Of Adult the original test file is held out, always.
 	Holdout float64 `json:"holdout,omitempty"`
 	// Change is how the world changes during the run; nil: not at all. Of Fixed arms, the new ones are the best and the
 	// withdrawn ones the next best.
 	Change *world.Change `json:"change,omitempty"`
-	// Of Options: numbers of a context, the constant among them, default 5; its law; what rewards depend on; what the
-	// options' scores differ by whatever the context, in an order of the seed; and the standard deviation of rewards
-	// of the families linear and gaussian, which are clipped to their range. Norm is that of each option's weights.
-	Context  int       `json:"context,omitempty"`
+	// Of kind Options: the law of contexts; what rewards depend on; what the options' scores differ by whatever the
+	// context, in an order of the seed; and the standard deviation of rewards of the families linear and gaussian,
+	// which are clipped to their range. Norm is that of each option's weights.
 	Law      string    `json:"law,omitempty"`      // normal (default), heavy, correlated or useless
 	Truth    string    `json:"truth,omitempty"`    // model (default), classes, separable or misfit
 	Offsets  []float64 `json:"offsets,omitempty"`  // default 0
@@ -147,7 +146,7 @@ func (s Spec) Resolve() (Spec, error) {
 		}
 		return s, s.declared()
 	}
-	if s.Options != 0 || s.Context != 0 {
+	if s.Options != 0 || s.Context != 0 && s.Kind != Options {
 		return s, fmt.Errorf("%w: options and context are declared of kind %s", ErrSpec, File)
 	}
 	dimension, arms := 5, 10

@@ -45,8 +45,8 @@ const defaultContext = 5
 // resolveOptions fills in and checks what is of Options alone.
 func (s Spec) resolveOptions() (Spec, error) {
 	if s.Kind != Options {
-		if s.Context != 0 || s.Law != "" || s.Truth != "" || s.Offsets != nil || s.Spread != 0 {
-			return s, fmt.Errorf("%w: context, law, truth, offsets and spread are for kind %s", ErrSpec, Options)
+		if s.Law != "" || s.Truth != "" || s.Offsets != nil || s.Spread != 0 {
+			return s, fmt.Errorf("%w: law, truth, offsets and spread are for kind %s", ErrSpec, Options)
 		}
 		return s, nil
 	}

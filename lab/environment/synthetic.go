@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
 // The streams of random words of a run. Their numbers are part of what a seed means.
@@ -77,6 +78,9 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 	}
 	info := population.Info{Name: s.Label(), People: people, HeldOut: s.Test, Dim: s.Dimension, Arms: s.Arms,
 		Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound}
+	if s.Kind == Options {
+		info.Structure = structure.Options(s.Arms, s.Context)
+	}
 	return &Environment{Population: population.New(info, e.people, e.test), Family: model, Theta: e.theta}, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/lab/environment"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -158,7 +159,7 @@ func (a *arena) read() error {
 	}
 	a.digest = hex.EncodeToString(h.Sum(nil))
 	p, err := population.File(s.Path, population.FileOptions{Family: s.Family, MaxReward: s.MaxReward,
-		NormBound: s.Bound})
+		NormBound: s.Bound, Structure: structure.Options(s.Options, s.Context)})
 	if err != nil {
 		return err
 	}
