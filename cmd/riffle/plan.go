@@ -69,6 +69,7 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 		Example: `  riffle plan
   riffle plan --dim 20
   riffle plan --dim 20 --trust shares
+  riffle plan --options 10 --context 10
   riffle plan --server-noise 0.5
   riffle plan --users 50000 --dim 10 --epsilon 0.5 --honest 0.9
   riffle plan --cohort 2000 --variance 1.2 --out plan.png
@@ -84,6 +85,9 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 	flags.IntVar(&f.o.Users, "users", planUsers, "people, divided into cohorts by the learner's schedule")
 	flags.IntSliceVar(&f.o.Cohorts, "cohort", nil, "sizes of the cohorts, instead of --users; for example 200,400,800")
 	flags.IntVar(&f.o.Dimension, "dim", 5, "number of entries of an arm's vector, or of a vector of --releases")
+	flags.IntVar(&f.o.Choices, "options", 0,
+		"instead of --dim: number of options of a decision, each with its own weight of every number of --context")
+	flags.IntVar(&f.o.Context, "context", 0, "with --options: numbers that the app knows at a decision")
 	flags.Float64Var(&f.o.Epsilon, "epsilon", f.o.Epsilon, "epsilon of each person's privacy guarantee")
 	flags.Float64Var(&f.o.Delta, "delta", f.o.Delta, "delta of each person's privacy guarantee")
 	flags.Float64Var(&f.honest, "honest", 1,
@@ -164,6 +168,9 @@ func (f *planFlags) resolve(changed func(string) bool) (err error) {
 		return err
 	}
 	f.o.Channel, f.o.NoDeviceNoise = plan.Channel(f.trust), !f.device
+	if (changed("options") || changed("context")) && !changed("dim") {
+		f.o.Dimension = 0
+	}
 	for _, p := range f.biases {
 		b, err := protocol.BiasFrom(p)
 		if err != nil {

@@ -108,6 +108,7 @@ func (l LearnerSettings) Validate() (faults []error) {
 		faults = append(faults, config.Conflict("anytime", true, "must be false with", "profile", l.Profile).
 			Because("this profile's schedule and widths are made for one horizon"))
 	}
+	faults = append(faults, l.armFaults()...)
 	if l.Batch < 0 {
 		faults = append(faults, config.Wrong("batch", l.Batch, "must be at least 0"))
 	}
@@ -121,7 +122,6 @@ func (l LearnerSettings) Validate() (faults []error) {
 		value any
 		set   func(*learner.Config)
 	}{
-		{"dimension", l.Dimension, func(c *learner.Config) { c.Dimension = l.Dimension }},
 		{"radius", l.Radius, func(c *learner.Config) { c.Radius = l.Radius }},
 		{"horizon", l.Horizon, func(c *learner.Config) { c.Horizon = l.Horizon }},
 		{"first_cohort", l.FirstCohort, func(c *learner.Config) { c.Practical.FirstCohort = l.FirstCohort }},

@@ -57,10 +57,15 @@ type LearnerSettings struct {
 	Profile   string  `key:"profile" doc:"practical (one report of each device in an epoch), paper (Algorithm 1, several rounds) or joint (Algorithm 2: the analyzer reads each record, which needs privacy.channel central)."`
 	Family    string  `key:"family" doc:"Reward model: logistic, probit, linear, poisson or gaussian."`
 	MaxReward float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic, probit and linear."`
-	Dimension int     `key:"dimension" doc:"Length of an arm's vector." required:"true"`
-	Radius    float64 `key:"radius" doc:"Bound on the parameter's norm. Too large a bound costs little; too small a bound biases the estimate."`
-	Horizon   int     `key:"horizon" doc:"People to learn from, over all cohorts; of panels, reports: it is divided by admission.panel to give the number of epochs." required:"true"`
-	Anytime   bool    `key:"anytime" doc:"Whether to go on when horizon people have come: for twice as many, then four times, and so on, without a last policy. Cohorts keep growing, but panels keep their size. What is promised to each person stays the same. For deployments that do not know how many people will come (practical)."`
+	Dimension int     `key:"dimension" doc:"Length of an arm's vector. 0: options times context."`
+
+	Options   int      `key:"options" doc:"Options of a decision that have weights of their own, of the same context: an arm is the context in the coordinates of one option, and zeros elsewhere. Only products of two numbers of one option are then released. 0: none is known of arms."`
+	Context   int      `key:"context" doc:"Numbers of that context, the constant among them if there is one."`
+	Structure []string `key:"structure" doc:"More that is known of arms, as FROM:COUNTxSIZE: of COUNT runs of SIZE coordinates, from coordinate FROM on, an arm has one other than 0. 6:4x1 is a category of four values. With =N behind it, groups of the same N are in the same run. A decision with an arm that does not fit is refused. With features it follows from the schema."`
+
+	Radius  float64 `key:"radius" doc:"Bound on the parameter's norm. Too large a bound costs little; too small a bound biases the estimate."`
+	Horizon int     `key:"horizon" doc:"People to learn from, over all cohorts; of panels, reports: it is divided by admission.panel to give the number of epochs." required:"true"`
+	Anytime bool    `key:"anytime" doc:"Whether to go on when horizon people have come: for twice as many, then four times, and so on, without a last policy. Cohorts keep growing, but panels keep their size. What is promised to each person stays the same. For deployments that do not know how many people will come (practical)."`
 
 	FirstCohort int     `key:"first_cohort" doc:"People of the first cohort (practical). 0: by epsilon and dimension."`
 	Batch       int     `key:"batch" doc:"People of a cohort (joint): the policy stays as it is for so many. 0: a fiftieth of the horizon, or min_cohort where that is more."`
@@ -219,7 +224,7 @@ func (p PrivacySettings) Validate() (faults []error) {
 func (s Settings) learner() learner.Config {
 	l := s.Learner
 	c := learner.Config{
-		Profile: glm.Profile(l.Profile), Family: l.Family, MaxReward: l.MaxReward, Dimension: l.Dimension,
+		Profile: glm.Profile(l.Profile), Family: l.Family, MaxReward: l.MaxReward, Dimension: l.dimension(),
 		Radius: l.Radius, Horizon: l.Horizon, Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta,
 		MinCohort: s.Privacy.MinCohort,
 		Practical: learner.PracticalConfig{
@@ -234,6 +239,7 @@ func (s Settings) learner() learner.Config {
 	if s.Admission.draws() {
 		p.Panel, p.Decisions = s.Admission.Panel, s.Privacy.Decisions
 	}
+	c.Structure, _ = s.structure() // Validate tells
 	if known, err := l.prior(); err == nil {
 		p.PriorTheta, p.PriorPrecision = known.theta, known.precision
 	}

@@ -181,9 +181,13 @@ func (s Settings) fileFaults() (faults []error) {
 	if err != nil {
 		return append(faults, config.Wrong("features", s.Features, "cannot be used").From(err))
 	}
-	if schema != nil && schema.Dimension() != s.Learner.Dimension {
-		faults = append(faults, config.Conflict("learner.dimension", s.Learner.Dimension,
+	if schema != nil && schema.Dimension() != s.Learner.dimension() {
+		faults = append(faults, config.Conflict("learner.dimension", s.Learner.dimension(),
 			fmt.Sprintf("must be the %d of", schema.Dimension()), "features", s.Features))
+	}
+	if schema != nil && (s.Learner.Options != 0 || len(s.Learner.Structure) > 0) {
+		faults = append(faults, config.Jointly("with features the structure of arms follows from the schema: leave out "+
+			"learner.options and learner.structure", "learner", "features"))
 	}
 	return faults
 }
@@ -254,8 +258,8 @@ func (l LearnerSettings) prior() (p prior, err error) {
 		return p, fmt.Errorf(`it must be JSON as {"theta": [0, 1], "precision": [[1, 0], [0, 1]]}: %w`, err)
 	}
 	n := len(file.Theta)
-	if n != l.Dimension {
-		return p, fmt.Errorf("theta has %d numbers, learner.dimension is %d", n, l.Dimension)
+	if n != l.dimension() {
+		return p, fmt.Errorf("theta has %d numbers, learner.dimension is %d", n, l.dimension())
 	}
 	var rows [][]float64
 	if strict.Unmarshal(file.Precision, &rows, strict.Options{}) == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
@@ -32,11 +33,14 @@ type Options struct {
 	Users   int   // people, divided into cohorts by the learner's schedule; used if Cohorts is empty
 	Cohorts []int // sizes of the cohorts
 
-	Dimension int     // of arms, or of generic vectors
-	Family    string  // reward family of the practical profile's statistics
-	MaxReward float64 // R of the family
-	Radius    float64 // bound on the parameter's norm, for the schedule
-	ThetaNorm float64 // norm of the public point at which the statistics are evaluated
+	Dimension int // of arms, or of generic vectors; 0 where Choices say it
+	// Choices, if not 0, is how many options a decision has, each with its own weight of every one of Context numbers:
+	// arms have the structure of package structure, and Choices times Context coordinates.
+	Choices, Context int
+	Family           string  // reward family of the practical profile's statistics
+	MaxReward        float64 // R of the family
+	Radius           float64 // bound on the parameter's norm, for the schedule
+	ThetaNorm        float64 // norm of the public point at which the statistics are evaluated
 	// HessianShare is the Hessian's part of the budget: 0 is the learner's default, SearchShare finds the one with the
 	// least noise in an estimate.
 	HessianShare float64
@@ -80,7 +84,14 @@ func (o Options) check() error {
 		return fmt.Errorf("%w: --delta: %w", ErrOptions, err)
 	}
 	switch {
-	case o.Dimension < 1 || o.Dimension > wire.MaxCoordinates:
+	case (o.Choices != 0 || o.Context != 0) && (o.Choices < 2 || o.Context < 1 || o.Choices > glm.MaxDimension ||
+		o.Context > glm.MaxDimension/o.Choices):
+		return wrong("--options and --context", fmt.Sprintf("%d and %d", o.Choices, o.Context),
+			fmt.Sprintf("at least 2 options of at least 1 number, and %d weights in all at most", glm.MaxDimension))
+	case o.Choices != 0 && (o.Dimension != 0 || o.Releases > 0):
+		return fmt.Errorf("%w: --options and --context say how many numbers an arm has; leave out --dim and "+
+			"--releases", ErrOptions)
+	case o.Choices == 0 && (o.Dimension < 1 || o.Dimension > wire.MaxCoordinates):
 		return wrong("--dim", o.Dimension, fmt.Sprintf("1 to %d", wire.MaxCoordinates))
 	case o.Releases < 0 || o.Releases > wire.MaxRounds:
 		return wrong("--releases", o.Releases, fmt.Sprintf("0 to %d", wire.MaxRounds))
@@ -134,8 +145,20 @@ func (o Options) check() error {
 
 // config is the learner's configuration.
 func (o Options) config() learner.Config {
-	return learner.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius,
+	c := learner.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.arms(), Radius: o.Radius,
 		Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
+	if o.Choices != 0 {
+		c.Structure = structure.Options(o.Choices, o.Context)
+	}
+	return c
+}
+
+// arms is the dimension of arms.
+func (o Options) arms() int {
+	if o.Choices != 0 {
+		return o.Choices * o.Context
+	}
+	return o.Dimension
 }
 
 // task is one cohort to plan.
@@ -238,9 +261,11 @@ func (o Options) step(c learner.Config) (learner.Step, error) {
 	if err != nil {
 		return learner.Step{}, err
 	}
+	h.Structure, g.Structure = c.Structure, c.Structure
 	share := c.Practical.HessianShare
 	return learner.Step{Statistics: [][]statistic.Statistic{{h, g}}, Shares: [][]float64{{share, 1 - share}},
-		Policy: glm.Policy{Dimension: c.Dimension, Family: c.Family, MaxReward: c.MaxReward, Radius: c.Radius}}, nil
+		Policy: glm.Policy{Dimension: c.Dimension, Structure: c.Structure, Family: c.Family, MaxReward: c.MaxReward,
+			Radius: c.Radius}}, nil
 }
 
 // generic asks for vectors of diameter 1.

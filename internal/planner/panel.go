@@ -28,6 +28,8 @@ type Panel struct {
 	Delta        float64      `json:"delta"`
 	Channel      plan.Channel `json:"trust"`
 	Dimension    int          `json:"dimension"`
+	Options      int          `json:"options,omitempty"` // as in Result
+	Context      int          `json:"context,omitempty"`
 	Family       string       `json:"family"`
 	Registered   int          `json:"registered"`    // fewest devices that a panel is drawn from
 	Size         int          `json:"panel"`         // devices in a panel
@@ -132,8 +134,8 @@ func RunPanel(o PanelOptions) (*Panel, error) {
 		return nil, o.refused(err)
 	}
 	r := &Panel{
-		AskedEpsilon: o.Epsilon, Delta: o.Delta, Channel: proposal.Plan.Channel, Dimension: o.Dimension,
-		Family:     o.Family,
+		AskedEpsilon: o.Epsilon, Delta: o.Delta, Channel: proposal.Plan.Channel, Dimension: o.arms(),
+		Options: o.Choices, Context: o.Context, Family: o.Family,
 		Registered: o.Registered, Size: o.Size, Minimum: int(proposal.Cohort.Minimum), Dishonest: o.Dishonest,
 		MaxDishonest: int(proposal.Cohort.MaxDishonest), Records: o.Records, Period: o.Period, Control: o.Control,
 		MeanDecisions: o.MeanDecisions, Choices: []Choice{},

@@ -34,6 +34,9 @@ type Result struct {
 	AskedEpsilon float64 `json:"asked_epsilon"`
 	Users        int     `json:"users"`
 	Dimension    int     `json:"dimension"`
+	// Options, if not 0, is how many options a decision has, each with its own weight of each of Context numbers.
+	Options      int     `json:"options,omitempty"`
+	Context      int     `json:"context,omitempty"`
 	Family       string  `json:"family,omitempty"`
 	ThetaNorm    float64 `json:"theta_norm"`
 	HessianShare float64 `json:"hessian_share,omitempty"`

@@ -22,6 +22,9 @@ func (r Result) WriteTable(w io.Writer) error {
 		what = fmt.Sprintf("Hessian and gradient of %s rewards at a point of norm %g, dimension %d", r.Family,
 			r.ThetaNorm, r.Dimension)
 	}
+	if r.Options != 0 {
+		what += fmt.Sprintf(": %d options, each with its own %s", r.Options, plural(r.Context, "weight", "weights"))
+	}
 	fmt.Fprintf(&b, "%s in %s, (epsilon %g, delta %g) for each person.\n%s.\n", plural(r.Users, "person", "people"),
 		plural(len(r.Cohorts), "cohort", "cohorts"), r.AskedEpsilon, r.Delta, what)
 	fmt.Fprintf(&b, "%g %% of a cohort may drop out; the noise of %s is not counted.\n\n", percent(r.DropOut),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -82,6 +83,7 @@ func NewCurated(c learner.Config, batch int, terms plan.Terms) (*Curated, error)
 	if l.row, err = statistic.NewRow(family, c.Dimension); err != nil {
 		return nil, fmt.Errorf("deployment: %w", err)
 	}
+	l.row.Structure = c.Structure
 	l.state = l.config.Begin()
 	return l, nil
 }
@@ -105,6 +107,7 @@ func (l *Curated) Next() learner.Step {
 	if err != nil { // not reached: Apply takes nothing that makes no policy
 		panic(fmt.Sprintf("deployment: the state of the profile joint makes no policy: %v", err))
 	}
+	p.Structure = slices.Clone(l.row.Structure)
 	step := learner.Step{Epoch: l.state.Leaves, Policy: p, Attempt: l.attempt}
 	if l.used == len(l.schedule) {
 		step.Done, step.Policy.Play = true, glm.PlayGreedy

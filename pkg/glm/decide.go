@@ -34,9 +34,9 @@ func (p *Policy) Decide(arms [][]float64, src protocol.Source) (Decision, error)
 // order, scale the survivors, draw from their G-optimal design or take the greedy arm (with Explore, one of the two by
 // chance). Before that, a coin gives the share Control of decisions the default arm. It is a pure function of the
 // policy, the arms, the choice and the random words. Arms longer than 1 are scaled down to the unit ball; arms of the
-// wrong dimension or with coordinates that are not finite are refused (ErrBadArm), and so are a choice that names an
-// arm that is not there (ErrBadArm), an empty arm set and one of which all are excluded (ErrNoArms), and a malformed
-// policy (ErrPolicy). A device that gets an error reports the null record.
+// wrong dimension, with coordinates that are not finite, or that do not fit the structure are refused (ErrBadArm), and
+// so are a choice that names an arm that is not there (ErrBadArm), an empty arm set and one of which all are excluded
+// (ErrNoArms), and a malformed policy (ErrPolicy). A device that gets an error reports the null record.
 func (p *Policy) DecideFor(arms [][]float64, choice Choice, src protocol.Source) (Decision, error) {
 	draft, err := p.Draft(arms, choice)
 	if err != nil {

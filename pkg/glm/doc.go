@@ -15,6 +15,7 @@
 //	design       the G-optimal design of an arm set
 //	statistic    the vector that a device reports of a record, and what one record can move
 //	family       how rewards depend on the score
+//	structure    which coordinates of an arm can be other than 0 together
 //	symmetric    symmetric matrices as vectors
 //
 // A device needs glm and statistic; whoever runs a deployment needs learner, too. A new reward family is a file of

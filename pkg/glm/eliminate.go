@@ -106,6 +106,15 @@ func (p *Policy) admit(arms [][]float64) ([][]float64, int, error) {
 		return nil, 0, fmt.Errorf("%w: the arms have dimension %d, the policy %d and its theta %d",
 			ErrBadArm, len(arms[0]), p.Dimension, len(p.Theta))
 	}
+	if err := p.Structure.Validate(p.Dimension); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrPolicy, err)
+	}
+	for i, x := range arms {
+		if !p.Structure.Fits(x) {
+			return nil, 0, fmt.Errorf("%w: arm %d does not fit the announced structure: it is other than 0 in two "+
+				"runs of coordinates of which an arm has at most one", ErrBadArm, i)
+		}
+	}
 	if s := p.Scaling; s != nil && (len(s.Theta) != p.Dimension || len(s.Covariance) != symmetric.Dim(p.Dimension)) {
 		return nil, 0, fmt.Errorf("%w: the scaling has the wrong size", ErrPolicy)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
@@ -41,6 +42,9 @@ type Policy struct {
 	MaxReward float64 `json:"max_reward"` // R
 	Dimension int     `json:"dimension"`  // d
 	Radius    float64 `json:"radius"`     // S; every theta here has norm at most S
+	// Structure says which coordinates of an arm can be other than 0 together. An arm set with an arm that does not
+	// fit is refused. nil: any arm.
+	Structure structure.Structure `json:"structure,omitempty"`
 	// Theta is the estimate that greedy play follows: zero before anything is known.
 	Theta []float64 `json:"theta"`
 	// Stages are the elimination stages, earliest first (Algorithm 1, lines 12-17); none in the first epoch.
@@ -80,7 +84,7 @@ type Criterion struct {
 // Clone returns a copy that shares no memory with p.
 func (p *Policy) Clone() *Policy {
 	out := *p
-	out.Theta, out.Stages = slices.Clone(p.Theta), slices.Clone(p.Stages)
+	out.Theta, out.Stages, out.Structure = slices.Clone(p.Theta), slices.Clone(p.Stages), slices.Clone(p.Structure)
 	for i, s := range out.Stages {
 		out.Stages[i] = s.Clone()
 	}
@@ -166,9 +170,9 @@ func NewScaling(family family.Family, radius float64, stage Stage) *Scaling {
 		SelfConcordance: family.SelfConcordance(radius), MaxWeight: family.MaxVariance(radius)}
 }
 
-// Validate refuses a policy that a device must not follow: one with a wrong profile, family, size or play, a number
-// that is not finite, a covariance that is not positive semidefinite, a negative width, or an estimate outside the ball
-// of radius S. A device calls it once per announced policy. All errors wrap ErrPolicy.
+// Validate refuses a policy that a device must not follow: one with a wrong profile, family, size, structure or play, a
+// number that is not finite, a covariance that is not positive semidefinite, a negative width, or an estimate outside
+// the ball of radius S. A device calls it once per announced policy. All errors wrap ErrPolicy.
 func (p *Policy) Validate() error {
 	if err := p.validate(); err != nil {
 		return fmt.Errorf("%w of epoch %d: %w", ErrPolicy, p.Epoch, err)
@@ -186,6 +190,9 @@ func (p *Policy) validate() error {
 	if p.Epoch < 0 || p.Dimension < 1 || p.Dimension > MaxDimension {
 		return fmt.Errorf("epoch %d must not be negative, dimension %d must be in [1, %d]",
 			p.Epoch, p.Dimension, MaxDimension)
+	}
+	if err := p.Structure.Validate(p.Dimension); err != nil {
+		return err
 	}
 	if !(p.Radius > 0) || math.IsInf(p.Radius, 0) {
 		return fmt.Errorf("radius %v must be positive and finite", p.Radius)

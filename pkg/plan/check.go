@@ -216,6 +216,9 @@ func planned(a *Announcement, r Release, noise uint64) (privacy.Release, error) 
 	if dim < 1 || dim > glm.MaxDimension {
 		return privacy.Release{}, fmt.Errorf("dimension %d is outside [1, %d]", dim, glm.MaxDimension)
 	}
+	if err := a.Policy.Structure.Validate(dim); err != nil {
+		return privacy.Release{}, err
+	}
 	if n := max(r.ShufflerNoise, r.AnalyzerNoise); n > MaxServerNoise {
 		return privacy.Release{}, fmt.Errorf("a server's noise of %d bits is more than %d", n, uint64(MaxServerNoise))
 	}
@@ -225,7 +228,7 @@ func planned(a *Announcement, r Release, noise uint64) (privacy.Release, error) 
 	return privacy.Release{
 		Name: string(r.Statistic), Shift: r.Shift * (1 + shiftSlack), Noise: noise,
 		Bias: r.Bias.Float(), TailDelta: a.Plan.TailDelta,
-		Blocks: shiftOnly(statistic.Statistic{Kind: r.Statistic, ArmDim: dim}.Dim()),
+		Blocks: shiftOnly(statistic.Statistic{Kind: r.Statistic, ArmDim: dim, Structure: a.Policy.Structure}.Dim()),
 	}, nil
 }
 
@@ -287,8 +290,18 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 	return r, nil
 }
 
-// statistic is the announced statistic at the announced reference.
+// statisticOf is the announced statistic at the announced reference, of arms of the announced structure.
 func statisticOf(kind statistic.Kind, reference []float64, policy *glm.Policy) (statistic.Statistic, error) {
+	s, err := anyArm(kind, reference, policy)
+	if err != nil {
+		return statistic.Statistic{}, err
+	}
+	s.Structure = policy.Structure
+	return s, s.Validate()
+}
+
+// anyArm is the announced statistic without a structure.
+func anyArm(kind statistic.Kind, reference []float64, policy *glm.Policy) (statistic.Statistic, error) {
 	if kind == statistic.Covariance {
 		bound := 1.0
 		if policy.Scaling != nil {

@@ -98,7 +98,8 @@ func (p *Proposer) spreadOf(step learner.Step) (privacy.Spread, error) {
 // spread is statistic.JointSpread between knots.
 func (p *Proposer) spread(outer, gradient statistic.Statistic) (privacy.Spread, error) {
 	key := fmt.Sprint(outer.Kind, outer.WeightBound, gradient.Family.Name(), gradient.Family.MaxReward(),
-		outer.Theta, gradient.Theta)
+		outer.Theta, gradient.Theta,
+		outer.Structure)
 	if s, ok := p.spreads[key]; ok {
 		return s, nil
 	}

@@ -246,7 +246,9 @@ func checkEncodings(a *plan.Announcement) error {
 		if e.NoiseBits != r.NoiseBits || e.Bias != r.Bias { // the message carries the release's only
 			return field(path, "has other noise than the release of the plan")
 		}
-		want := statistic.Dim(r.Statistic, a.Policy.Dimension)
+		want := statistic.Statistic{
+			Kind: r.Statistic, ArmDim: a.Policy.Dimension, Structure: a.Policy.Structure,
+		}.Dim()
 		if n := len(e.Coordinates); n != want || n > MaxCoordinates {
 			return field(path+".coordinates",
 				"has %d entries, the %s of dimension %d has %d, and at most %d are allowed",

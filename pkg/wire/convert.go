@@ -7,6 +7,7 @@ import (
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -137,6 +138,11 @@ func policyMessage(p *glm.Policy) *rifflev1.Policy {
 		Play: number(plays, p.Play), DesignTolerance: p.DesignTolerance, Pairwise: p.Pairwise, Explore: p.Explore,
 		Control: p.Control, Caution: p.Caution,
 	}
+	for _, g := range p.Structure {
+		m.Structure = append(m.Structure, &rifflev1.Group{
+			From: uint32(g.From), Count: uint32(g.Count), Size: uint32(g.Size), Choice: uint32(g.Choice),
+		})
+	}
 	for _, s := range p.Stages {
 		m.Stages = append(m.Stages, stageMessage(s))
 	}
@@ -161,6 +167,10 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 		Dimension: int(m.GetDim()), Radius: m.GetNormBound(), Theta: m.GetTheta(),
 		Play: plays[m.GetPlay()], DesignTolerance: m.GetDesignTolerance(), Pairwise: m.GetPairwise(),
 		Explore: m.GetExplore(), Control: m.GetControl(), Caution: m.GetCaution(),
+	}
+	for _, g := range m.GetStructure() {
+		p.Structure = append(p.Structure,
+			structure.Group{From: int(g.From), Count: int(g.Count), Size: int(g.Size), Choice: int(g.Choice)})
 	}
 	for _, s := range m.GetStages() {
 		p.Stages = append(p.Stages, stageOf(s))

@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -55,7 +56,7 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 	for _, r := range a.Plan.Rounds[a.Round].Releases {
 		e := protocol.Encoding{Scale: rapid.Float64Range(0.1, 100).Draw(t, "scale"), NoiseBits: r.NoiseBits,
 			Bias: r.Bias}
-		for range map[bool]int{true: dim, false: symmetric.Dim(dim)}[r.Statistic == statistic.Gradient] {
+		for range (statistic.Statistic{Kind: r.Statistic, ArmDim: dim, Structure: a.Policy.Structure}).Dim() {
 			e.Coordinates = append(e.Coordinates, protocol.Coordinate{
 				Offset: drawNumber(t), Levels: rapid.Uint32Range(1, 1000).Draw(t, "levels"),
 			})
@@ -113,6 +114,10 @@ func drawPolicy(t *rapid.T, dim int) glm.Policy {
 		p.Criterion = &glm.Criterion{Covariance: stage().Covariance,
 			Threshold: rapid.Float64Range(1e-6, 9).Draw(t, "threshold")}
 		p.Optimism = &optimism
+	}
+	if dim > 1 && rapid.Bool().Draw(t, "structured") {
+		p.Structure = structure.Structure{{From: rapid.IntRange(0, dim-2).Draw(t, "from"), Count: 2, Size: 1,
+			Choice: rapid.IntRange(0, 3).Draw(t, "choice")}}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "stages") {
 		p.Stages = append(p.Stages, stage())

@@ -28,7 +28,8 @@ func FuzzOpenSigned(f *testing.F) {
 	names := []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply",
 		"configuration", "learned", "audited-manifest", "panel-announcement", "pool", "draw", "registration",
 		"panel-reply",
-		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies", "nonced-request"}
+		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies", "nonced-request",
+		"structured-announcement"}
 	seeds(f, names...)
 	known := map[string]bool{}
 	for _, messages := range accepted(f) {
@@ -72,7 +73,8 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 }
 
 func FuzzAnnouncement(f *testing.F) {
-	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), panelAnnouncement(f))
+	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), panelAnnouncement(f),
+		structuredAnnouncement(f))
 }
 func FuzzKeySet(f *testing.F) { fuzzBody(f, seal.KeySet, keySet(f)) }
 func FuzzManifest(f *testing.F) {

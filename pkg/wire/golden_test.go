@@ -51,6 +51,10 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
 		},
+		"structured-announcement": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[plan.Announcement](b, from)
+			return d, err
+		},
 		"pool": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Pool](b, from); return d, err },
 		"draw": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Draw](b, from); return d, err },
 		"registration": func(b []byte) ([32]byte, error) {
@@ -153,6 +157,8 @@ func accepted(t testing.TB) map[string][][]byte {
 		"nonced-request":        {sign(host, noncedRequest(t, host, registrar))},
 		"lasting-configuration": {sign(by, lastingConfiguration(t))},
 		"compared-learned":      {sign(by, comparedLearned())},
+
+		"structured-announcement": {sign(by, structuredAnnouncement(t))},
 	}
 }
 
@@ -160,7 +166,7 @@ func accepted(t testing.TB) map[string][][]byte {
 var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request",
 	"enrol-reply", "report", "chunk", "accepted", "summed", "configuration", "learned", "audited-manifest",
 	"panel-announcement", "pool", "draw", "registration", "panel-reply", "lasting-configuration", "compared-learned",
-	"enrol-requests", "enrol-replies", "nonced-request"}
+	"enrol-requests", "enrol-replies", "nonced-request", "structured-announcement"}
 
 const goldenFile = "testdata/wire.golden"
 

@@ -1401,7 +1401,9 @@ type Policy struct {
 	Optimism  *Stage     `protobuf:"bytes,14,opt,name=optimism,proto3" json:"optimism,omitempty"`
 	Control   float64    `protobuf:"fixed64,15,opt,name=control,proto3" json:"control,omitempty"` // share of decisions that a coin gives the default arm, to compare with
 	// The default arm is played unless the play's arm beats it by so many standard deviations of their difference; 0: off.
-	Caution       float64 `protobuf:"fixed64,16,opt,name=caution,proto3" json:"caution,omitempty"`
+	Caution float64 `protobuf:"fixed64,16,opt,name=caution,proto3" json:"caution,omitempty"`
+	// Which coordinates of an arm can be other than 0 together; empty: any. A product of two that cannot is not released.
+	Structure     []*Group `protobuf:"bytes,17,rep,name=structure,proto3" json:"structure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1548,6 +1550,84 @@ func (x *Policy) GetCaution() float64 {
 	return 0
 }
 
+func (x *Policy) GetStructure() []*Group {
+	if x != nil {
+		return x.Structure
+	}
+	return nil
+}
+
+// Group says that of count runs of size coordinates, one after the other from coordinate from on, an arm has at most
+// one run with a coordinate other than 0.
+type Group struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	From  uint32                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`   // counted from 0
+	Count uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"` // at least 2
+	Size  uint32                 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`   // at least 1
+	// In all groups of one choice, which have equally many runs, an arm is in the run of the same number; 0: of none.
+	Choice        uint32 `protobuf:"varint,4,opt,name=choice,proto3" json:"choice,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Group) Reset() {
+	*x = Group{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Group) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Group) ProtoMessage() {}
+
+func (x *Group) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Group.ProtoReflect.Descriptor instead.
+func (*Group) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Group) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Group) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Group) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Group) GetChoice() uint32 {
+	if x != nil {
+		return x.Choice
+	}
+	return 0
+}
+
 // Announcement is the analyzer's statement of one round of one epoch. Its digest is bound into every report of the
 // round.
 type Announcement struct {
@@ -1572,7 +1652,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1664,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1677,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{15}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Announcement) GetDeployment() string {
@@ -1711,7 +1791,7 @@ type KeySet struct {
 
 func (x *KeySet) Reset() {
 	*x = KeySet{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1803,7 @@ func (x *KeySet) String() string {
 func (*KeySet) ProtoMessage() {}
 
 func (x *KeySet) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1816,7 @@ func (x *KeySet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
 func (*KeySet) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{16}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *KeySet) GetDeployment() string {
@@ -1776,7 +1856,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1868,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1881,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{17}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Credential) GetDeployment() string {
@@ -1853,7 +1933,7 @@ type EnrolRequest struct {
 
 func (x *EnrolRequest) Reset() {
 	*x = EnrolRequest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1945,7 @@ func (x *EnrolRequest) String() string {
 func (*EnrolRequest) ProtoMessage() {}
 
 func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1958,7 @@ func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolRequest.ProtoReflect.Descriptor instead.
 func (*EnrolRequest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EnrolRequest) GetDeployment() string {
@@ -1956,7 +2036,7 @@ type EnrolReply struct {
 
 func (x *EnrolReply) Reset() {
 	*x = EnrolReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2048,7 @@ func (x *EnrolReply) String() string {
 func (*EnrolReply) ProtoMessage() {}
 
 func (x *EnrolReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2061,7 @@ func (x *EnrolReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolReply.ProtoReflect.Descriptor instead.
 func (*EnrolReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EnrolReply) GetRequest() []byte {
@@ -2069,7 +2149,7 @@ type FurtherReply struct {
 
 func (x *FurtherReply) Reset() {
 	*x = FurtherReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2161,7 @@ func (x *FurtherReply) String() string {
 func (*FurtherReply) ProtoMessage() {}
 
 func (x *FurtherReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2174,7 @@ func (x *FurtherReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FurtherReply.ProtoReflect.Descriptor instead.
 func (*FurtherReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FurtherReply) GetEnrolled() bool {
@@ -2155,7 +2235,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2247,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2260,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Pool) GetDeployment() string {
@@ -2240,7 +2320,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2332,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2345,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Draw) GetDeployment() string {
@@ -2322,7 +2402,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2334,7 +2414,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2347,7 +2427,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Report) GetAnnouncement() []byte {
@@ -2418,7 +2498,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2430,7 +2510,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2443,7 +2523,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Envelope) GetKey() []byte {
@@ -2480,7 +2560,7 @@ type MixedChunk struct {
 
 func (x *MixedChunk) Reset() {
 	*x = MixedChunk{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2572,7 @@ func (x *MixedChunk) String() string {
 func (*MixedChunk) ProtoMessage() {}
 
 func (x *MixedChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2585,7 @@ func (x *MixedChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MixedChunk.ProtoReflect.Descriptor instead.
 func (*MixedChunk) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MixedChunk) GetEpoch() uint64 {
@@ -2552,7 +2632,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +2644,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +2657,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Accepted) GetDeployment() string {
@@ -2639,7 +2719,7 @@ type Summed struct {
 
 func (x *Summed) Reset() {
 	*x = Summed{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2731,7 @@ func (x *Summed) String() string {
 func (*Summed) ProtoMessage() {}
 
 func (x *Summed) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2744,7 @@ func (x *Summed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summed.ProtoReflect.Descriptor instead.
 func (*Summed) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Summed) GetDeployment() string {
@@ -2742,7 +2822,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2834,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2847,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Manifest) GetDeployment() string {
@@ -2880,7 +2960,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +2972,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +2985,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Refused) GetReason() Refusal {
@@ -2941,7 +3021,7 @@ type ReleaseCounts struct {
 
 func (x *ReleaseCounts) Reset() {
 	*x = ReleaseCounts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2953,7 +3033,7 @@ func (x *ReleaseCounts) String() string {
 func (*ReleaseCounts) ProtoMessage() {}
 
 func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2966,7 +3046,7 @@ func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCounts.ProtoReflect.Descriptor instead.
 func (*ReleaseCounts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReleaseCounts) GetOnes() []uint64 {
@@ -3000,7 +3080,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +3092,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +3105,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Counts) GetDeployment() string {
@@ -3102,7 +3182,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3194,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3207,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Configuration) GetDeployment() string {
@@ -3197,7 +3277,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3209,7 +3289,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3222,7 +3302,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Sum) GetValues() []float64 {
@@ -3268,7 +3348,7 @@ type Learned struct {
 
 func (x *Learned) Reset() {
 	*x = Learned{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3360,7 @@ func (x *Learned) String() string {
 func (*Learned) ProtoMessage() {}
 
 func (x *Learned) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3373,7 @@ func (x *Learned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learned.ProtoReflect.Descriptor instead.
 func (*Learned) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Learned) GetDeployment() string {
@@ -3424,7 +3504,7 @@ type Lift struct {
 
 func (x *Lift) Reset() {
 	*x = Lift{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3436,7 +3516,7 @@ func (x *Lift) String() string {
 func (*Lift) ProtoMessage() {}
 
 func (x *Lift) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3449,7 +3529,7 @@ func (x *Lift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lift.ProtoReflect.Descriptor instead.
 func (*Lift) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{35}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Lift) GetReports() uint64 {
@@ -3586,7 +3666,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"covariance\x18\x01 \x03(\x01R\n" +
 	"covariance\x12\x1c\n" +
-	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\xb6\x04\n" +
+	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\xe6\x04\n" +
 	"\x06Policy\x12,\n" +
 	"\aprofile\x18\x01 \x01(\x0e2\x12.riffle.v1.ProfileR\aprofile\x12\x18\n" +
 	"\acohorts\x18\x02 \x01(\rR\acohorts\x12)\n" +
@@ -3605,7 +3685,13 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\tcriterion\x18\r \x01(\v2\x14.riffle.v1.CriterionR\tcriterion\x12,\n" +
 	"\boptimism\x18\x0e \x01(\v2\x10.riffle.v1.StageR\boptimism\x12\x18\n" +
 	"\acontrol\x18\x0f \x01(\x01R\acontrol\x12\x18\n" +
-	"\acaution\x18\x10 \x01(\x01R\acaution\"\xde\x03\n" +
+	"\acaution\x18\x10 \x01(\x01R\acaution\x12.\n" +
+	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\"]\n" +
+	"\x05Group\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\rR\x04from\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\rR\x04size\x12\x16\n" +
+	"\x06choice\x18\x04 \x01(\rR\x06choice\"\xde\x03\n" +
 	"\fAnnouncement\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3888,7 +3974,7 @@ func file_riffle_v1_riffle_proto_rawDescGZIP() []byte {
 }
 
 var file_riffle_v1_riffle_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_riffle_v1_riffle_proto_goTypes = []any{
 	(Statistic)(0),         // 0: riffle.v1.Statistic
 	(Channel)(0),           // 1: riffle.v1.Channel
@@ -3911,27 +3997,28 @@ var file_riffle_v1_riffle_proto_goTypes = []any{
 	(*Scaling)(nil),        // 18: riffle.v1.Scaling
 	(*Criterion)(nil),      // 19: riffle.v1.Criterion
 	(*Policy)(nil),         // 20: riffle.v1.Policy
-	(*Announcement)(nil),   // 21: riffle.v1.Announcement
-	(*KeySet)(nil),         // 22: riffle.v1.KeySet
-	(*Credential)(nil),     // 23: riffle.v1.Credential
-	(*EnrolRequest)(nil),   // 24: riffle.v1.EnrolRequest
-	(*EnrolReply)(nil),     // 25: riffle.v1.EnrolReply
-	(*FurtherReply)(nil),   // 26: riffle.v1.FurtherReply
-	(*Pool)(nil),           // 27: riffle.v1.Pool
-	(*Draw)(nil),           // 28: riffle.v1.Draw
-	(*Report)(nil),         // 29: riffle.v1.Report
-	(*Envelope)(nil),       // 30: riffle.v1.Envelope
-	(*MixedChunk)(nil),     // 31: riffle.v1.MixedChunk
-	(*Accepted)(nil),       // 32: riffle.v1.Accepted
-	(*Summed)(nil),         // 33: riffle.v1.Summed
-	(*Manifest)(nil),       // 34: riffle.v1.Manifest
-	(*Refused)(nil),        // 35: riffle.v1.Refused
-	(*ReleaseCounts)(nil),  // 36: riffle.v1.ReleaseCounts
-	(*Counts)(nil),         // 37: riffle.v1.Counts
-	(*Configuration)(nil),  // 38: riffle.v1.Configuration
-	(*Sum)(nil),            // 39: riffle.v1.Sum
-	(*Learned)(nil),        // 40: riffle.v1.Learned
-	(*Lift)(nil),           // 41: riffle.v1.Lift
+	(*Group)(nil),          // 21: riffle.v1.Group
+	(*Announcement)(nil),   // 22: riffle.v1.Announcement
+	(*KeySet)(nil),         // 23: riffle.v1.KeySet
+	(*Credential)(nil),     // 24: riffle.v1.Credential
+	(*EnrolRequest)(nil),   // 25: riffle.v1.EnrolRequest
+	(*EnrolReply)(nil),     // 26: riffle.v1.EnrolReply
+	(*FurtherReply)(nil),   // 27: riffle.v1.FurtherReply
+	(*Pool)(nil),           // 28: riffle.v1.Pool
+	(*Draw)(nil),           // 29: riffle.v1.Draw
+	(*Report)(nil),         // 30: riffle.v1.Report
+	(*Envelope)(nil),       // 31: riffle.v1.Envelope
+	(*MixedChunk)(nil),     // 32: riffle.v1.MixedChunk
+	(*Accepted)(nil),       // 33: riffle.v1.Accepted
+	(*Summed)(nil),         // 34: riffle.v1.Summed
+	(*Manifest)(nil),       // 35: riffle.v1.Manifest
+	(*Refused)(nil),        // 36: riffle.v1.Refused
+	(*ReleaseCounts)(nil),  // 37: riffle.v1.ReleaseCounts
+	(*Counts)(nil),         // 38: riffle.v1.Counts
+	(*Configuration)(nil),  // 39: riffle.v1.Configuration
+	(*Sum)(nil),            // 40: riffle.v1.Sum
+	(*Learned)(nil),        // 41: riffle.v1.Learned
+	(*Lift)(nil),           // 42: riffle.v1.Lift
 }
 var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	8,  // 0: riffle.v1.Encoding.coordinates:type_name -> riffle.v1.Coordinate
@@ -3949,28 +4036,29 @@ var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	3,  // 12: riffle.v1.Policy.play:type_name -> riffle.v1.Play
 	19, // 13: riffle.v1.Policy.criterion:type_name -> riffle.v1.Criterion
 	17, // 14: riffle.v1.Policy.optimism:type_name -> riffle.v1.Stage
-	20, // 15: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
-	13, // 16: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
-	9,  // 17: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
-	15, // 18: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
-	16, // 19: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
-	6,  // 20: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
-	4,  // 21: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
-	26, // 22: riffle.v1.EnrolReply.further:type_name -> riffle.v1.FurtherReply
-	4,  // 23: riffle.v1.FurtherReply.refusal:type_name -> riffle.v1.Refusal
-	5,  // 24: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
-	35, // 25: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
-	4,  // 26: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
-	36, // 27: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
-	16, // 28: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
-	39, // 29: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
-	41, // 30: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
-	41, // 31: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	21, // 15: riffle.v1.Policy.structure:type_name -> riffle.v1.Group
+	20, // 16: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
+	13, // 17: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
+	9,  // 18: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
+	15, // 19: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
+	16, // 20: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
+	6,  // 21: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
+	4,  // 22: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
+	27, // 23: riffle.v1.EnrolReply.further:type_name -> riffle.v1.FurtherReply
+	4,  // 24: riffle.v1.FurtherReply.refusal:type_name -> riffle.v1.Refusal
+	5,  // 25: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
+	36, // 26: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
+	4,  // 27: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
+	37, // 28: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
+	16, // 29: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
+	40, // 30: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
+	42, // 31: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
+	42, // 32: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_riffle_v1_riffle_proto_init() }
@@ -3978,14 +4066,14 @@ func file_riffle_v1_riffle_proto_init() {
 	if File_riffle_v1_riffle_proto != nil {
 		return
 	}
-	file_riffle_v1_riffle_proto_msgTypes[23].OneofWrappers = []any{}
+	file_riffle_v1_riffle_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_riffle_v1_riffle_proto_rawDesc), len(file_riffle_v1_riffle_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

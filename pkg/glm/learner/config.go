@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
@@ -18,6 +19,9 @@ type Config struct {
 	Family    string      `json:"family"`     // see family.New; default "logistic"
 	MaxReward float64     `json:"max_reward"` // R, default 1
 	Dimension int         `json:"dimension"`  // d in [1, glm.MaxDimension]
+	// Structure says which coordinates of an arm can be other than 0 together; nil: any arm. What cannot is not
+	// released.
+	Structure structure.Structure `json:"structure,omitempty"`
 	// Radius is S in (0, statistic.MaxParameterNorm], a bound of ||theta*||; default 3. A bound that is too large costs
 	// little; one that is too small biases the estimate.
 	Radius  float64 `json:"radius"`

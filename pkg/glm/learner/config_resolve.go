@@ -38,6 +38,9 @@ func (c Config) Resolve() (Config, error) {
 	if c.Dimension < 1 || c.Dimension > glm.MaxDimension {
 		return c, fmt.Errorf("%w: dimension %d must be in [1, %d]", ErrConfig, c.Dimension, glm.MaxDimension)
 	}
+	if err := c.Structure.Validate(c.Dimension); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	if c.Horizon < 1 || c.Horizon > 1<<40 {
 		return c, fmt.Errorf("%w: horizon %d must be in [1, 2^40]", ErrConfig, c.Horizon)
 	}

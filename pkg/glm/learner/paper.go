@@ -58,7 +58,8 @@ func (r *paperRun) proof() ProofInputs {
 
 func (r *paperRun) policy(epoch, _, _ int) glm.Policy {
 	p := glm.Policy{Profile: glm.Paper, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward,
-		Dimension: r.cfg.Dimension, Radius: r.cfg.Radius, Theta: slices.Clone(r.theta), Play: glm.PlayDesign,
+		Dimension: r.cfg.Dimension, Structure: slices.Clone(r.cfg.Structure), Radius: r.cfg.Radius,
+		Theta: slices.Clone(r.theta), Play: glm.PlayDesign,
 		DesignTolerance: r.cfg.Paper.DesignTolerance}
 	for _, s := range r.stages {
 		p.Stages = append(p.Stages, s.Clone())
@@ -94,6 +95,7 @@ func (r *paperRun) statistics(p glm.Policy) ([][]statistic.Statistic, [][]float6
 	if err != nil {
 		return nil, nil, err
 	}
+	covariance.Structure, gradient.Structure = r.cfg.Structure, r.cfg.Structure
 	share := r.cfg.Paper.CovarianceShare
 	each := (1 - share) / float64(r.cfg.Paper.Rounds)
 	statistics, shares := [][]statistic.Statistic{{covariance, gradient}}, [][]float64{{share, each}}
@@ -140,7 +142,8 @@ func (r *paperRun) absorb(epoch, round int, sums []Aggregate) error {
 // open takes the covariance release (lines 6 and 25) and starts the optimiser (lines 7 and 26).
 func (r *paperRun) open(epoch int, covariance, gradient Aggregate) (paperBatch, error) {
 	d := r.cfg.Dimension
-	released := symmetric.FromTriangle(covariance.Sum, d, math.Sqrt2)
+	layout := statistic.Statistic{Kind: statistic.Covariance, ArmDim: d, Structure: r.cfg.Structure}
+	released := layout.Matrix(covariance.Sum)
 	var err error
 	proxy := r.cfg.Paper.ProxyRatio * slices.Max(covariance.Variance)
 	batch := paperBatch{lambda: TunedRidge(proxy, d, len(r.schedule)), step: r.step}

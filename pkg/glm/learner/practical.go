@@ -61,7 +61,8 @@ func (r *practicalRun) cohorts() []int { return r.schedule }
 
 func (r *practicalRun) policy(epoch, cohort, left int) glm.Policy {
 	p := glm.Policy{Profile: glm.Practical, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward,
-		Dimension: r.cfg.Dimension, Radius: r.cfg.Radius, Theta: slices.Clone(r.theta), Play: glm.PlayDesign,
+		Dimension: r.cfg.Dimension, Structure: slices.Clone(r.cfg.Structure), Radius: r.cfg.Radius,
+		Theta: slices.Clone(r.theta), Play: glm.PlayDesign,
 		DesignTolerance: r.cfg.Practical.DesignTolerance, Pairwise: !r.cfg.Practical.SingleWidths}
 	p.Control, p.Caution = r.cfg.Practical.Control, r.cfg.Practical.Caution
 	age := r.age
@@ -124,6 +125,7 @@ func (r *practicalRun) statistics(glm.Policy) ([][]statistic.Statistic, [][]floa
 	if err != nil {
 		return nil, nil, err
 	}
+	h.Structure, g.Structure = r.cfg.Structure, r.cfg.Structure
 	p := r.cfg.Practical
 	if p.Control == 0 {
 		return [][]statistic.Statistic{{h, g}}, [][]float64{{p.HessianShare, 1 - p.HessianShare}}, nil
@@ -132,9 +134,15 @@ func (r *practicalRun) statistics(glm.Policy) ([][]statistic.Statistic, [][]floa
 	if err != nil {
 		return nil, nil, err
 	}
+	rewards.Structure = r.cfg.Structure
 	rest := 1 - p.ControlShare
 	return [][]statistic.Statistic{{h, g, rewards}},
 		[][]float64{{rest * p.HessianShare, rest * (1 - p.HessianShare), p.ControlShare}}, nil
+}
+
+// released says how the vector of a released Hessian is laid out.
+func (r *practicalRun) released() statistic.Statistic {
+	return statistic.Statistic{Kind: statistic.Hessian, ArmDim: r.cfg.Dimension, Structure: r.cfg.Structure}
 }
 
 func (r *practicalRun) likely() float64 { return r.unchanged }
@@ -174,7 +182,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	d, p := r.cfg.Dimension, r.cfg.Practical
 	ceiling := float64(sums[0].Reports) * float64(max(1, p.Decisions)) * r.score.MaxVariance(convex.Norm(r.theta))
 	noiseH, noiseG := slices.Max(sums[0].Variance), slices.Max(sums[1].Variance)
-	values, vectors, err := shrunk(symmetric.FromTriangle(sums[0].Sum, d, math.Sqrt2), noiseH, ceiling)
+	values, vectors, err := shrunk(r.released().Matrix(sums[0].Sum), len(sums[0].Sum), noiseH, ceiling)
 	if err != nil {
 		return err
 	}
@@ -252,14 +260,14 @@ func (k *knowledge) fade(kept float64) {
 }
 
 // shrunk returns the eigenvalues and eigenvectors of an estimate of the true Hessian from its noisy release. variance
-// is the noise variance of each coordinate of the released vector (diagonal entries; half of it off the diagonal),
-// ceiling the largest possible trace.
+// is the noise variance of each of the released coordinates (diagonal entries; half of it off the diagonal; the other
+// entries are 0 and not noisy), ceiling the largest possible trace.
 //
 // The mean eigenvalue m is known d times better than the rest. The deviation from m*I is multiplied by the share of its
 // squared Frobenius norm that the noise does not explain (empirical Bayes, as James and Stein 1961). A noisy Hessian
 // has negative eigenvalues; they are raised to the standard deviation of the noise, at most 5 % of m. Without noise the
 // matrix comes back as it was.
-func shrunk(h *mat.SymDense, variance, ceiling float64) ([]float64, *mat.Dense, error) {
+func shrunk(h *mat.SymDense, released int, variance, ceiling float64) ([]float64, *mat.Dense, error) {
 	d := h.SymmetricDim()
 	deviation := math.Sqrt(variance)
 	m := mat.Trace(h) / float64(d)
@@ -275,7 +283,7 @@ func shrunk(h *mat.SymDense, variance, ceiling float64) ([]float64, *mat.Dense, 
 		}
 	}
 	kept := 0.0
-	if noise := variance * float64(symmetric.Dim(d)-1); spread > noise {
+	if noise := variance * float64(released-1); spread > noise {
 		kept = 1 - noise/spread
 	}
 	estimate := mat.NewSymDense(d, nil)

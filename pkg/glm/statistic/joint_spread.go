@@ -29,6 +29,10 @@ import (
 // and cos(phi-phi'). (3) On a box of angles the sum is convex in each of w, w', m, m', which range over known
 // intervals, so their ends suffice; in c = e.e' it is a concave parabola with a known vertex. Boxes are halved until
 // their bounds are within the tolerance of the best value seen.
+//
+// Where arms lie in disjoint runs, two records of one run are bounded so at the largest |theta_b| (see runs.go), and
+// two of different runs have e.e' = 0: the sum is a w^2 + b m^2 of the one and the same of the other, each bounded cell
+// by cell.
 func JointSpread(outer, gradient Statistic) (func(weights []float64) float64, error) {
 	if err := outer.Validate(); err != nil {
 		return nil, err
@@ -41,6 +45,9 @@ func JointSpread(outer, gradient Statistic) (func(weights []float64) float64, er
 			"equal dimension",
 			ErrInvalid, outer.Kind, outer.ArmDim, gradient.Kind, gradient.ArmDim)
 	}
+	if !slices.Equal(outer.Structure, gradient.Structure) {
+		return nil, fmt.Errorf("%w: joint spread of statistics of different structures", ErrInvalid)
+	}
 	if outer.Kind == Hessian {
 		same := outer.Family.Name() == gradient.Family.Name() && outer.Family.MaxReward() == gradient.Family.MaxReward()
 		if !same || !slices.Equal(outer.Theta, gradient.Theta) {
@@ -48,12 +55,29 @@ func JointSpread(outer, gradient Statistic) (func(weights []float64) float64, er
 				ErrInvalid)
 		}
 	}
-	s := newJointSet(outer, gradient)
+	runs := gradient.disjoint()
+	first, second := convex.Norm(gradient.Theta), 0.0
+	if runs != nil {
+		first, second = largest(runs)
+	}
+	s := newJointSet(outer, gradient.Family, first)
+	other := s
+	if runs != nil && first != second {
+		other = newJointSet(outer, gradient.Family, second)
+	}
 	return func(weights []float64) float64 {
 		if len(weights) != 2 || !(weights[0] >= 0) || !(weights[1] >= 0) || math.IsInf(weights[0]+weights[1], 1) {
 			return math.Inf(1)
 		}
-		return s.spread(weights[0], weights[1])
+		a, b := weights[0], weights[1]
+		apart := s.spread(a, b)
+		if runs != nil {
+			apart = math.Max(apart, (s.length(a, b)+other.length(a, b))*(1+boundsSlack)) // NaN stays NaN
+		}
+		if math.IsNaN(apart) {
+			return math.Inf(1)
+		}
+		return apart
 	}, nil
 }
 
@@ -78,8 +102,8 @@ type jointSet struct {
 
 type jointCell struct{ w, m interval }
 
-func newJointSet(outer, gradient Statistic) *jointSet {
-	f, size := gradient.Family, convex.Norm(gradient.Theta)
+// newJointSet is that of a gradient of the family at a theta of norm size, and the outer product's weights there.
+func newJointSet(outer Statistic, f family.Response, size float64) *jointSet {
 	g := newGradientSet(f, size)
 	s := &jointSet{cos: make([]float64, jointCells+1)}
 	for i := range s.cos {
@@ -125,6 +149,17 @@ func newJointSet(outer, gradient Statistic) *jointSet {
 		s.branches = append(s.branches, levels)
 	}
 	return s
+}
+
+// length is the largest a w^2 + b m^2 of a record.
+func (s *jointSet) length(a, b float64) float64 {
+	longest := 0.0
+	for _, levels := range s.branches {
+		for _, c := range levels[len(levels)-1] {
+			longest = math.Max(longest, a*c.w.hi*c.w.hi+b*c.m.hi*c.m.hi)
+		}
+	}
+	return longest
 }
 
 // spread maximises over pairs of cells by branch and bound.

@@ -9,6 +9,8 @@ var (
 	ErrNotFinite = errors.New("glm: not a finite number")
 	// ErrDimension is returned for an arm of the wrong length.
 	ErrDimension = errors.New("glm: wrong dimension")
+	// ErrStructure is returned for an arm that does not fit the structure of the statistic.
+	ErrStructure = errors.New("glm: the arm does not fit the structure")
 )
 
 // Record is what one device remembers of one decision. It never leaves the device in the clear.

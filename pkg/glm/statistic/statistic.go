@@ -3,9 +3,11 @@
 //
 //	record.go                  a record
 //	statistic.go               Gradient, Hessian and Covariance; Row, the record itself; Rewards
+//	outer.go                   outer products as vectors and back: only what a structure allows is in them
 //	vector.go                  the vector of a record, clipped, or of all that a person did; Statistic.Bounds
 //	bounds.go                  ranges of coordinates and diameters; their proofs are in gradient.go, hessian.go,
 //	                           rewards.go and angles.go
+//	runs.go                    tighter ranges and diameters where arms lie in disjoint runs of coordinates
 //	enclosing_ball.go          the smallest ball that holds every gradient
 //	joint_spread.go            the sensitivity of a gradient and an outer product together
 //
@@ -21,7 +23,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
-	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
 // Kind names a statistic: which vector a device computes of its record.
@@ -31,12 +33,13 @@ type Kind string
 const (
 	// Hessian is mu'(<x,theta>) xx', as the upper triangle in row-major order, (0,0) (0,1) .. (0,d-1) (1,1) .., with
 	// the off-diagonals multiplied by sqrt 2 so that the Euclidean norm of the vector is the Frobenius norm of the
-	// matrix. symmetric.Dim(d) numbers.
+	// matrix. Of a structure only the pairs that can be other than 0, in the same order: Structure.Pairs(d) numbers,
+	// which is d(d+1)/2 for any arm.
 	Hessian Kind = "hessian"
 	// Gradient is (mu(<x,theta>) - r) x. d numbers.
 	Gradient Kind = "gradient"
 	// Covariance is Weight xx', in the layout of Hessian, with 0 <= Weight <= WeightBound: the matrices V (weight 1)
-	// and H_k (weight s(x)^2) of Riffle's seed paper, Algorithm 1. d(d+1)/2 numbers.
+	// and H_k (weight s(x)^2) of Riffle's seed paper, Algorithm 1.
 	Covariance Kind = "covariance"
 	// Row is the record itself: the arm, the reward, and 1 if the person explored, 0 if not. d+2 numbers. It is for a
 	// trusted curator alone, who opens every person's row, and adds noise to all that leaves it (Algorithm 2 of the
@@ -71,6 +74,8 @@ type Statistic struct {
 	ArmDim int
 	// WeightBound is the largest weight of Covariance; the other kinds ignore it.
 	WeightBound float64
+	// Structure says which arms there are; nil: any. A record whose arm does not fit has no vector, of any kind.
+	Structure structure.Structure
 }
 
 // NewHessian is the statistic mu'(<x,theta>) xx'. It shares theta.
@@ -108,6 +113,9 @@ func (s Statistic) Validate() error {
 	if s.ArmDim < 1 {
 		return fmt.Errorf("%w: %s: the arm dimension is %d, it must be at least 1", ErrInvalid, s.Kind, s.ArmDim)
 	}
+	if err := s.Structure.Validate(s.ArmDim); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrInvalid, s.Kind, err)
+	}
 	switch s.Kind {
 	case Hessian, Gradient:
 		if s.Family == nil {
@@ -139,18 +147,13 @@ func (s Statistic) Validate() error {
 
 // Dim is the length of the statistic's vectors.
 func (s Statistic) Dim() int {
-	return Dim(s.Kind, s.ArmDim)
-}
-
-// Dim is the length of a kind's vectors for arms of dimension armDim.
-func Dim(kind Kind, armDim int) int {
-	switch kind {
+	switch s.Kind {
 	case Gradient:
-		return armDim
+		return s.ArmDim
 	case Row:
-		return armDim + 2
+		return s.ArmDim + 2
 	case Rewards:
 		return 3
 	}
-	return symmetric.Dim(armDim)
+	return s.Structure.Pairs(s.ArmDim)
 }

@@ -6,14 +6,13 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
-	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // Vector writes the statistic of the record into dst[:0] and returns it; nil allocates. The record is clipped first:
 // the arm to norm 1, the reward to the family's range, the weight to [0, WeightBound]. The vector therefore lies in
 // Bounds for every record. The null record gives the zero vector. A NaN or an infinity is ErrNotFinite, an arm of
-// another length than ArmDim ErrDimension, an invalid statistic ErrInvalid; the device then reports the null record
-// instead. It never stays silent.
+// another length than ArmDim ErrDimension, one that does not fit Structure ErrStructure, an invalid statistic
+// ErrInvalid; the device then reports the null record instead. It never stays silent.
 func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -37,7 +36,7 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 		}
 		return dst, nil
 	case Hessian:
-		return symmetric.AppendOuter(dst, s.Family.Variance(convex.Dot(r.Arm, s.Theta)), r.Arm, math.Sqrt2), nil
+		return s.appendOuter(dst, s.Family.Variance(convex.Dot(r.Arm, s.Theta)), r.Arm), nil
 	case Rewards:
 		return appendRewards(dst, s.Family, r), nil
 	case Row:
@@ -47,7 +46,7 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 		}
 		return append(append(dst, r.Arm...), r.Reward, explored), nil
 	default:
-		return symmetric.AppendOuter(dst, r.Weight, r.Arm, math.Sqrt2), nil
+		return s.appendOuter(dst, r.Weight, r.Arm), nil
 	}
 }
 
@@ -63,6 +62,9 @@ func (s Statistic) clip(r Record) (Record, error) {
 	}
 	if i := convex.FirstNotFinite(r.Arm); i >= 0 {
 		return Record{}, fmt.Errorf("%w: coordinate %d of the arm", ErrNotFinite, i)
+	}
+	if !s.Structure.Fits(r.Arm) {
+		return Record{}, ErrStructure
 	}
 	if !convex.IsFinite(r.Reward) {
 		return Record{}, fmt.Errorf("%w: the reward", ErrNotFinite)
@@ -126,15 +128,23 @@ func (s Statistic) Bounds() (Bounds, error) {
 	var b Bounds
 	switch s.Kind {
 	case Gradient:
-		b = gradientBounds(s.Family, s.Theta)
+		if runs := s.disjoint(); runs != nil {
+			b = gradientBoundsOfRuns(s.Family, runs, s.ArmDim)
+		} else {
+			b = gradientBounds(s.Family, s.Theta)
+		}
 	case Hessian:
-		b = hessianBounds(s.Family, s.Theta)
+		if runs := s.disjoint(); runs != nil {
+			b = s.possible(hessianBoundsOfRuns(s.Family, runs, s.ArmDim))
+		} else {
+			b = s.possible(hessianBounds(s.Family, s.Theta))
+		}
 	case Rewards:
 		b = rewardsBounds(s.Family)
 	case Row:
 		b = rowBounds(s.Family, s.ArmDim)
 	default:
-		b = outerBounds(s.ArmDim, s.WeightBound)
+		b = s.possible(outerBounds(s.ArmDim, s.WeightBound))
 	}
 	b.Diameter *= 1 + boundsSlack
 	for j := range b.Lower {
