@@ -6,18 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/internal/planner/predict"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // Prediction asks what the planned deployment will learn.
 type Prediction struct {
-	// Options are what each person chooses among; 0: DefaultOptions. Context is the numbers of a context of which every
-	// option has weights of its own; 0: every option is described by numbers of its own.
-	Options, Context int
 	// Effect is predict.Assumed.Effect; 0: DefaultEffect of the largest reward.
 	Effect   float64
 	Baseline *float64           // predict.Assumed.Baseline
@@ -27,6 +26,7 @@ type Prediction struct {
 
 // Defaults of Prediction.
 const (
+	// DefaultOptions are assumed where the plan says only how many numbers an option has.
 	DefaultOptions = 10
 	// DefaultEffect is a medium effect, as a part of the largest reward: in ten decisions of a hundred a failure becomes
 	// a success. Half of it is small, twice as much large.
@@ -114,7 +114,8 @@ func Predict(ctx context.Context, o Options, p Prediction, r *Result) error {
 	if p, err = p.resolve(o, f); err != nil {
 		return err
 	}
-	predicted := &Predicted{Trust: cmp.Or(o.Channel, plan.Shuffle), Options: p.Options, Context: p.Context}
+	predicted := &Predicted{Trust: cmp.Or(o.Channel, plan.Shuffle), Options: cmp.Or(o.Choices, DefaultOptions),
+		Context: o.Context}
 	predicted.Cases = p.cases(f)
 	predicted.Asked = len(predicted.Cases) / 2
 	if len(p.Log) > 0 {
@@ -125,11 +126,11 @@ func Predict(ctx context.Context, o Options, p Prediction, r *Result) error {
 		facts := logged.Facts()
 		predicted.Log, predicted.Options = &facts, facts.Options
 	}
-	predicted.People = p.people(predicted.Log)
-	bound := o.bound(p, s.config, len(predicted.Cases))
+	predicted.People = o.people(predicted)
+	bound := p.bound(s.config, len(predicted.Cases))
 	for i := range predicted.Cases {
 		c := &predicted.Cases[i]
-		source, err := p.source(f, o.Dimension, c.Effect)
+		source, err := p.source(f, o, c.Effect)
 		if err != nil {
 			return err
 		}
@@ -153,31 +154,40 @@ func (p Prediction) resolve(o Options, f family.Family) (Prediction, error) {
 			return p, fmt.Errorf("%w: --effect and --baseline are assumptions that --from-log takes from the log; "+
 				"leave them out", ErrOptions)
 		}
-		if d := len(p.Log[0].Arms[0]); d != o.Dimension {
+		if d := len(p.Log[0].Arms[0]); d != o.arms() {
 			return p, fmt.Errorf("%w: the log's options have %d numbers, the plan is for %d: give --dim %d", ErrOptions,
-				d, o.Dimension, d)
+				d, o.arms(), d)
+		}
+		if s := structure.Options(o.Choices, o.Context); o.Choices != 0 {
+			for i, d := range p.Log {
+				if !slices.ContainsFunc(d.Arms, func(x []float64) bool { return !s.Fits(x) }) {
+					continue
+				}
+				return p, fmt.Errorf("%w: decision %d of the log has an option with numbers in more than one of the %d "+
+					"runs of %d: with --options and --context each option has its own run; give --dim instead", ErrOptions,
+					i+1, o.Choices, o.Context)
+			}
 		}
 		return p, nil
 	}
-	p.Options = cmp.Or(p.Options, DefaultOptions)
 	p.Effect = cmp.Or(p.Effect, DefaultEffect*f.MaxReward())
-	a := p.assumed(f, o.Dimension, p.Effect)
+	a := p.assumed(f, o, p.Effect)
 	if err := a.Check(); err != nil {
 		return p, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	return p, nil
 }
 
-func (p Prediction) assumed(f family.Family, dimension int, effect float64) predict.Assumed {
-	return predict.Assumed{Family: f, Options: p.Options, Context: p.Context, Dimension: dimension, Effect: effect,
-		Baseline: p.Baseline}
+func (p Prediction) assumed(f family.Family, o Options, effect float64) predict.Assumed {
+	return predict.Assumed{Family: f, Options: cmp.Or(o.Choices, DefaultOptions), Context: o.Context,
+		Dimension: o.arms(), Effect: effect, Baseline: p.Baseline}
 }
 
-func (p Prediction) source(f family.Family, dimension int, effect float64) (predict.Source, error) {
+func (p Prediction) source(f family.Family, o Options, effect float64) (predict.Source, error) {
 	if len(p.Log) > 0 {
 		return predict.FromLog(p.Log, f)
 	}
-	return p.assumed(f, dimension, effect), nil
+	return p.assumed(f, o, effect), nil
 }
 
 // cases are the effects that are simulated, the one asked for in the middle.
@@ -262,9 +272,9 @@ const (
 
 // bound says how many runs, and how many people of each, are simulated for so many cases: fewer runs first, and then
 // fewer people, where all would take too long.
-func (o Options) bound(p Prediction, c learner.Config, cases int) bounds {
-	d, options := float64(c.Dimension), float64(max(p.Options, 2))
-	person := 60 + options*d/4 + d*d/8 // of one run
+func (p Prediction) bound(c learner.Config, cases int) bounds {
+	d := float64(c.Dimension)
+	person := 60 + 2*d + float64(c.Structure.Pairs(c.Dimension))/4 // of one run
 	all := person * float64(c.Horizon) * float64(cases)
 	b := bounds{runs: max(min(p.Runs, leastRuns), min(p.Runs, int(mostWork/all)))}
 	if all *= float64(b.runs); all > mostWork {

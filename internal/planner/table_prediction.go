@@ -78,24 +78,24 @@ func (p *Predicted) notes() []string {
 	return notes
 }
 
-// people says in words who is assumed to come.
-func (p Prediction) people(log *predict.LogFacts) string {
-	if log != nil {
+// people says in words who comes.
+func (o Options) people(p *Predicted) string {
+	if log := p.Log; log != nil {
 		return fmt.Sprintf("People are drawn from the log's %s decisions, with repetition; rewards follow the family's "+
 			"model fitted to it, without noise. In the model the best option of each person exceeds the best constant "+
 			"one by %.3g; choosing by a fit to half of the log gains %.3g in a fit to the other half, which chance does "+
 			"not make larger. What is printed describes the log: it is for those who hold it.", number(log.Decisions),
 			log.Effect, log.Checked)
 	}
-	who := fmt.Sprintf("each of %d options is described by its own numbers, drawn anew for each person, so that no option "+
-		"is best for everybody; all share one vector of weights", p.Options)
+	who := fmt.Sprintf("each of %d options is described by %s of its own, drawn anew for each person, so that no option "+
+		"is best for everybody; all share one vector of weights", p.Options, plural(o.arms(), "number", "numbers"))
 	if p.Context > 0 {
-		who = fmt.Sprintf("each has a context of %s, the last a constant, and each of %d options has its own weights for it; "+
-			"about half of what separates options is the same for everybody", plural(p.Context, "number", "numbers"),
-			p.Options)
+		who = fmt.Sprintf("each has a context of %s, the last a constant, and each of %d options has its own weights for "+
+			"it; half of what separates options is the same for everybody, or less where the effect is out of reach "+
+			"otherwise", plural(p.Context, "number", "numbers"), p.Options)
 	}
-	return fmt.Sprintf("People are assumed: %s. Rewards follow the family. Effect: by how much the option that is best "+
-		"for a person exceeds the best constant one, on average.", who)
+	return fmt.Sprintf("People are assumed: %s. Rewards follow the family: where they do not, less is learnt. Effect: by "+
+		"how much the option that is best for a person exceeds the best constant one, on average.", who)
 }
 
 func plusMinus(e *predict.Estimate) string { return fmt.Sprintf("%+.3f +- %.3f", e.Mean, e.Error) }

@@ -63,7 +63,7 @@ const (
 
 // changes predicts the same for other plans: of each kind, one after the other until one is worth running.
 func (o Options) changes(ctx context.Context, p Prediction, effect float64) (all []Change, err error) {
-	try := func(what string, o Options, p Prediction) (worth bool) {
+	try := func(what string, o Options) (worth bool) {
 		if err != nil {
 			return true
 		}
@@ -76,47 +76,43 @@ func (o Options) changes(ctx context.Context, p Prediction, effect float64) (all
 	for factor := 4; factor <= mostPeople; factor *= 4 {
 		more := o
 		more.Users *= factor
-		if try(number(more.Users)+" people", more, p) {
+		if try(number(more.Users)+" people", more) {
 			break
 		}
 	}
 	for factor := 2.0; o.Epsilon*factor <= mostEpsilon; factor *= 2 {
 		weaker := o
 		weaker.Epsilon *= factor
-		if try("epsilon "+privacy.Spell(weaker.Epsilon), weaker, p) {
+		if try("epsilon "+privacy.Spell(weaker.Epsilon), weaker) {
 			break
 		}
 	}
-	if fewer, less := o, p; len(p.Log) == 0 && fewer.halve(&less) {
+	if fewer, ok := o.halve(); ok && len(p.Log) == 0 {
 		what := fmt.Sprintf("%d numbers for each option", fewer.Dimension)
-		if less.Context > 0 {
-			what = fmt.Sprintf("a context of %d", less.Context)
+		if fewer.Context > 0 {
+			what = fmt.Sprintf("a context of %d", fewer.Context)
 		}
-		try(what+", if they show the same effect", fewer, less)
+		try(what+", if they show the same effect", fewer)
 	}
 	if o.Channel == plan.Local {
 		shares := o
 		shares.Channel, shares.Terms.VarianceRatio = plan.Shares, 0
-		try("the channel shares", shares, p)
+		try("the channel shares", shares)
 	}
 	return all, err
 }
 
-// halve takes half of the features; false if there is not more than a constant and another one.
-func (o *Options) halve(p *Prediction) bool {
-	if p.Context > 0 {
-		if p.Context < 3 {
-			return false
-		}
-		p.Context = (p.Context + 1) / 2
-		o.Dimension = p.Options * p.Context
-		return true
+// halve is the options with half of the features; false if there is not more than a constant and another one.
+func (o Options) halve() (Options, bool) {
+	half := &o.Dimension
+	if o.Context > 0 {
+		half = &o.Context
 	}
-	if o.Dimension < 3 {
-		return false
+	if *half < 3 {
+		return o, false
 	}
-	o.Dimension = (o.Dimension + 1) / 2
-	return true
+	*half = (*half + 1) / 2
+	return o, true
 }
 
 // change predicts the asked case for another plan.
@@ -136,12 +132,12 @@ func (o Options) change(ctx context.Context, what string, p Prediction, effect f
 	if err != nil {
 		return c, err
 	}
-	source, err := p.source(f, o.Dimension, effect)
+	source, err := p.source(f, o, effect)
 	if err != nil {
 		return c, err
 	}
 	p.Runs = min(p.Runs, changeRuns)
-	out, err := s.run(ctx, source, o.bound(p, s.config, 2), nil)
+	out, err := s.run(ctx, source, p.bound(s.config, 2), nil)
 	if errors.Is(err, predict.ErrEffect) {
 		c.Impossible = err.Error()
 		return c, nil

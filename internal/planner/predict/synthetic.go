@@ -50,7 +50,8 @@ func (a Assumed) Check() error {
 
 const (
 	// calibrationPeople set the size of the weights of one run: an effect of .1 is met to some .005.
-	calibrationPeople = 1000
+	calibrationPeople = 600
+	halvings          = 16 // of the interval in which a scale or a shift is sought
 	// mostScale bounds the standard deviation of a weight, and mostShift what is added to all options alike.
 	mostScale = 12.0
 	mostShift = 64.0
@@ -221,7 +222,7 @@ func (c *calibration) solve(effect float64) (scale, shift, reached float64) {
 			return 0, 0, reached
 		}
 	}
-	for range 30 {
+	for range halvings {
 		middle := (low + high) / 2
 		if e, _ := at(middle); e >= effect {
 			high = middle
@@ -239,7 +240,7 @@ func (c *calibration) shift(scale float64) float64 {
 		return 0
 	}
 	low, high := -mostShift, mostShift
-	for range 30 {
+	for range halvings {
 		middle := (low + high) / 2
 		if v, _ := c.constant(scale, middle); v >= *c.a.Baseline {
 			high = middle
