@@ -37,8 +37,13 @@ func (r Result) WriteTable(w io.Writer) error {
 	if len(r.Channels) > 0 {
 		b.WriteString("\n" + r.channelTable().Render() + "\n")
 	}
+	notes := r.notes()
+	if r.Prediction != nil {
+		b.WriteString("\n" + r.Prediction.text())
+		notes = append(notes, r.Prediction.notes()...)
+	}
 	b.WriteString("\n")
-	b.WriteString(chart.Notes(r.notes()))
+	b.WriteString(chart.Notes(notes))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
