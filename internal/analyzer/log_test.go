@@ -219,7 +219,7 @@ func TestTheLoggedConfigurationBinds(t *testing.T) {
 	s.must(s.stop())
 	honest := s.config
 	for part, change := range map[string]func(*Config){
-		"the learner's settings": func(c *Config) { c.Learner.Practical.Width = 0.7 },
+		"the learner's settings": func(c *Config) { c.Learner.Practical.Sampling = 0.7 },
 		"learner.anytime":        func(c *Config) { c.Anytime = true },
 		"the privacy settings":   func(c *Config) { c.Terms.MaxShift = 15 },
 	} {

@@ -40,7 +40,7 @@ const (
 
 func configuration(t testing.TB) *rifflev1.Configuration {
 	t.Helper()
-	rest, err := json.Marshal(learner.PracticalConfig{FirstCohort: 120, Growth: 1.5, Width: 1})
+	rest, err := json.Marshal(learner.PracticalConfig{FirstCohort: 120, Growth: 1.5, Sampling: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

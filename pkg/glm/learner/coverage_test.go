@@ -185,13 +185,12 @@ func TestPracticalDeviationsAreThoseOfTheEstimate(t *testing.T) {
 		var squares [3][runs]float64
 		var inside [runs]int
 		outcomes := overSeeds(runs, func(seed uint64) outcome {
-			// Stages have the present deviations; with foresight they have those after the cohort, for which there is
-			// nothing to compare.
-			cfg := learner.Config{Practical: learner.PracticalConfig{AheadWidth: -1, FirstCohort: 100}}
+			cfg := learner.Config{Practical: learner.PracticalConfig{FirstCohort: 100}}
 			o, env := small.run(t, cfg, epsilon, seed)
 			for j := range squares {
-				s := o.policies[j+1].Stages[0]
-				squares[j][seed] = math.Pow(s.Width*reach(t, s, env.Theta), 2) / float64(small.d)
+				s := o.policies[j+1].Scaling.Stage
+				s.Width = 1
+				squares[j][seed] = math.Pow(reach(t, s, env.Theta), 2) / float64(small.d)
 				covariance := s.Covariance.Dense(small.d)
 				for i, v := range s.Theta {
 					if math.Abs(v-env.Theta[i]) <= 1.96*math.Sqrt(covariance.At(i, i)) {

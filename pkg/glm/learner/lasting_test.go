@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
@@ -75,13 +76,13 @@ func TestPanelsKeepTheirSize(t *testing.T) {
 
 // Sums of reports of several decisions are refused where they are not scaled, and so are those of another number.
 func TestReportsOfSeveralDecisions(t *testing.T) {
-	l := newLearner(t, learner.Config{Dimension: 2, Horizon: 1000, Practical: learner.PracticalConfig{Panel: 100,
-		Decisions: 7}})
+	l := newLearner(t, learner.Config{Family: family.NameLinear, Dimension: 2, Horizon: 1000,
+		Practical: learner.PracticalConfig{Panel: 100, Decisions: 7}})
 	step := l.Next()
-	// Every decision has the arm (1, 0) with mu' = 1/4: the trace of 100 reports is 175 at most.
+	// Every decision has the arm (1, 0): the trace of 100 reports is 700 at most.
 	for decisions, want := range map[int]error{0: learner.ErrAggregate, 6: learner.ErrAggregate, 7: nil} {
 		sums := sumsOf(step, func(int) float64 { return 0 }, 0, 100)
-		sums[0].Sum[0], sums[1].Sum[0] = 175, -30
+		sums[0].Sum[0], sums[1].Sum[0] = 700, -30
 		for i := range sums {
 			sums[i].Decisions = decisions
 		}
@@ -90,7 +91,7 @@ func TestReportsOfSeveralDecisions(t *testing.T) {
 		}
 	}
 	prior := 2. / 9
-	if got := l.Next().Policy.Theta[0]; !scalar.EqualWithinAbs(got, 30/(175+prior), 1e-9) {
+	if got := l.Next().Policy.Theta[0]; !scalar.EqualWithinAbs(got, 30/(700+prior), 1e-9) {
 		t.Errorf("theta is %v: the trace was cut to that of single decisions", got)
 	}
 }
@@ -103,10 +104,10 @@ func TestHalfLifeWeighsByAge(t *testing.T) {
 	precision := mat.NewSymDense(d, []float64{4, 1, 1, 3})
 	known := []float64{0.5, -0.25}
 	for _, half := range []float64{0, halfLife} {
-		l := newLearner(t, learner.Config{Dimension: d, Horizon: 10000, Practical: learner.PracticalConfig{Panel: 1000,
-			HalfLife: half, PriorTheta: known, PriorPrecision: symmetric.Pack(precision)}})
-		if got := l.Next().Policy; !slices.Equal(got.Theta, known) || got.Stages == nil || got.Play != glm.PlayDesign ||
-			l.Covariance() == nil {
+		l := newLearner(t, learner.Config{Family: family.NameLinear, Dimension: d, Horizon: 10000,
+			Practical: learner.PracticalConfig{Panel: 1000, HalfLife: half, PriorTheta: known, PriorPrecision: symmetric.Pack(precision)}})
+		if got := l.Next().Policy; !slices.Equal(got.Theta, known) || got.Scaling == nil ||
+			got.Play != glm.PlaySampled || l.Covariance() == nil {
 			t.Fatalf("the first policy is not that of the prior: %+v", got)
 		}
 		rho := 1.0
@@ -190,8 +191,8 @@ func TestExplorationGoesOnWithAHalfLife(t *testing.T) {
 	}
 	fades, last := trace(4)
 	stays, _ := trace(0)
-	if !scalar.EqualWithinAbs(fades[39], fades[29], 0.01) || stays[39] > 0.8*stays[29] || last.Play != glm.PlayDesign ||
-		len(last.Stages) != 1 || !(last.Stages[0].Width > 0) {
+	if !scalar.EqualWithinAbs(fades[39], fades[29], 0.01) || stays[39] > 0.8*stays[29] || last.Play != glm.PlaySampled ||
+		slices.Equal(last.Draws[0], last.Theta) {
 		t.Errorf("traces %v and %v with a half-life, %v and %v without; the last policy %+v", fades[29], fades[39],
 			stays[29], stays[39], last)
 	}
@@ -226,8 +227,8 @@ func TestControlGroupHasARelease(t *testing.T) {
 	}
 }
 
-// Rollback brings back the policy before the last one, but for its number, and with it what was known then: from
-// there the learner goes on as one that never saw the two cohorts. It goes one step back only.
+// Rollback brings back the policy before the last one, but for its number and the draws of its epoch, and with it what
+// was known then: from there the learner goes on as one that never saw the two cohorts. It goes one step back only.
 func TestRollback(t *testing.T) {
 	cfg := learner.Config{Dimension: 3, Horizon: 4000, Practical: learner.PracticalConfig{Panel: 200, HalfLife: 8}}
 	l, other := newLearner(t, cfg), newLearner(t, cfg)
@@ -254,7 +255,10 @@ func TestRollback(t *testing.T) {
 	if got.Epoch != judged || got.Policy.Epoch != judged {
 		t.Errorf("epoch %d after epoch %d", got.Epoch, judged)
 	}
-	got.Policy.Epoch = earlier.Epoch
+	if len(got.Policy.Draws) != len(earlier.Draws) || reflect.DeepEqual(got.Policy.Draws, earlier.Draws) {
+		t.Errorf("the draws of epoch %d are those of epoch %d", judged, earlier.Epoch)
+	}
+	got.Policy.Epoch, got.Policy.Draws = earlier.Epoch, earlier.Draws
 	if !reflect.DeepEqual(got.Policy, earlier) {
 		t.Errorf("the policy is %s, before it was %s", text(t, got.Policy), text(t, earlier))
 	}

@@ -253,7 +253,7 @@ func (l *Learner) Stop() { l.stopped = true }
 // stop is the policy after Stop, and before it the policy given.
 func (l *Learner) stop(p glm.Policy) glm.Policy {
 	if l.stopped {
-		p.Play, p.Stages, p.Scaling, p.Explore, p.Caution = glm.PlayDefault, nil, nil, 0, 0
+		p.Play, p.Stages, p.Scaling, p.Draws, p.Explore, p.Caution = glm.PlayDefault, nil, nil, nil, 0, 0
 	}
 	return p
 }

@@ -30,7 +30,7 @@ func TestMeasure(t *testing.T) {
 	t.Run("choices", measureChoices)
 	t.Run("frontier", measureFrontier)
 	t.Run("adult", measureAdult)
-	t.Run("width", measureWidth)
+	t.Run("sampling", measureSampling)
 	t.Run("messages", measureMessages)
 	t.Run("coverage", measureCoverage)
 	t.Run("lasting", measureLasting)
@@ -104,18 +104,9 @@ func measureChoices(t *testing.T) {
 		for _, v := range []float64{1.5, 2.5, 3} {
 			try(fmt.Sprint("growth ", v), func(p *learner.PracticalConfig, _ *budget) { p.Growth = v })
 		}
-		for _, v := range []float64{-1, .15, .2, .3, .4, .6} {
-			try(fmt.Sprint("width ", v), func(p *learner.PracticalConfig, _ *budget) { p.Width = v })
+		for _, v := range []float64{-1, .2, .3, .6, .8, 1.2} {
+			try(fmt.Sprint("sampling ", v), func(p *learner.PracticalConfig, _ *budget) { p.Sampling = v })
 		}
-		for _, v := range []float64{.25, .4, 1} {
-			try(fmt.Sprint("constant width ", v), func(p *learner.PracticalConfig, _ *budget) {
-				p.Width, p.ConstantWidth = v, true
-			})
-			try(fmt.Sprint("constant single width ", v), func(p *learner.PracticalConfig, _ *budget) {
-				p.Width, p.ConstantWidth, p.SingleWidths = v, true, true
-			})
-		}
-		try("single widths", func(p *learner.PracticalConfig, _ *budget) { p.SingleWidths = true })
 		for _, v := range []float64{.05, .1, .2, .3, .5} {
 			try(fmt.Sprint("hessian share ", v), func(p *learner.PracticalConfig, _ *budget) { p.HessianShare = v })
 		}
@@ -186,13 +177,13 @@ func measureMessages(t *testing.T) {
 	}
 }
 
-func measureWidth(t *testing.T) {
-	for _, width := range []float64{.2, .25, .3, .35, .4, .5, .7} {
+func measureSampling(t *testing.T) {
+	for _, sampling := range []float64{.1, .2, .3, .4, .5, .6, .8} {
 		try := func(kind string, horizon int, epsilon float64, seeds int) {
 			cfg, b := learner.Config{Dimension: 5, Horizon: horizon, Epsilon: math.Max(epsilon, .5),
-				Practical: learner.PracticalConfig{Width: width}}, headline
+				Practical: learner.PracticalConfig{Sampling: sampling}}, headline
 			b.epsilon = epsilon
-			measure(t, fmt.Sprint("width ", width), kind, "logistic", 1, cfg, 10, 3, b, seeds)
+			measure(t, fmt.Sprint("sampling ", sampling), kind, "logistic", 1, cfg, 10, 3, b, seeds)
 		}
 		try("ball", 5000, 1, 60)
 		try("fixed", 5000, 1, 60)
@@ -201,10 +192,10 @@ func measureWidth(t *testing.T) {
 		try("ball", 100000, 1, 6)
 		try("fixed", 100000, 1, 16)
 		try("fixed", 100000, 0, 16)
-		measureCensus(t, population.MapBlock, 5000, 1, 20, func(p *learner.PracticalConfig) { p.Width = width },
-			fmt.Sprint("width ", width))
-		measureCensus(t, population.MapBlock, 32561, .5, 6, func(p *learner.PracticalConfig) { p.Width = width },
-			fmt.Sprint("width ", width))
+		measureCensus(t, population.MapBlock, 5000, 1, 20, func(p *learner.PracticalConfig) { p.Sampling = sampling },
+			fmt.Sprint("sampling ", sampling))
+		measureCensus(t, population.MapBlock, 32561, .5, 6, func(p *learner.PracticalConfig) { p.Sampling = sampling },
+			fmt.Sprint("sampling ", sampling))
 	}
 }
 

@@ -98,7 +98,10 @@ func TestFirstCohortRule(t *testing.T) {
 			t.Errorf("epsilon %v, d %d, S %v: %d, want %d to %d", c.epsilon, c.d, c.radius, got, c.low, c.high)
 		}
 	}
-	if got := n(1, 5, 3, 500); got != 100 {
-		t.Errorf("a horizon of 500 people: %d, want a fifth", got)
+	if got := n(1, 5, 3, 1000); got != 100 {
+		t.Errorf("a horizon of 1000 people: %d, want a tenth", got)
+	}
+	if got := n(1, 5, 3, 300); got != 50 {
+		t.Errorf("a horizon of 300 people: %d, want the smallest cohort", got)
 	}
 }

@@ -2,6 +2,7 @@ package learner_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/floats/scalar"
@@ -10,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/posterior"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 )
 
@@ -115,7 +117,7 @@ func TestHessianIsShrunkByItsNoise(t *testing.T) {
 		if err := l.Absorb(sums); err != nil {
 			t.Fatal(err)
 		}
-		c := l.Next().Policy.Stages[0].Covariance
+		c := l.Next().Policy.Scaling.Covariance
 		return c[0] / c[2]
 	}
 	if r := spread(150); !scalar.EqualWithinAbs(r, 1, 1e-9) {
@@ -126,78 +128,107 @@ func TestHessianIsShrunkByItsNoise(t *testing.T) {
 	}
 }
 
-// In the practical profile the width follows the number of people still to come and of explorers, who are at most the
-// configured multiple of the first cohort; the last epoch and the final policy are greedy, and the first has no stage.
+// In the practical profile the first cohort explores by design; the others sample from draws around the estimate, whose
+// spread follows the number of people to come; the last cohort and the final policy are greedy, without draws. What is
+// known is announced as soon as something is.
 func TestPracticalPoliciesFollowThePeopleToCome(t *testing.T) {
-	l := newLearner(t, learner.Config{Dimension: 3, Horizon: 3000,
-		Practical: learner.PracticalConfig{Width: .5, AheadWidth: .8, Explorers: 3, ExplorerShare: -1}})
+	cfg := learner.Config{Dimension: 3, Horizon: 3000, Practical: learner.PracticalConfig{Sampling: 0.5}}
+	l := newLearner(t, cfg)
 	sizes := l.Schedule()
 	after := 3000
 	for k, n := range sizes {
 		after -= n
 		step := l.Next()
 		p := step.Policy
+		if p.Explore != 0 || p.Stages != nil || (p.Scaling != nil) != (k > 0) {
+			t.Errorf("epoch %d: %+v", k, p)
+		}
+		if k > 0 && !slices.Equal(p.Scaling.Covariance, l.Covariance()) {
+			t.Errorf("epoch %d: caution asks for %v, known is %v", k, p.Scaling.Covariance, l.Covariance())
+		}
 		switch {
 		case k == 0:
-			if p.Play != glm.PlayDesign || p.Stages != nil || p.Scaling != nil {
+			if p.Play != glm.PlayDesign || p.Draws != nil {
 				t.Errorf("first: %+v", p)
 			}
 		case k == len(sizes)-1:
-			if p.Play != glm.PlayGreedy || p.Stages != nil {
+			if p.Play != glm.PlayGreedy || p.Draws != nil {
 				t.Errorf("last: %+v", p)
 			}
 		default:
-			c, explorers := .5, math.Min(float64(n), 3*float64(sizes[0]))
-			if k > 1 {
-				c = .8
+			want := 0.5 * math.Sqrt(math.Log(1+float64(after)/float64(n)))
+			if p.Play != glm.PlaySampled || len(p.Draws) != learner.DrawsPerPolicy {
+				t.Fatalf("epoch %d: %+v", k, p)
 			}
-			if want := c * math.Sqrt(math.Log(1+float64(after)/explorers)); p.Play != glm.PlayDesign ||
-				!scalar.EqualWithinAbs(p.Stages[0].Width, want, 1e-12) {
-				t.Errorf("epoch %d: %+v, want width %v", k, p, want)
+			// They are spread less than what is known now says, but not by much more than the cohort can tell.
+			wide, err := posterior.Draws(p.Theta, p.Scaling.Covariance, want, p.Radius, len(p.Draws), k)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if share := explorers / float64(n); share == 1 && p.Explore != 0 ||
-				share < 1 && !scalar.EqualWithinAbs(p.Explore, share, 1e-12) {
-				t.Errorf("epoch %d: a share of %v explores, want %v", k, p.Explore, share)
+			away, most := 0.0, 0.0
+			for i, draw := range p.Draws {
+				away, most = away+math.Pow(distance(draw, p.Theta), 2), most+math.Pow(distance(wide[i], p.Theta), 2)
+			}
+			if !(away < most && away > most/5) {
+				t.Errorf("epoch %d: draws are spread by %v, by what is known now %v", k, away, most)
 			}
 		}
 		if err := l.Absorb(sumsOf(step, func(j int) float64 { return float64(j) }, 1, n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if last := l.Next(); !last.Done || last.Policy.Play != glm.PlayGreedy || last.Epoch != len(sizes) {
+	if last := l.Next(); !last.Done || last.Policy.Play != glm.PlayGreedy || last.Policy.Draws != nil ||
+		last.Epoch != len(sizes) {
 		t.Errorf("%+v", last)
 	}
 }
 
-// From the third cohort on, stages look ahead: a direction about which the last cohort gave much information is as
-// certain as it will be after the next cohort; one about which it gave none stays as uncertain as it is. Without
-// foresight both are as at present.
-func TestPracticalStagesLookAhead(t *testing.T) {
-	third := func(ahead float64) glm.Policy {
-		l := newLearner(t, learner.Config{Dimension: 2, Horizon: 100000,
-			Practical: learner.PracticalConfig{AheadWidth: ahead}})
-		for range 2 {
-			step := l.Next()
-			n := float64(step.Cohort)
-			sums := sumsOf(step, func(int) float64 { return 0 }, 1, step.Cohort)
-			sums[0].Sum = []float64{n / 10, 0, 0} // all decisions along the first axis
-			if err := l.Absorb(sums); err != nil {
-				t.Fatal(err)
-			}
+func distance(x, y []float64) float64 {
+	away := slices.Clone(x)
+	for i, v := range y {
+		away[i] -= v
+	}
+	return convex.Norm(away)
+}
+
+// Draws look ahead: in a direction about which the last cohort gave much information they are spread as it will be
+// known after the next cohort; in one about which it gave none, as it is known now.
+func TestDrawsLookAhead(t *testing.T) {
+	l := newLearner(t, learner.Config{Dimension: 2, Horizon: 100000})
+	for range 2 {
+		step := l.Next()
+		n := float64(step.Cohort)
+		sums := sumsOf(step, func(int) float64 { return 0 }, 1, step.Cohort)
+		sums[0].Sum = []float64{n / 10, 0, 0} // all decisions along the first axis
+		if err := l.Absorb(sums); err != nil {
+			t.Fatal(err)
 		}
-		return l.Next().Policy
 	}
-	first, second := []float64{1, 0}, []float64{0, 1}
-	today, ahead := third(-1).Stages[0], third(1).Stages[0]
-	// With growth 2 there will be three times the people.
-	if got, want := ahead.Covariance.Form(first)/today.Covariance.Form(first), 0.6; !(got < want) {
-		t.Errorf("told about: variance %v of today's, want below %v", got, want)
+	step, after := l.Next(), 100000
+	for _, n := range l.Schedule()[:3] {
+		after -= n
 	}
-	if got := ahead.Covariance.Form(second) / today.Covariance.Form(second); !(got > 0.9 && got <= 1+1e-12) {
-		t.Errorf("not told about: variance %v of today's", got)
+	p := step.Policy
+	spread := learner.DefaultSampling * math.Sqrt(math.Log(1+float64(after)/float64(step.Cohort)))
+	today, err := posterior.Draws(p.Theta, p.Scaling.Covariance, spread, 1e6, learner.DrawsPerPolicy, 2)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if ratio := ahead.Width / today.Width; !scalar.EqualWithinAbs(ratio, 1/learner.DefaultWidth, 1e-9) {
-		t.Errorf("widths %v and %v", ahead.Width, today.Width)
+	compared := 0
+	for i, draw := range p.Draws {
+		if convex.Norm(draw) > p.Radius*(1-1e-9) || convex.Norm(today[i]) > p.Radius {
+			continue // projected
+		}
+		compared++
+		ratio := func(j int) float64 { return (draw[j] - p.Theta[j]) / (today[i][j] - p.Theta[j]) }
+		// With growth 2 there will be twice the people.
+		if told, untold := math.Pow(ratio(0), 2), math.Pow(ratio(1), 2); !(told < 0.6 && told > 0.1) ||
+			!(untold > 0.9 && untold <= 1+1e-9) {
+			t.Errorf("draw %d: variance %v of today's where decisions told, %v where they did not", i, told, untold)
+		}
+	}
+	if compared == 0 {
+		t.Error("every draw was projected: the test is blind")
 	}
 }
 
