@@ -32,7 +32,7 @@ func TestParseReadsWhatStringWrites(t *testing.T) {
 }
 
 // Whatever text is read is the one form of what it says.
-func FuzzParse(f *testing.F) {
+func FuzzGroupsAsText(f *testing.F) {
 	for _, seed := range []string{"0:3x5", "15:4x1=2,19:4x2=2", "", "1:2x", "9:9x9=9=9"} {
 		f.Add(seed)
 	}
