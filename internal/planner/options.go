@@ -214,7 +214,7 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 	if len(sizes) == 0 {
 		sizes = schedule
 		first = &FirstCohort{Size: sizes[0], Rule: fmt.Sprintf("the fewest people from whom one learns somewhat more "+
-			"about a direction than was known before; at least %d, at most a fifth of all (learner.FirstCohort)",
+			"about a direction than was known before; at least %d, at most a tenth of all (learner.FirstCohort)",
 			config.MinCohort)}
 	}
 	step, err := o.step(config)

@@ -90,7 +90,9 @@ func ExampleLearner() {
 	fmt.Printf("estimate %.1f, truth %.1f\n", step.Policy.Theta, population.Theta)
 	// Output:
 	// epoch 0: 100 people, best arm played by 25 %
-	// epoch 1: 200 people, best arm played by 92 %
-	// epoch 2: 400 people, best arm played by 100 %
-	// estimate [-0.4 1.7], truth [-0.4 2.0]
+	// epoch 1: 125 people, best arm played by 94 %
+	// epoch 2: 156 people, best arm played by 96 %
+	// epoch 3: 195 people, best arm played by 94 %
+	// epoch 4: 124 people, best arm played by 96 %
+	// estimate [-0.7 1.6], truth [-0.4 2.0]
 }

@@ -19,7 +19,7 @@ func Curvature(f Response, z float64) float64 {
 	if !f.Symmetric() {
 		return f.Variance(z)
 	}
-	if math.Abs(z) < 0.01 { // the difference below would cancel; two nodes of Gauss are off by less than 1e-12 here
+	if math.Abs(z) < 0.005 { // the difference below would cancel; two nodes of Gauss are off by less than 1e-12 here
 		near := 0.5 - 0.5/math.Sqrt(3)
 		return (f.Variance(near*z) + f.Variance((1-near)*z)) / 2
 	}

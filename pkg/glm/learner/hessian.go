@@ -36,7 +36,13 @@ func estimate(h *mat.SymDense, released int, runs [][2]int, variance, ceiling fl
 		return spectrum{}, err
 	}
 	shape := convex.FromSpectrum(all.values, all.vectors)
-	shape.ScaleSym(1/math.Max(mat.Trace(shape), math.SmallestNonzeroFloat64), shape)
+	if total := mat.Trace(shape); total > 1e-300 {
+		shape.ScaleSym(1/total, shape)
+	} else { // nothing is known of it
+		for i := range p {
+			shape.SetSym(i, i, 1/float64(p))
+		}
+	}
 	targets, spread := make([]*mat.SymDense, len(runs)), 0.0
 	deviation := math.Sqrt(variance)
 	for b, run := range runs {

@@ -105,7 +105,8 @@ func TestHalfLifeWeighsByAge(t *testing.T) {
 	known := []float64{0.5, -0.25}
 	for _, half := range []float64{0, halfLife} {
 		l := newLearner(t, learner.Config{Family: family.NameLinear, Dimension: d, Horizon: 10000,
-			Practical: learner.PracticalConfig{Panel: 1000, HalfLife: half, PriorTheta: known, PriorPrecision: symmetric.Pack(precision)}})
+			Practical: learner.PracticalConfig{Panel: 1000, HalfLife: half, PriorTheta: known,
+				PriorPrecision: symmetric.Pack(precision)}})
 		if got := l.Next().Policy; !slices.Equal(got.Theta, known) || got.Scaling == nil ||
 			got.Play != glm.PlaySampled || l.Covariance() == nil {
 			t.Fatalf("the first policy is not that of the prior: %+v", got)

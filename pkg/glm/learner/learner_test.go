@@ -267,8 +267,8 @@ func TestLearnerKeepsItsState(t *testing.T) {
 	}
 }
 
-// Without noise, a cohort of exact sums moves the estimate to the truth: where no score is large mu' is nearly constant,
-// so that rewards are nearly linear and a small theta* is found in one step, up to the prior.
+// Without noise, a cohort of exact sums moves the estimate to the truth: where no score is large mu' is nearly
+// constant, so that rewards are nearly linear and a small theta* is found in one step, up to the prior.
 func TestNewtonStepFindsASmallParameter(t *testing.T) {
 	truth := []float64{.05, -.03, .02}
 	l := newLearner(t, learner.Config{Dimension: 3, Horizon: 1 << 20, Radius: 0.1,

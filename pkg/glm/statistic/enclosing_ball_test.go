@@ -126,7 +126,7 @@ func gridDiameter(f family.Family, size float64, d int) float64 {
 		y := size * math.Cos(math.Pi*float64(i)/n)
 		for k := 1; k <= 50; k++ {
 			u := float64(k) / 50
-			length[i] = math.Max(length[i], u*u*f.Variance(u*y))
+			length[i] = math.Max(length[i], u*u*family.Curvature(f, u*y))
 		}
 	}
 	largest := 0.0

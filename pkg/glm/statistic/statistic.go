@@ -33,8 +33,8 @@ type Kind string
 const (
 	// Hessian is family.Curvature(<x,theta>) xx', as the upper triangle in row-major order, (0,0) (0,1) .. (0,d-1)
 	// (1,1) .., with the off-diagonals multiplied by sqrt 2 so that the Euclidean norm of the vector is the Frobenius
-	// norm of the matrix. Of a structure only the pairs that can be other than 0, in the same order: Structure.Pairs(d) numbers,
-	// which is d(d+1)/2 for any arm.
+	// norm of the matrix. Of a structure only the pairs that can be other than 0, in the same order: Structure.Pairs(d)
+	// numbers, which is d(d+1)/2 for any arm.
 	Hessian Kind = "hessian"
 	// Gradient is (mu(<x,theta>) - r) x. d numbers.
 	Gradient Kind = "gradient"

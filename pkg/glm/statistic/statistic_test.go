@@ -122,7 +122,7 @@ func TestVectorsHaveTheirStatedValues(t *testing.T) {
 	g, _ := statistic.NewGradient(f, th)
 	c, _ := statistic.NewCovariance(2, 1)
 	row, _ := statistic.NewRow(f, 2)
-	mu, w := 0.7310585786300049, 0.19661193324148185 // at z = 1
+	mu, w := 0.7310585786300049, 0.2310585786300049 // at z = 1: w = mu(1) - mu(0)
 	for _, k := range []struct {
 		s    statistic.Statistic
 		want []float64
