@@ -18,7 +18,7 @@ import (
 // KindBakeoff compares learners in many worlds by the share of what a learner without privacy gains.
 const KindBakeoff = "bakeoff"
 
-// The halves of the worlds. Constants are chosen on the one and reported on the other.
+// The halves of the worlds: one for choosing constants, the other for reporting what they give.
 const (
 	Tuning  = "tuning"
 	HeldOut = "held-out"

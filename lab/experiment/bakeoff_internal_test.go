@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/play"
@@ -60,6 +61,22 @@ func TestSharesByHand(t *testing.T) {
 	}
 	if r := learner.row(byHand([2]float64{}, [2]float64{0.2, 0.3}).results, measures); r.Over != "" || r.End != nil {
 		t.Errorf("a share of nothing: %+v", r)
+	}
+}
+
+// One seed has shares and no standard errors.
+func TestOneSeedHasNoStandardError(t *testing.T) {
+	x := byHand([2]float64{0.5, 0}, [2]float64{0.8, 0})
+	m := []*yardsticks{{Constant: 0.4, EndConstant: 0.5, Info: population.Info{Family: "logistic", MaxReward: 1}}}
+	r := x.row(byHand([2]float64{}, [2]float64{0.9, 0}).results, m)
+	if r.End == nil || math.Abs(*r.End-0.75) > 1e-12 || r.LearningSE != nil || r.EndSE != nil {
+		t.Errorf("%+v", r)
+	}
+	b := &Bakeoff{Rows: []ShareRow{r}}
+	b.summarise()
+	var out strings.Builder
+	if err := b.WriteTable(&out, false); err != nil || strings.Contains(out.String(), "±") {
+		t.Errorf("%v: %s", err, out.String())
 	}
 }
 

@@ -67,8 +67,11 @@ func (b *Bakeoff) WriteTable(w io.Writer, markdown bool) error {
 	t := chart.Columns{Left: 3}.Table("world", "half", "algorithm", "epsilon", "people", "d", "options", "over",
 		"while learning", "last policy", "runs below", "value", "last value", "constant", "non-private")
 	share := func(v, se *float64) string {
-		if v == nil {
+		switch {
+		case v == nil:
 			return "-"
+		case se == nil:
+			return fmt.Sprintf("%.2f", *v)
 		}
 		return fmt.Sprintf("%.2f ± %.2f", *v, *se)
 	}
@@ -94,8 +97,12 @@ func (b *Bakeoff) WriteTable(w io.Writer, markdown bool) error {
 		if s.BelowMost > 0 {
 			most = fmt.Sprintf("%d (%s)", s.BelowMost, s.BelowWorld)
 		}
-		sum.AppendRow(table.Row{s.Algorithm, s.Half, s.Worlds, share(&s.Learning, &s.LearningSE),
-			fmt.Sprintf("%.2f", s.LearningLeast), s.Losing, share(&s.End, &s.EndSE), fmt.Sprintf("%.2f", s.EndLeast),
+		learningSE, endSE := &s.LearningSE, &s.EndSE
+		if s.Runs == s.Worlds { // one seed
+			learningSE, endSE = nil, nil
+		}
+		sum.AppendRow(table.Row{s.Algorithm, s.Half, s.Worlds, share(&s.Learning, learningSE),
+			fmt.Sprintf("%.2f", s.LearningLeast), s.Losing, share(&s.End, endSE), fmt.Sprintf("%.2f", s.EndLeast),
 			s.EndWorld, fmt.Sprintf("%d of %d", s.Below, s.Runs), most})
 	}
 	rendered := []string{t.Render(), sum.Render()}

@@ -40,7 +40,7 @@ type ShareRow struct {
 	// and no share is given.
 	Over string `json:"over,omitempty"`
 	// Learning and End are the gains of all decisions and of the last policy as shares of what Over names: ratios of
-	// means over seeds, with standard errors over pairs.
+	// means over seeds, with standard errors over pairs, which one seed does not have.
 	Learning   *float64 `json:"share_learning,omitempty"`
 	LearningSE *float64 `json:"share_learning_se,omitempty"`
 	End        *float64 `json:"share_end,omitempty"`
@@ -67,13 +67,14 @@ type ShareSummary struct {
 	Half      string       `json:"half"`
 	Worlds    int          `json:"worlds"`  // with a share; a world at two epsilons counts twice
 	Refused   int          `json:"refused"` // worlds in which the learner cannot run
-	// Means over worlds with standard errors, in which a share above 1 counts 1, and the smallest with its world.
+	// Means over worlds, in which a share above 1 counts 1, and the smallest with its world. One seed has no standard
+	// errors.
 	Learning      float64 `json:"share_learning"`
-	LearningSE    float64 `json:"share_learning_se"`
+	LearningSE    float64 `json:"share_learning_se,omitempty"`
 	LearningLeast float64 `json:"least_share_learning"`
 	LearningWorld string  `json:"least_share_learning_world"`
 	End           float64 `json:"share_end"`
-	EndSE         float64 `json:"share_end_se"`
+	EndSE         float64 `json:"share_end_se,omitempty"`
 	EndLeast      float64 `json:"least_share_end"`
 	EndWorld      string  `json:"least_share_end_world"`
 	// Losing counts the worlds whose share while learning is below 0 by more than its standard error.
@@ -148,6 +149,9 @@ func (x *entry) row(greedy []*result, measures []*yardsticks) ShareRow {
 	}
 	share := func(of []float64) (*float64, *float64) {
 		ratio, se := overPairs(of, whole)
+		if n < 2 {
+			return &ratio, nil
+		}
 		return &ratio, &se
 	}
 	r.Learning, r.LearningSE = share(learning)
@@ -218,15 +222,19 @@ func (s *ShareSummary) add(r ShareRow) {
 		return
 	}
 	s.Worlds++
-	s.Learning, s.LearningSE = s.Learning+math.Min(*r.Learning, 1), s.LearningSE+*r.LearningSE**r.LearningSE
-	s.End, s.EndSE = s.End+math.Min(*r.End, 1), s.EndSE+*r.EndSE**r.EndSE
+	var learningSE, endSE float64
+	if r.LearningSE != nil {
+		learningSE, endSE = *r.LearningSE, *r.EndSE
+	}
+	s.Learning, s.LearningSE = s.Learning+math.Min(*r.Learning, 1), s.LearningSE+learningSE*learningSE
+	s.End, s.EndSE = s.End+math.Min(*r.End, 1), s.EndSE+endSE*endSE
 	if *r.Learning < s.LearningLeast {
 		s.LearningLeast, s.LearningWorld = *r.Learning, r.World
 	}
 	if *r.End < s.EndLeast {
 		s.EndLeast, s.EndWorld = *r.End, r.World
 	}
-	if *r.Learning+*r.LearningSE < 0 {
+	if *r.Learning+learningSE < 0 {
 		s.Losing++
 	}
 	s.Runs, s.Below = s.Runs+r.Seeds, s.Below+r.Below
