@@ -19,6 +19,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
 // ErrSpec wraps every reason to refuse a Spec.
@@ -87,6 +88,10 @@ type Spec struct {
 	Phases int       `json:"phases,omitempty"` // of Adversarial, default Dimension
 	Map    string    `json:"map,omitempty"`    // of Adult: b7 (default) or block
 	Path   string    `json:"path,omitempty"`   // of File
+	// Options and Context declare how the arms of a File are made: an arm has Context numbers for each of Options
+	// options, and zeros for all but one. Both or neither.
+	Options int `json:"options,omitempty"`
+	Context int `json:"context,omitempty"`
 	// Holdout is the share held out of a File. Of Adult the original test file is held out, always.
 	Holdout float64 `json:"holdout,omitempty"`
 	// Change is how the world changes during the run; nil: not at all. Of Fixed arms, the new ones are the best and the
@@ -116,7 +121,10 @@ func (s Spec) Resolve() (Spec, error) {
 		if s.Kind == File && s.Path == "" {
 			return s, fmt.Errorf("%w: a file needs a path", ErrSpec)
 		}
-		return s, nil
+		return s, s.declared()
+	}
+	if s.Options != 0 || s.Context != 0 {
+		return s, fmt.Errorf("%w: options and context are declared of kind %s", ErrSpec, File)
 	}
 	dimension, arms := 5, 10
 	switch {
@@ -177,6 +185,17 @@ func (s Spec) Resolve() (Spec, error) {
 		}
 	}
 	return s, nil
+}
+
+// declared refuses options and context that mean nothing.
+func (s Spec) declared() error {
+	given := s.Options != 0 || s.Context != 0
+	if given && (s.Kind != File || s.Options < 2 || s.Context < 1 || s.Options > glm.MaxDimension ||
+		s.Context > glm.MaxDimension/s.Options) {
+		return fmt.Errorf("%w: %d options of %d numbers: declared are, of kind %s, at least 2 of at least 1 and at "+
+			"most %d in all", ErrSpec, s.Options, s.Context, File, glm.MaxDimension)
+	}
+	return nil
 }
 
 // laws refuses what does not fit the kind or the family.
@@ -244,7 +263,8 @@ func (s Spec) Open(seed uint64, people int) (*Environment, error) {
 			TestHoldout: true})
 	case File:
 		p, err = population.File(s.Path, population.FileOptions{Users: people, Seed: seed, Holdout: s.Holdout,
-			Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound})
+			Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound,
+			Structure: structure.Options(s.Options, s.Context)})
 	default:
 		return s.synthetic(seed, people)
 	}

@@ -65,6 +65,9 @@ func (j job) config(info population.Info) learner.Config {
 	c := j.Algorithm.Learner
 	c.Family, c.MaxReward = cmp.Or(c.Family, info.Family), cmp.Or(c.MaxReward, info.MaxReward)
 	c.Dimension, c.Radius = cmp.Or(c.Dimension, info.Dim), cmp.Or(c.Radius, info.NormBound)
+	if c.Structure == nil && !j.Algorithm.AnyArm {
+		c.Structure = info.Structure
+	}
 	c.Horizon = cmp.Or(c.Horizon, info.People)
 	c.Epsilon, c.Delta = cmp.Or(c.Epsilon, j.Epsilon, noiseFree), cmp.Or(c.Delta, j.Delta)
 	return c

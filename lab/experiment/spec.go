@@ -61,6 +61,8 @@ type AlgorithmSpec struct {
 	// Learner changes the learner's configuration. Dimension, family, radius, horizon and budget come from the
 	// environment and the experiment unless given.
 	Learner learner.Config `json:"learner"`
+	// AnyArm leaves out of Learner what the environment declares of arms, so that the releases are of any arm.
+	AnyArm bool `json:"any_arm,omitempty"`
 	// Anytime, if not 0, is the first horizon of simulate.Anytime, for kinds riffle and nonprivate-batched that do not
 	// know the true one.
 	Anytime int `json:"anytime,omitempty"`
