@@ -32,7 +32,8 @@ const (
 	// a success. Half of it is small, twice as much large.
 	DefaultEffect = 0.1
 	DefaultRuns   = 12
-	changeRuns    = 8 // of each change that is tried
+	changeRuns    = 8            // of each change that is tried
+	changeWork    = mostWork / 4 // likewise
 )
 
 // Predicted is a prediction of what the plan's deployment learns, by simulation. Its JSON form is a stable interface:
@@ -71,7 +72,8 @@ type Change struct {
 	Impossible string            `json:"impossible,omitempty"`
 	Worth      bool              `json:"worth_running"`
 	Gain       *predict.Estimate `json:"gain_last,omitempty"`
-	Simulated  int               `json:"simulated,omitempty"` // people of a run
+	Simulated  int               `json:"simulated,omitempty"` // people of a run, of so many Users
+	Users      int               `json:"users,omitempty"`
 }
 
 // Verdict says whether to run a plan.
@@ -127,7 +129,7 @@ func Predict(ctx context.Context, o Options, p Prediction, r *Result) error {
 		predicted.Log, predicted.Options = &facts, facts.Options
 	}
 	predicted.People = o.people(predicted)
-	bound := p.bound(s.config, len(predicted.Cases))
+	bound := o.afford(predicted, p.Runs)
 	for i := range predicted.Cases {
 		c := &predicted.Cases[i]
 		source, err := p.source(f, o, c.Effect)
@@ -266,19 +268,38 @@ func (s rehearsal) noise(step learner.Step) ([]float64, error) {
 
 // Bounds of a simulation.
 const (
-	mostWork  = 40e6 // of all runs, in units of about 100 ns
+	// mostWork bounds what is simulated, in microseconds of one processor as cost has them: two take some 5 seconds.
+	mostWork  = 13e6
 	leastRuns = 8
 )
 
-// bound says how many runs, and how many people of each, are simulated for so many cases: fewer runs first, and then
-// fewer people, where all would take too long.
-func (p Prediction) bound(c learner.Config, cases int) bounds {
-	d := float64(c.Dimension)
-	person := 60 + 2*d + float64(c.Structure.Pairs(c.Dimension))/4 // of one run
-	all := person * float64(c.Horizon) * float64(cases)
-	b := bounds{runs: max(min(p.Runs, leastRuns), min(p.Runs, int(mostWork/all)))}
-	if all *= float64(b.runs); all > mostWork {
-		b.people = max(1, int(math.Round(float64(c.Horizon)*mostWork/all)))
+// cost is roughly how many microseconds one person of a run takes: that options are drawn, that one is chosen, and that
+// both learners learn from it.
+func (o Options) cost() float64 {
+	d, options := float64(o.arms()), float64(cmp.Or(o.Choices, DefaultOptions))
+	pairs := structure.Options(o.Choices, o.Context).Pairs(o.arms())
+	return 8 + 0.3*options*d + 0.02*float64(pairs)
+}
+
+// afford bounds what is simulated. Where that leaves anybody out, only the case that is asked for is left of a prediction:
+// more people of it are worth more than the others.
+func (o Options) afford(p *Predicted, runs int) bounds {
+	b, all := o.bound(runs, len(p.Cases), mostWork)
+	if !all {
+		p.Cases, p.Asked = p.Cases[p.Asked:p.Asked+1], 0
+		b, _ = o.bound(runs, 1, mostWork)
 	}
 	return b
+}
+
+// bound says how many runs, and how many people of each, are simulated for so many cases within so much work: fewer runs
+// first, and then fewer people. It reports whether all people are.
+func (o Options) bound(runs, cases int, work float64) (b bounds, all bool) {
+	run := o.cost() * float64(o.Users) * float64(cases)
+	b.runs = max(min(runs, leastRuns), min(runs, int(work/run)))
+	if run *= float64(b.runs); run <= work {
+		return b, true
+	}
+	b.people = max(1, int(math.Round(float64(o.Users)*work/run)))
+	return b, false
 }

@@ -37,8 +37,8 @@ func (p *Predicted) text() string {
 			fmt.Sprintf("%d of %d", out.Below, out.Runs)})
 	}
 	b.WriteString(t.Render() + "\n\n")
-	fmt.Fprintf(&b, "%s: %s\n", map[Verdict]string{WorthRunning: "WORTH RUNNING", DoNotRun: "DO NOT RUN THIS",
-		Undecided: "UNDECIDED"}[p.Verdict], strings.Join(p.Reasons, " "))
+	b.WriteString(map[Verdict]string{WorthRunning: "WORTH RUNNING", DoNotRun: "DO NOT RUN THIS",
+		Undecided: "UNDECIDED"}[p.Verdict] + "\n" + chart.Notes(p.Reasons))
 	if len(p.Changes) > 0 {
 		b.WriteString("\n" + p.changeTable().Render() + "\n")
 	}
@@ -52,6 +52,9 @@ func (p *Predicted) changeTable() table.Writer {
 		if c.Gain != nil {
 			row = table.Row{c.What, plusMinus(c.Gain), map[bool]string{true: "yes", false: "no"}[c.Worth],
 				number(c.Simulated)}
+			if c.Simulated < c.Users {
+				row[3] = fmt.Sprintf("first %s", number(c.Simulated))
+			}
 		}
 		t.AppendRow(row)
 	}
@@ -100,11 +103,15 @@ func (o Options) people(p *Predicted) string {
 
 func plusMinus(e *predict.Estimate) string { return fmt.Sprintf("%+.3f +- %.3f", e.Mean, e.Error) }
 
+// portion is a share that is kept.
 func portion(e *predict.Estimate) string {
-	if e == nil {
-		return "no gain"
+	switch {
+	case e == nil:
+		return "-" // there is nothing to keep
+	case e.Mean <= 0:
+		return "none"
 	}
-	return fmt.Sprintf("%.0f +- %.0f %%", 100*e.Mean, 100*e.Error)
+	return fmt.Sprintf("%.0f %%", 100*e.Mean)
 }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -21,7 +21,7 @@ func (p *Predicted) judge(ctx context.Context, o Options, asked Prediction) erro
 	}
 	people := number(out.Simulated) + " people"
 	if out.Simulated < out.Horizon {
-		people = fmt.Sprintf("the first %s of %s", people, number(out.Horizon))
+		people = "the first " + people + " of " + number(out.Horizon)
 	}
 	gain := fmt.Sprintf("after %s the last policy gains %s over the best constant option, in the mean of %d runs with "+
 		"its standard error", people, plusMinus(&out.Last), out.Runs)
@@ -71,7 +71,7 @@ func (o Options) changes(ctx context.Context, p Prediction, effect float64) (all
 		if c, err = o.change(ctx, what, p, effect); err == nil {
 			all = append(all, c)
 		}
-		return c.Worth || c.Impossible != ""
+		return c.Worth || c.Simulated < c.Users || c.Impossible != ""
 	}
 	for factor := 4; factor <= mostPeople; factor *= 4 {
 		more := o
@@ -136,8 +136,8 @@ func (o Options) change(ctx context.Context, what string, p Prediction, effect f
 	if err != nil {
 		return c, err
 	}
-	p.Runs = min(p.Runs, changeRuns)
-	out, err := s.run(ctx, source, p.bound(s.config, 2), nil)
+	bound, _ := o.bound(min(p.Runs, changeRuns), 1, changeWork)
+	out, err := s.run(ctx, source, bound, nil)
 	if errors.Is(err, predict.ErrEffect) {
 		c.Impossible = err.Error()
 		return c, nil
@@ -145,6 +145,6 @@ func (o Options) change(ctx context.Context, what string, p Prediction, effect f
 	if err != nil {
 		return c, err
 	}
-	c.Worth, c.Gain, c.Simulated = out.Worth(), &out.Last, out.Simulated
+	c.Worth, c.Gain, c.Simulated, c.Users = out.Worth(), &out.Last, out.Simulated, out.Horizon
 	return c, nil
 }

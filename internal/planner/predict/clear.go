@@ -37,7 +37,7 @@ func inTheClear(config learner.Config, f family.Family, w *world, people int, nu
 		if n+1 < next && n+1 < people {
 			continue
 		}
-		if theta, err = fit(f, arms, got, ridge, theta); err != nil {
+		if theta, err = fit(f, arms, got, ridge, theta, clearTolerance); err != nil {
 			return nil, err
 		}
 		if next = n + 2; n+1 > clearSlow {
@@ -47,16 +47,21 @@ func inTheClear(config learner.Config, f family.Family, w *world, people int, nu
 	return theta, nil
 }
 
-// fitTolerance is the residual at which a fit ends, relative to the size of the loss: later steps change no decision.
-const fitTolerance = 1e-6
+// Residuals at which a fit ends (convex.NewtonResult): of the yardstick, whose later steps hardly change a decision, and
+// of a log.
+const (
+	clearTolerance = 1e-4
+	logTolerance   = 1e-6
+)
 
 // fit is the parameter with the least loss and ridge, by Newton's method from a start.
-func fit(f family.Family, arms [][]float64, rewards []float64, ridge float64, start []float64) ([]float64, error) {
+func fit(f family.Family, arms [][]float64, rewards []float64, ridge float64, start []float64, tolerance float64,
+) ([]float64, error) {
 	loss, err := convex.NewGLMLoss(f, len(start), arms, rewards, ridge)
 	if err != nil {
 		return nil, err
 	}
-	found, err := convex.Minimize(loss, convex.NewtonConfig{Start: start, Tolerance: fitTolerance, Iterations: 30})
+	found, err := convex.Minimize(loss, convex.NewtonConfig{Start: start, Tolerance: tolerance, Iterations: 30})
 	if err != nil && !errors.Is(err, convex.ErrNotConverged) {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func FromLog(decisions []Decision, f family.Family) (*Logged, error) {
 	if err != nil {
 		return nil, fmt.Errorf("predict: fit to half of the log: %w", err)
 	}
-	if l.theta, err = fit(f, played, rewards, ridge, zero); err != nil {
+	if l.theta, err = fit(f, played, rewards, ridge, zero, logTolerance); err != nil {
 		return nil, fmt.Errorf("predict: fit to the log: %w", err)
 	}
 	l.constant, l.facts.Effect = l.gain(l.lines, l.theta, l.theta)
@@ -127,7 +127,7 @@ func chooseRidge(f family.Family, arms [][]float64, rewards, start []float64) (r
 		var fits [2][]float64
 		loss := 0.0
 		for h := range fits {
-			if fits[h], err = fit(f, parts[h], got[h], tried, start); err != nil {
+			if fits[h], err = fit(f, parts[h], got[h], tried, start, logTolerance); err != nil {
 				return 0, halves, err
 			}
 			for i, x := range parts[1-h] {
