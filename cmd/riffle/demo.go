@@ -49,7 +49,8 @@ The seed determines the people. It has no effect on the devices' noise, so two r
   riffle demo --trust central --learner joint
   riffle demo --life
   riffle demo --data adult --users 8000
-  riffle demo --data people.jsonl.gz --family poisson --max-reward 5 --json`,
+  riffle demo --data people.jsonl.gz --family poisson --max-reward 5 --json
+  riffle demo --data people.jsonl.gz --options 3 --context 5 --trust shares`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.life.on {

@@ -35,6 +35,7 @@ type planFlags struct {
 	trust  string
 	device bool
 	panel  planner.PanelOptions // whose Options are o
+	learnt predictFlags
 	json   bool
 	out    string
 }
@@ -44,7 +45,7 @@ func planCommand() *cobra.Command {
 	learner := analyzer.DefaultSettings().Learner
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "see what a deployment's privacy costs before it runs",
+		Short: "see what a deployment's privacy costs, and what it learns, before it runs",
 		Long: `
 Plans every cohort of a deployment. The command prints what each cohort costs a person in bit messages, bytes and CPU
 time, and compares the error of every released sum with the errors of a trusted curator and of local differential
@@ -63,6 +64,12 @@ A table puts the four channels beside each other: what a person sends, what each
 is, what one lying report can do, both guarantees, and whom a person must trust. It says which channel the planner
 recommends, and why. With --trust the plan above the table is for another channel than shuffle.
 
+Then it plays the deployment some dozen times, with its own learner and noise of the planned size, against people who
+are assumed, or resampled from your own log (--from-log). It prints how much of what a learner without privacy gains is
+kept, after how many people the policy beats the best constant option, and whether the plan is worth running; if not,
+which changes would help. Say with --effect how much there is to gain. Where a simulation would take long it plays fewer
+runs and then fewer people, and says so.
+
 In the JSON output the numbers at the top describe the cohort in which a person sends the most messages and, within
 it, the release with the most messages per coordinate; "epsilon" is the weakest guarantee of all cohorts. A person is
 in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
@@ -70,6 +77,7 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
   riffle plan --dim 20
   riffle plan --dim 20 --trust shares
   riffle plan --options 10 --context 10
+  riffle plan --options 3 --context 5 --users 2000 --trust shares --effect 0.2 --baseline 0.3
   riffle plan --server-noise 0.5
   riffle plan --users 50000 --dim 10 --epsilon 0.5 --honest 0.9
   riffle plan --cohort 2000 --variance 1.2 --out plan.png
@@ -143,8 +151,10 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 			"of a person together; 0: the default")
 	flags.Float64Var(&f.panel.Control, "control", 0,
 		"with --registered: share of decisions that get the default arm, for comparison")
+	f.learnt.add(flags)
 	flags.BoolVar(&f.json, "json", false, "print the plan, or why there is none, as one JSON object")
-	flags.StringVar(&f.out, "out", "", "file for a chart of the frontier, .png or .svg")
+	flags.StringVar(&f.out, "out", "", "file for a chart, .png or .svg: of what is learnt; of the frontier\n"+
+		"where nothing is predicted")
 	return cmd
 }
 
@@ -212,7 +222,7 @@ func (f *planFlags) resolve(changed func(string) bool) (err error) {
 	if changed("cohort") && changed("users") {
 		return errors.New("--users and --cohort both set the number of people; give one of them")
 	}
-	return nil
+	return f.learnt.resolve(f.o, changed)
 }
 
 // run plans panels, or cohorts of people who take part once.
@@ -260,7 +270,10 @@ func (f planFlags) people() int {
 }
 
 func runPlan(cmd *cobra.Command, f planFlags) error {
-	var err error
+	err := f.learnt.read(&f.o)
+	if err != nil {
+		return err
+	}
 	if f.o.Machine, err = planner.Measure(); err != nil {
 		return err
 	}
@@ -271,6 +284,9 @@ func runPlan(cmd *cobra.Command, f planFlags) error {
 		shown.Update(func(s *progress.State) { s.Phase, s.Work, s.AllWork = step, done, all })
 	}
 	result, err := f.run()
+	if err == nil {
+		err = f.learnt.extend(cmd, f.o, result)
+	}
 	shown.Close()
 	var infeasible *planner.Infeasible
 	if errors.As(err, &infeasible) && f.json {
@@ -289,7 +305,11 @@ func runPlan(cmd *cobra.Command, f planFlags) error {
 		if !ok {
 			return errors.New("--out draws a frontier, and a plan of panels has none; leave it out")
 		}
-		if err := of.Chart().Save(f.out); err != nil {
+		picture := of.Chart()
+		if of.Prediction != nil {
+			picture = of.Prediction.Chart()
+		}
+		if err := picture.Save(f.out); err != nil {
 			return err
 		}
 	}

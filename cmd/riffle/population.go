@@ -1,10 +1,15 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
 // populationFlags choose the people to decide for.
@@ -14,6 +19,7 @@ type populationFlags struct {
 	users                         int
 	seed                          uint64
 	testHoldout                   bool
+	options, context              int
 }
 
 // add declares the flags that every population has; more declares the others.
@@ -33,6 +39,9 @@ func (f *populationFlags) more(flags *pflag.FlagSet) {
 	flags.StringVar(&f.family, "family", family.NameLogistic, "reward family of a file: "+family.OneOf())
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward in a file")
 	flags.Float64Var(&f.normBound, "norm-bound", 0, "bound on the norm of the parameter for a file; 0: the default")
+	flags.IntVar(&f.options, "options", 0,
+		"options of a decision in a file: an arm has --context numbers for each, and zeros for all but one")
+	flags.IntVar(&f.context, "context", 0, "numbers of an option in a file")
 	flags.Float64Var(&f.holdout, "holdout", population.DefaultHoldout,
 		"share of the people of the census or file who are held out, to value the last policy on")
 	flags.BoolVar(&f.testHoldout, "test-holdout", false,
@@ -41,6 +50,9 @@ func (f *populationFlags) more(flags *pflag.FlagSet) {
 
 // open makes the population that the flags name.
 func (f *populationFlags) open() (*population.Population, error) {
+	if f.options != 0 || f.context != 0 {
+		return f.openOptions()
+	}
 	switch f.data {
 	case "synthetic":
 		return population.Synthetic(population.SyntheticOptions{Users: f.users, Seed: f.seed})
@@ -48,8 +60,34 @@ func (f *populationFlags) open() (*population.Population, error) {
 		return population.Adult(population.AdultOptions{Users: f.users, Seed: f.seed, Holdout: f.holdout,
 			Map: population.FeatureMap(f.mapping), TestHoldout: f.testHoldout})
 	}
-	return population.File(f.data, population.FileOptions{
+	return population.File(f.data, f.file())
+}
+
+func (f *populationFlags) file() population.FileOptions {
+	return population.FileOptions{
 		Users: f.users, Seed: f.seed, Holdout: f.holdout, Family: f.family, MaxReward: f.maxReward,
 		NormBound: f.normBound,
-	})
+	}
+}
+
+// openOptions opens a file of decisions between options with weights of their own.
+func (f *populationFlags) openOptions() (*population.Population, error) {
+	switch {
+	case f.data == "synthetic" || f.data == "adult":
+		return nil, errors.New("--options and --context say how the arms of a file are made: name one with --data")
+	case f.options < 2 || f.context < 1 || f.options > glm.MaxDimension || f.context > glm.MaxDimension/f.options:
+		return nil, fmt.Errorf("--options %d and --context %d: give at least 2 options of at least 1 number, and at "+
+			"most %d numbers in all", f.options, f.context, glm.MaxDimension)
+	}
+	o := f.file()
+	o.Structure = structure.Options(f.options, f.context)
+	people, err := population.File(f.data, o)
+	if err != nil {
+		return nil, err
+	}
+	if d := people.Info().Dim; d != f.options*f.context {
+		return nil, fmt.Errorf("--options %d times --context %d is %d, and the arms of %s have %d numbers", f.options,
+			f.context, f.options*f.context, f.data, d)
+	}
+	return people, nil
 }

@@ -59,9 +59,9 @@ type LearnerSettings struct {
 	MaxReward float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic, probit and linear."`
 	Dimension int     `key:"dimension" doc:"Length of an arm's vector. 0: options times context."`
 
-	Options   int      `key:"options" doc:"Options of a decision that have weights of their own, of the same context: an arm is the context in the coordinates of one option, and zeros elsewhere. Only products of two numbers of one option are then released. 0: none is known of arms."`
-	Context   int      `key:"context" doc:"Numbers of that context, the constant among them if there is one."`
-	Structure []string `key:"structure" doc:"More that is known of arms, as FROM:COUNTxSIZE: of COUNT runs of SIZE coordinates, from coordinate FROM on, an arm has one other than 0. 6:4x1 is a category of four values. With =N behind it, groups of the same N are in the same run. A decision with an arm that does not fit is refused. With features it follows from the schema."`
+	Options   int      `key:"options" doc:"Options that have weights of their own: an arm is the context in one option's coordinates, and zeros elsewhere. Only products of two numbers of one option are then released. 0: nothing is known of arms."`
+	Context   int      `key:"context" doc:"Numbers of that context, with the constant."`
+	Structure []string `key:"structure" doc:"Groups FROM:COUNTxSIZE: of COUNT runs of SIZE coordinates, from coordinate FROM on, an arm has one other than 0. 6:4x1 is a category of four values. With =N behind it, groups of the same N are in the same run. A decision with an arm that does not fit is refused. With features it follows from the schema."`
 
 	Radius  float64 `key:"radius" doc:"Bound on the parameter's norm. Too large a bound costs little; too small a bound biases the estimate."`
 	Horizon int     `key:"horizon" doc:"People to learn from, over all cohorts; of panels, reports: it is divided by admission.panel to give the number of epochs." required:"true"`
@@ -136,7 +136,8 @@ const byChannel = -1
 func DefaultSettings() Settings {
 	terms := plan.DefaultTerms()
 	return Settings{
-		Learner: LearnerSettings{Profile: string(glm.Practical), Family: "logistic", MaxReward: 1, Radius: 3},
+		Learner: LearnerSettings{Profile: string(glm.Practical), Family: "logistic", MaxReward: 1,
+			Radius: learner.DefaultRadius},
 		Privacy: PrivacySettings{
 			Epsilon: terms.Epsilon, Delta: terms.Delta, DropOut: terms.DropOut, Dishonest: terms.Dishonest,
 			DishonestReports: terms.DishonestReports, MinCohort: terms.MinCohort, MaxMessages: terms.MaxMessages,

@@ -186,8 +186,8 @@ func (s Settings) fileFaults() (faults []error) {
 			fmt.Sprintf("must be the %d of", schema.Dimension()), "features", s.Features))
 	}
 	if schema != nil && (s.Learner.Options != 0 || len(s.Learner.Structure) > 0) {
-		faults = append(faults, config.Jointly("with features the structure of arms follows from the schema: leave out "+
-			"learner.options and learner.structure", "learner", "features"))
+		faults = append(faults, config.Jointly("with features the structure of arms follows from the schema: "+
+			"leave out learner.options and learner.structure", "learner", "features"))
 	}
 	return faults
 }

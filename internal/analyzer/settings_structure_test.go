@@ -39,19 +39,20 @@ func TestWhatIsSaidOfArms(t *testing.T) {
 }
 
 func TestWhatCannotBeSaidOfArms(t *testing.T) {
+	type settings = LearnerSettings
 	for name, c := range map[string]struct {
-		set  func(*LearnerSettings)
+		set  func(*settings)
 		want string
 	}{
-		"nothing":                 {func(*LearnerSettings) {}, "dimension"},
-		"too many dimensions":     {func(l *LearnerSettings) { l.Dimension = 513 }, "dimension"},
-		"options of nothing":      {func(l *LearnerSettings) { l.Options = 3 }, "options"},
-		"a context of no options": {func(l *LearnerSettings) { l.Context, l.Dimension = 3, 3 }, "options"},
-		"one option":              {func(l *LearnerSettings) { l.Options, l.Context = 1, 5 }, "options"},
-		"too many weights":        {func(l *LearnerSettings) { l.Options, l.Context = 103, 5 }, "options"},
-		"no room for options":     {func(l *LearnerSettings) { l.Options, l.Context, l.Dimension = 3, 5, 14 }, "dimension"},
-		"no group":                {func(l *LearnerSettings) { l.Dimension, l.Structure = 7, []string{"3-4"} }, "structure"},
-		"a group beyond the end":  {func(l *LearnerSettings) { l.Dimension, l.Structure = 7, []string{"4:4x1"} }, "structure"},
+		"nothing":                 {func(*settings) {}, "dimension"},
+		"too many dimensions":     {func(l *settings) { l.Dimension = 513 }, "dimension"},
+		"options of nothing":      {func(l *settings) { l.Options = 3 }, "options"},
+		"a context of no options": {func(l *settings) { l.Context, l.Dimension = 3, 3 }, "options"},
+		"one option":              {func(l *settings) { l.Options, l.Context = 1, 5 }, "options"},
+		"too many weights":        {func(l *settings) { l.Options, l.Context = 103, 5 }, "options"},
+		"no room for options":     {func(l *settings) { l.Options, l.Context, l.Dimension = 3, 5, 14 }, "dimension"},
+		"no group":                {func(l *settings) { l.Dimension, l.Structure = 7, []string{"3-4"} }, "structure"},
+		"a group beyond":          {func(l *settings) { l.Dimension, l.Structure = 7, []string{"4:4x1"} }, "structure"},
 	} {
 		l := DefaultSettings().Learner
 		l.Horizon = 5000

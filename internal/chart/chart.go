@@ -112,9 +112,13 @@ func (c Chart) SVG() ([]byte, error) {
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrChart, err)
 	}
-	// Without a fallback a browser that lacks the font falls back to its serif default.
-	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"),
-		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")), nil
+	return withFallback(b.Bytes()), nil
+}
+
+// withFallback names fonts of equal widths: without them a browser that lacks the font takes its serif default.
+func withFallback(svg []byte) []byte {
+	return bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"),
+		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
 }
 
 // prepare checks the chart and fills in its defaults. The receiver of PNG and SVG is a copy, but its slices are the

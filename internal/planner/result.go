@@ -63,6 +63,9 @@ type Result struct {
 	// say which one is recommended, and why.
 	Channels []Channel `json:"channels"`
 	Reasons  []string  `json:"reasons,omitempty"`
+
+	// Prediction is what the deployment will learn; nil: not predicted.
+	Prediction *Predicted `json:"prediction,omitempty"`
 }
 
 // FirstCohort is the size of the first cohort and why.

@@ -37,8 +37,13 @@ func (r Result) WriteTable(w io.Writer) error {
 	if len(r.Channels) > 0 {
 		b.WriteString("\n" + r.channelTable().Render() + "\n")
 	}
+	notes := r.notes()
+	if r.Prediction != nil {
+		b.WriteString("\n" + r.Prediction.text())
+		notes = append(notes, r.Prediction.notes()...)
+	}
 	b.WriteString("\n")
-	b.WriteString(chart.Notes(r.notes()))
+	b.WriteString(chart.Notes(notes))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -53,6 +58,14 @@ func (r Result) uncounted() string {
 		return plural(r.DishonestReports, "report", "reports")
 	}
 	return fmt.Sprintf("%s, at least %s,", share, plural(r.DishonestReports, "report", "reports"))
+}
+
+// growth says how the numbers grow.
+func (r Result) growth() string {
+	if r.Options != 0 {
+		return "The numbers grow with the options, and with the square of the context."
+	}
+	return "The numbers grow with its square: twice the dimension takes some four times the messages."
 }
 
 // times is how many releases a record takes part in.
@@ -166,10 +179,9 @@ func (r Result) notes() []string {
 			numbers += rel.Times * rel.Coordinates
 		}
 		notes = append(notes, fmt.Sprintf("Messages: at most %s of one person: %g for each of the %s numbers "+
-			"released, and no fewer than %d, which keeps the noise ratio about the same at every dimension. The "+
-			"numbers grow with its square: twice the dimension takes some four times the messages. --messages sets "+
-			"another limit.",
-			number(r.MessageLimit), plan.MessagesPerCoordinate, number(numbers), plan.LeastMessages))
+			"released, and no fewer than %d, which keeps the noise ratio about the same at every dimension. %s "+
+			"--messages sets another limit.",
+			number(r.MessageLimit), plan.MessagesPerCoordinate, number(numbers), plan.LeastMessages, r.growth()))
 	}
 	notes = append(notes, r.largeNotes()...)
 	if r.HostMessages > 0 {

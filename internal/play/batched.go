@@ -151,6 +151,9 @@ func (b *Batched) Final() ([]float64, error) {
 	return p.Theta, err
 }
 
+// InForce is the policy with which the next person decides.
+func (b *Batched) InForce() glm.Policy { return b.step.Policy }
+
 // FinalPolicy is the policy after the horizon.
 func (b *Batched) FinalPolicy() (glm.Policy, error) {
 	if !b.step.Done {

@@ -15,11 +15,13 @@ import (
 	"path/filepath"
 
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
-// DefaultNormBound is S of [FileOptions].
-const DefaultNormBound = 5.0
+// DefaultNormBound is S of [FileOptions]: that of a learner that is not told.
+const DefaultNormBound = learner.DefaultRadius
 
 // FileOptions says how to read a file of JSON Lines.
 type FileOptions struct {
@@ -29,7 +31,9 @@ type FileOptions struct {
 	Family    string  // reward family; "" = "logistic"
 	MaxReward float64 // R: rewards must be in [0, R], or [-1, 1] in the linear family; 0 = 1
 	NormBound float64 // S: bound on the parameter's norm; 0 = DefaultNormBound
-	MaxLine   int     // longest line in bytes; 0 = strict.DefaultMaxLine
+	// Structure is declared of arms; a file with an arm that does not fit is refused. nil: any arm.
+	Structure structure.Structure
+	MaxLine   int // longest line in bytes; 0 = strict.DefaultMaxLine
 }
 
 // File returns the people of a file of JSON Lines, optionally compressed with gzip (recognised by content, not by
@@ -82,7 +86,8 @@ type file struct {
 
 // survey reads the whole file once: it checks every line and counts.
 func (f *file) survey() error {
-	info := Info{Name: filepath.Base(f.path), Family: f.o.Family, MaxReward: f.o.MaxReward, NormBound: f.o.NormBound}
+	info := Info{Name: filepath.Base(f.path), Family: f.o.Family, MaxReward: f.o.MaxReward, NormBound: f.o.NormBound,
+		Structure: f.o.Structure}
 	for l, err := range f.lines(0) {
 		if err != nil {
 			return err
@@ -199,7 +204,15 @@ func (f *file) check(row strict.Row[line], dim *int) (fileLine, error) {
 			Problem: fmt.Sprintf("has vectors of dimension %d, but the first person's have %d: all must be alike", d,
 				*dim)}
 	}
-	for _, a := range l.person.Arms {
+	if err := f.o.Structure.Validate(*dim); err != nil {
+		return fileLine{}, &strict.Error{Line: row.Line, Field: "arms",
+			Problem: fmt.Sprintf("has vectors of dimension %d, which is not what was declared of arms: %v", *dim, err)}
+	}
+	for i, a := range l.person.Arms {
+		if !f.o.Structure.Fits(a) {
+			return fileLine{}, &strict.Error{Line: row.Line, Field: fmt.Sprintf("arms[%d]", i),
+				Problem: "does not fit what was declared of arms: it has numbers other than 0 of two options"}
+		}
 		if clipNorm(a) {
 			l.clipped++
 		}

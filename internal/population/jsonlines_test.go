@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 
 	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
@@ -162,6 +164,26 @@ func TestFileNamesTheBadLine(t *testing.T) {
 				!strings.Contains(err.Error(), `JSON Lines, not CSV and not one list; a line is like {"arms": [[`) {
 				t.Errorf("%s: error %v, want one that names line 3, says %q and shows a line", c.name, err, c.want)
 			}
+		}
+	}
+}
+
+// What is declared of arms is checked against every arm of a file, and is in what is known of the people.
+func TestFileFitsWhatIsDeclared(t *testing.T) {
+	path := write(t, []byte(`{"arms": [[1, 0, 0, 0], [0, 0, 0.5, 0.5]], "rewards": [1, 0]}
+{"arms": [[0, 0, 0, 0], [0, 0.5, 0, 0.5]], "rewards": [1, 0]}
+`))
+	o := population.FileOptions{Structure: structure.Structure{{From: 1, Count: 2, Size: 1}}}
+	people, err := population.File(path, o)
+	if err != nil || !reflect.DeepEqual(people.Info().Structure, o.Structure) {
+		t.Errorf("%v", err)
+	}
+	for want, s := range map[string]structure.Structure{
+		"line 2: \"arms[1]\" does not fit": structure.Options(2, 2), "vectors of dimension 4": structure.Options(2, 3),
+	} {
+		if _, err := population.File(path, population.FileOptions{Structure: s}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", s, err, want)
 		}
 	}
 }

@@ -27,6 +27,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
 // DefaultHoldout is the share of people that the programs hold out by default.
@@ -113,6 +115,8 @@ type Info struct {
 	Family    string  // reward family, a name that family.New knows
 	MaxReward float64 // rewards are in [0, MaxReward], or in [-MaxReward, MaxReward] of the family linear
 	NormBound float64 // S: the bound on the norm of the parameter that a learner should assume
+	// Structure is what was declared of arms: every arm fits it. nil: nothing.
+	Structure structure.Structure
 	Clipping  Clipping
 }
 

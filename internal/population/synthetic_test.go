@@ -3,6 +3,7 @@ package population_test
 import (
 	"errors"
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/population"
@@ -24,7 +25,7 @@ func TestSyntheticDefaults(t *testing.T) {
 	want := population.Info{
 		Name: "synthetic", People: 5000, Dim: 5, Arms: 10, NormBound: 3, Family: "logistic", MaxReward: 1,
 	}
-	if info != want {
+	if !reflect.DeepEqual(info, want) {
 		t.Errorf("info %+v", info)
 	}
 	theta, err := population.SyntheticParameter(o)

@@ -48,6 +48,9 @@ func (f *fit) refit() {
 			z := population.Dot(x, f.theta)
 			residual, w := f.family.Mean(z)-r, f.family.Variance(z)
 			for i, v := range x {
+				if v == 0 { // most numbers of an arm, where options have blocks of their own
+					continue
+				}
 				gradient[i] += residual * v
 				row := hessian[i*f.d:]
 				for j := 0; j <= i; j++ {

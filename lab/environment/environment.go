@@ -19,6 +19,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
 // ErrSpec wraps every reason to refuse a Spec.
@@ -48,8 +49,13 @@ const (
 	Biased = "biased"
 	// Adversarial is an oblivious adversary's sequence of arm sets, in phases; see its file.
 	Adversarial = "adversarial"
+	// Options gives every person one context and every option weights of its own: arm k has the context in block k, and
+	// the dimension is options times numbers of the context.
+	Options = "options"
 	// Adult is the census.
 	Adult = "adult"
+	// Census is the same people with other decisions, of the form of Options.
+	Census = "census"
 	// File is a file of JSON Lines.
 	File = "file"
 )
@@ -87,11 +93,25 @@ type Spec struct {
 	Phases int       `json:"phases,omitempty"` // of Adversarial, default Dimension
 	Map    string    `json:"map,omitempty"`    // of Adult: b7 (default) or block
 	Path   string    `json:"path,omitempty"`   // of File
+	// Options and Context declare how the arms of a File are made: an arm has Context numbers for each of Options
+	// options, and zeros for all but one. Both or neither. In kind Options the declared are Arms options.
+	Options int `json:"options,omitempty"`
+	Context int `json:"context,omitempty"` // the constant among them; default 5 in kind Options
 	// Holdout is the share held out of a File. Of Adult the original test file is held out, always.
 	Holdout float64 `json:"holdout,omitempty"`
 	// Change is how the world changes during the run; nil: not at all. Of Fixed arms, the new ones are the best and the
 	// withdrawn ones the next best.
 	Change *world.Change `json:"change,omitempty"`
+	// Of kind Options: the law of contexts; what rewards depend on; what the options' scores differ by whatever the
+	// context, in an order of the seed; and the standard deviation of rewards of the families linear and gaussian,
+	// which are clipped to their range. Norm is that of each option's weights.
+	Law      string    `json:"law,omitempty"`      // normal (default), heavy, correlated or useless
+	Truth    string    `json:"truth,omitempty"`    // model (default), classes, separable or misfit
+	Offsets  []float64 `json:"offsets,omitempty"`  // default 0
+	Spread   float64   `json:"spread,omitempty"`   // above 0
+	Decision string    `json:"decision,omitempty"` // of Census
+	// Test is how many people a synthetic environment that does not change over time holds out.
+	Test int `json:"test,omitempty"`
 	// People, if not 0, is how many an experiment has decide here, whatever its horizons are.
 	People int `json:"people,omitempty"`
 }
@@ -105,18 +125,29 @@ type Environment struct {
 
 // Resolve checks the specification and fills its defaults in. Errors wrap ErrSpec.
 func (s Spec) Resolve() (Spec, error) {
-	kinds := []string{Ball, Fixed, Changing, Rare, TwoPoint, Unit, Biased, Adversarial, LowerBound, Adult, File}
+	kinds := []string{Ball, Fixed, Changing, Rare, TwoPoint, Unit, Biased, Adversarial, LowerBound, Options, Adult,
+		Census, File}
 	if !slices.Contains(kinds, s.Kind) {
 		return s, fmt.Errorf("%w: kind %q is none of %s", ErrSpec, s.Kind, strings.Join(kinds, ", "))
 	}
-	if s.Kind == Adult || s.Kind == File {
+	if err := s.checkDecision(); err != nil {
+		return s, err
+	}
+	s, err := s.resolveOptions()
+	if err != nil {
+		return s, err
+	}
+	if s.Kind == Adult || s.Kind == Census || s.Kind == File {
 		if s.Change != nil {
 			return s, fmt.Errorf("%w: environments of kind %q do not change", ErrSpec, s.Kind)
 		}
 		if s.Kind == File && s.Path == "" {
 			return s, fmt.Errorf("%w: a file needs a path", ErrSpec)
 		}
-		return s, nil
+		return s, s.declared()
+	}
+	if s.Options != 0 || s.Context != 0 && s.Kind != Options {
+		return s, fmt.Errorf("%w: options and context are declared of kind %s", ErrSpec, File)
 	}
 	dimension, arms := 5, 10
 	switch {
@@ -164,8 +195,7 @@ func (s Spec) Resolve() (Spec, error) {
 	case !(s.Rarity >= 0 && s.Rarity < 1):
 		return s, fmt.Errorf("%w: rarity %v must be in (0, 1)", ErrSpec, s.Rarity)
 	}
-	s, err := s.changes()
-	if err != nil {
+	if s, err = s.changes(); err != nil {
 		return s, err
 	}
 	if err := s.laws(); err != nil {
@@ -179,13 +209,26 @@ func (s Spec) Resolve() (Spec, error) {
 	return s, nil
 }
 
+// declared refuses options and context that mean nothing.
+func (s Spec) declared() error {
+	given := s.Options != 0 || s.Context != 0
+	if given && (s.Kind != File || s.Options < 2 || s.Context < 1 || s.Options > glm.MaxDimension ||
+		s.Context > glm.MaxDimension/s.Options) {
+		return fmt.Errorf("%w: %d options of %d numbers: declared are, of kind %s, at least 2 of at least 1 and at "+
+			"most %d in all", ErrSpec, s.Options, s.Context, File, glm.MaxDimension)
+	}
+	return nil
+}
+
 // laws refuses what does not fit the kind or the family.
 func (s Spec) laws() error {
 	linear := s.Family == family.NameLinear
 	switch {
 	case s.Kind == LowerBound && (s.Arms != 2 || s.Family != family.NameLogistic && s.Family != family.NameProbit):
 		return fmt.Errorf("%w: kind %s has 2 arms and rewards of 0 and 1, logistic or probit", ErrSpec, LowerBound)
-	case linear && s.Norm > s.MaxReward*(1+1e-12):
+	case s.Test < 0 || s.Test > 0 && (s.Change != nil || s.Kind == Adversarial || s.Kind == LowerBound):
+		return fmt.Errorf("%w: test %d is for environments whose people are all alike", ErrSpec, s.Test)
+	case linear && s.Kind != Options && s.Norm > s.MaxReward*(1+1e-12):
 		return fmt.Errorf("%w: a linear mean of a parameter of norm %v leaves [-%v, %v]", ErrSpec, s.Norm, s.MaxReward,
 			s.MaxReward)
 	case s.Noise != "" && (!linear || s.Noise != Rademacher && s.Noise != Bernoulli):
@@ -215,6 +258,8 @@ func (s Spec) Label() string {
 		return s.Kind
 	case r.Kind == Adult:
 		return "adult " + cmp.Or(r.Map, string(population.MapB7))
+	case r.Kind == Census:
+		return "census " + r.Decision
 	case r.Kind == File:
 		return r.Path
 	}
@@ -224,6 +269,9 @@ func (s Spec) Label() string {
 	}
 	if r.Scales != nil {
 		label += " scaled"
+	}
+	if r.Kind == Options {
+		label += " " + r.Law + " " + r.Truth
 	}
 	if r.Change != nil {
 		label += ", " + r.Change.Kind
@@ -242,9 +290,12 @@ func (s Spec) Open(seed uint64, people int) (*Environment, error) {
 	case Adult:
 		p, err = population.Adult(population.AdultOptions{Users: people, Seed: seed, Map: population.FeatureMap(s.Map),
 			TestHoldout: true})
+	case Census:
+		p, err = s.census(seed, people)
 	case File:
 		p, err = population.File(s.Path, population.FileOptions{Users: people, Seed: seed, Holdout: s.Holdout,
-			Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound})
+			Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound,
+			Structure: structure.Options(s.Options, s.Context)})
 	default:
 		return s.synthetic(seed, people)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
 // The streams of random words of a run. Their numbers are part of what a seed means.
@@ -20,6 +21,8 @@ const (
 	streamRewards   = 3
 	streamPool      = 4 // arms that are drawn once
 	streamChange    = 5
+	streamTest      = 6 // arms of people held out
+	streamTestLuck  = 7 // their rewards
 )
 
 func stream(seed, purpose uint64) *rand.Rand {
@@ -40,7 +43,8 @@ type synthetic struct {
 	coin   bool    // rewards have two values, lowest and the largest
 	lowest float64 // of rewards
 	drawer func(i int, r *rand.Rand) [][]float64
-	moving *moving // nil: nothing changes
+	moving *moving  // nil: nothing changes
+	blocks *options // nil: not of Options
 }
 
 func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
@@ -56,8 +60,13 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 	if s.Noise != Bernoulli {
 		e.lowest = model.MinReward()
 	}
-	e.theta = s.parameter(stream(seed, streamParameter))
-	e.drawer = s.drawer(people, stream(s.table(seed), streamPool))
+	if s.Kind == Options {
+		e.blocks = s.options(stream(seed, streamParameter), model)
+		e.theta = e.blocks.theta()
+	} else {
+		e.theta = s.parameter(stream(seed, streamParameter))
+		e.drawer = s.drawer(people, stream(s.table(seed), streamPool))
+	}
 	if c := s.Change; c != nil {
 		e.moving = newMoving(*c, e.theta, stream(seed, streamChange))
 		if s.Kind == Fixed && c.Kind == world.Arms { // one set for all, and the best come first
@@ -67,9 +76,12 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 			})
 		}
 	}
-	info := population.Info{Name: s.Label(), People: people, Dim: s.Dimension, Arms: s.Arms, Family: s.Family,
-		MaxReward: s.MaxReward, NormBound: s.Bound}
-	return &Environment{Population: population.New(info, e.people, nil), Family: model, Theta: e.theta}, nil
+	info := population.Info{Name: s.Label(), People: people, HeldOut: s.Test, Dim: s.Dimension, Arms: s.Arms,
+		Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound}
+	if s.Kind == Options {
+		info.Structure = structure.Options(s.Arms, s.Context)
+	}
+	return &Environment{Population: population.New(info, e.people, e.test), Family: model, Theta: e.theta}, nil
 }
 
 // drawer is how the arms of the i-th person are drawn. What is drawn once comes from pool.
@@ -202,8 +214,22 @@ func (s Spec) pairs() func(r *rand.Rand) [][]float64 {
 
 // people yields the run's people, the same at each call.
 func (e *synthetic) people(yield func(population.Person, error) bool) {
-	arms, rewards := stream(e.spec.table(e.seed), streamArms), stream(e.seed, streamRewards)
-	for i := range e.n {
+	e.draw(e.n, stream(e.spec.table(e.seed), streamArms), stream(e.seed, streamRewards), yield)
+}
+
+// test yields the people held out.
+func (e *synthetic) test(yield func(population.Person, error) bool) {
+	e.draw(e.spec.Test, stream(e.spec.table(e.seed), streamTest), stream(e.seed, streamTestLuck), yield)
+}
+
+func (e *synthetic) draw(n int, arms, rewards *rand.Rand, yield func(population.Person, error) bool) {
+	for i := range n {
+		if e.blocks != nil {
+			if !yield(e.blocks.person(arms, rewards), nil) {
+				return
+			}
+			continue
+		}
 		all, theta := e.drawer(i, arms), e.theta
 		if e.moving != nil {
 			theta, all = e.moving.at(float64(i)/float64(e.n), all)

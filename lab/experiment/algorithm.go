@@ -55,7 +55,7 @@ func (a AlgorithmSpec) private() bool {
 
 // noiseFree is the epsilon of algorithms without privacy. With a budget this large noise does not matter to the rule
 // for the first cohort.
-const noiseFree = 10
+const noiseFree = 1000
 
 // freshDiameter is that of a score at an estimate of zero; elsewhere it is larger.
 const freshDiameter = 1
@@ -65,6 +65,9 @@ func (j job) config(info population.Info) learner.Config {
 	c := j.Algorithm.Learner
 	c.Family, c.MaxReward = cmp.Or(c.Family, info.Family), cmp.Or(c.MaxReward, info.MaxReward)
 	c.Dimension, c.Radius = cmp.Or(c.Dimension, info.Dim), cmp.Or(c.Radius, info.NormBound)
+	if c.Structure == nil && !j.Algorithm.AnyArm {
+		c.Structure = info.Structure
+	}
 	c.Horizon = cmp.Or(c.Horizon, info.People)
 	c.Epsilon, c.Delta = cmp.Or(c.Epsilon, j.Epsilon, noiseFree), cmp.Or(c.Delta, j.Delta)
 	return c

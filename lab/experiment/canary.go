@@ -1,11 +1,13 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 
@@ -63,6 +65,9 @@ func canary(ctx context.Context, text []byte, folder string) (string, error) {
 	if err := out.Encode(asked); err != nil {
 		return "", err
 	}
+	if all.Kind == KindBakeoff {
+		all = all.inEnvironments()
+	}
 	short := all.shorten()
 	rows := make([][]Row, len(short))
 	group, ctx := errgroup.WithContext(ctx)
@@ -82,6 +87,29 @@ func canary(ctx context.Context, text []byte, folder string) (string, error) {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
+
+// inEnvironments is a bake-off as an experiment of kind bandit in the environments of its worlds, but for files. The
+// one of the fewest dimensions comes first, since all algorithms run there.
+func (e *Experiment) inEnvironments() *Experiment {
+	out := *e
+	out.Kind, out.Worlds, out.Horizons = KindBandit, nil, canaryPeople
+	for _, w := range e.Worlds {
+		if w.Environment.Kind != environment.File {
+			out.Environments = append(out.Environments, w.Environment)
+		}
+	}
+	dimension := func(s environment.Spec) int {
+		s, err := s.Resolve()
+		if err != nil || s.Dimension == 0 { // a census has more than the smallest synthetic environments
+			return math.MaxInt
+		}
+		return s.Dimension
+	}
+	slices.SortStableFunc(out.Environments, func(a, b environment.Spec) int {
+		return cmp.Compare(dimension(a), dimension(b))
+	})
+	return &out
 }
 
 // cheap are the kinds that run in all environments.

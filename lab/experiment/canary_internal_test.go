@@ -47,6 +47,37 @@ func TestCanaryChangesWithTheExperiment(t *testing.T) {
 	}
 }
 
+// The canary of a bake-off is that of its worlds but for files, of which the smallest comes first.
+func TestCanaryOfABakeoff(t *testing.T) {
+	const text = `
+name: small
+kind: bakeoff
+title: A title
+worlds:
+  - {name: wide, half: tuning, environment: {kind: options, people: 5000, test: 10}}
+  - {name: file, half: tuning, environment: {kind: file, path: none.jsonl, holdout: 0.2}}
+  - {name: narrow, half: held-out, environment: {kind: two-point, people: 5000, test: 10}}
+epsilons: [1]
+seeds: 3
+algorithms: [{name: uniform}, {name: greedy}]
+`
+	e, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ran []string
+	for _, one := range e.inEnvironments().shorten() {
+		ran = append(ran, one.Algorithms[0].Name+" on "+one.Environments[0].Kind)
+	}
+	if got := strings.Join(ran, ", "); got != "uniform on two-point, greedy on two-point, uniform on options" {
+		t.Errorf("ran %s", got)
+	}
+	want := canaryOf(t, text)
+	if got := canaryOf(t, strings.Replace(text, "{kind: options,", "{kind: options, norm: 4,", 1)); got == want {
+		t.Error("another world changes nothing")
+	}
+}
+
 // A canary is of short runs: one seed, with the first number of people that an algorithm can have.
 func TestCanaryRunsAreShort(t *testing.T) {
 	e, err := Parse([]byte(canaried))

@@ -28,6 +28,23 @@ type job struct {
 	Failure     float64          `json:"failure"`
 	Algorithm   AlgorithmSpec    `json:"algorithm"`
 	Seed        uint64           `json:"seed"`
+	// Data is the digest of the file of people, in a bake-off.
+	Data   string                                              `json:"data,omitempty"`
+	opener func(seed uint64) (*environment.Environment, error) // nil: of Environment
+}
+
+// of is the job with another seed.
+func (j job) of(seed uint64) job {
+	j.Seed = seed
+	return j
+}
+
+// open makes the run of the job's seed.
+func (j job) open() (*environment.Environment, error) {
+	if j.opener != nil {
+		return j.opener(j.Seed)
+	}
+	return j.Environment.Open(j.Seed, j.Horizon)
 }
 
 // result is the result of a job, as it is kept in the folder.
@@ -42,7 +59,7 @@ type result struct {
 
 // run does the job. It logs decisions in the folder logs unless that is empty.
 func (j job) run(ctx context.Context, logs string, advance func(people int)) (*result, error) {
-	e, err := j.Environment.Open(j.Seed, j.Horizon)
+	e, err := j.open()
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +153,7 @@ var code = sync.OnceValues(func() (string, error) {
 // digest names the job's result: it covers the job and the program.
 func (j job) digest() (string, error) {
 	j.Algorithm.Name = "" // the same run under two names is one run
+	j.Algorithm.MaxDimension = 0
 	j.Algorithm.Epsilons, j.Algorithm.Horizons, j.Algorithm.Families, j.Algorithm.Delta = nil, nil, nil, 0
 	j.Environment.People = 0
 	return digest(j)

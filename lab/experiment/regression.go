@@ -53,8 +53,9 @@ func (e *Experiment) checkKind() error {
 		if len(e.Environments) > 0 {
 			return errors.New("the kind regression has data in place of environments")
 		}
+	case KindBakeoff:
 	default:
-		return fmt.Errorf("kind %q is neither %s nor %s", e.Kind, KindBandit, KindRegression)
+		return fmt.Errorf("kind %q is none of %s, %s and %s", e.Kind, KindBandit, KindRegression, KindBakeoff)
 	}
 	return nil
 }

@@ -32,14 +32,15 @@ var ErrExperiment = errors.New("experiment")
 // private ones with every epsilon.
 type Experiment struct {
 	Name         string             `json:"name"`           // letters, digits and dashes
-	Kind         string             `json:"kind,omitempty"` // KindBandit (default) or KindRegression
+	Kind         string             `json:"kind,omitempty"` // KindBandit (default), KindRegression or KindBakeoff
 	Title        string             `json:"title"`
 	About        string             `json:"about"` // its purpose, in a sentence or two
 	Paper        string             `json:"paper"` // the paper that it repeats or compares, if any
 	Environments []environment.Spec `json:"environments"`
 	// Data replaces the environments in an experiment of KindRegression; Kind of its algorithms names an estimator.
 	Data       []regression.Spec `json:"data"`
-	Horizons   []int             `json:"horizons"` // people; 0: all people of the data
+	Worlds     []World           `json:"worlds,omitempty"` // replace the environments in one of KindBakeoff
+	Horizons   []int             `json:"horizons"`         // people; 0: all people of the data
 	Epsilons   []float64         `json:"epsilons"`
 	Delta      float64           `json:"delta"`   // of the privacy guarantee; default 1e-6
 	Failure    float64           `json:"failure"` // of the baselines' confidence sets; default 0.02, as published
@@ -58,9 +59,14 @@ type AlgorithmSpec struct {
 	Delta    float64   `json:"delta,omitempty"`
 	// Families, if given, are those of the environments that the algorithm runs on.
 	Families []string `json:"families,omitempty"`
+	// MaxDimension, if not 0, is the most dimensions of a bake-off's worlds that the algorithm is run in: some take
+	// hours in more.
+	MaxDimension int `json:"max_dimension,omitempty"`
 	// Learner changes the learner's configuration. Dimension, family, radius, horizon and budget come from the
 	// environment and the experiment unless given.
 	Learner learner.Config `json:"learner"`
+	// AnyArm leaves out of Learner what the environment declares of arms, so that the releases are of any arm.
+	AnyArm bool `json:"any_arm,omitempty"`
 	// Anytime, if not 0, is the first horizon of simulate.Anytime, for kinds riffle and nonprivate-batched that do not
 	// know the true one.
 	Anytime int `json:"anytime,omitempty"`
@@ -179,7 +185,11 @@ func (e *Experiment) Validate() error {
 	if err := e.checkKind(); err != nil {
 		return wrong("%v", err)
 	}
-	if len(e.Environments)+len(e.Data) == 0 || len(e.Horizons) == 0 || len(e.Algorithms) == 0 {
+	if err := e.checkWorlds(); err != nil {
+		return wrong("%v", err)
+	}
+	if bakeoff := e.Kind == KindBakeoff; bakeoff && len(e.Worlds) == 0 || len(e.Algorithms) == 0 ||
+		!bakeoff && (len(e.Environments)+len(e.Data) == 0 || len(e.Horizons) == 0) {
 		return wrong("needs environments, horizons and algorithms")
 	}
 	if e.Seeds < 1 || e.Seeds > 1e6 {
@@ -288,6 +298,11 @@ type Changes struct {
 	Trust       plan.Channel
 	ServerNoise *float64
 	DeviceNoise *bool
+	// Of KindBakeoff: a half of the worlds, or all; names of worlds; files of people, each for the world whose path has
+	// its name, or for a new world.
+	Half   string
+	Worlds []string
+	Data   []string
 }
 
 // Change applies changes. Horizons and epsilons also replace those that single algorithms ask for.
@@ -297,6 +312,9 @@ func (e *Experiment) Change(c Changes) error {
 	}
 	if c.FirstSeed != 0 {
 		e.FirstSeed = c.FirstSeed
+	}
+	if err := e.changeWorlds(c); err != nil {
+		return err
 	}
 	if len(c.Horizons) > 0 {
 		e.Horizons = c.Horizons

@@ -7,9 +7,9 @@ import "time"
 // took less than five minutes, and else from fewer, in proportion: take them for the order of magnitude.
 func Takes(name string) time.Duration { return time.Duration(minutes[name]) * time.Minute }
 
-// minutes are those of Takes, rounded up to the next of 1, 3, 5, 10, 20, 40 and 60.
+// minutes are those of Takes, rounded up to the next of 1, 3, 5, 10, 20, 40, 60 and 120. That of bakeoff is a guess.
 var minutes = map[string]int{
-	"ablation": 20, "adult-b7": 3, "adult-block": 3, "anytime": 3, "arena": 20, "b-glincb": 3,
+	"ablation": 20, "adult-b7": 3, "adult-block": 3, "anytime": 3, "arena": 20, "b-glincb": 3, "bakeoff": 120,
 	"combiner-local": 1, "counts": 5, "dimension-free": 1, "drift": 5, "elimination": 10, "families": 3,
 	"figure1-joint": 1, "figure1-local": 3, "fixed-arms": 60, "frontier": 10, "hard-contexts": 3,
 	"headline": 10, "kappa": 3, "layered": 1, "layered-bandit": 1, "local-schedules": 5,

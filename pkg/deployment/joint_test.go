@@ -2,10 +2,13 @@ package deployment
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -50,6 +53,28 @@ func TestJointAnnouncesItsGuarantee(t *testing.T) {
 				t.Errorf("a stricter promise is made with the same noise: %v", err)
 			}
 		}
+	}
+}
+
+// The structure of arms is announced, and rows of arms that do not fit are refused.
+func TestJointAnnouncesTheStructure(t *testing.T) {
+	s := structure.Options(2, 2)
+	l, err := NewCurated(learner.Config{Profile: glm.Joint, Dimension: 4, Structure: s, Horizon: 1000, MinCohort: 20},
+		0, plan.DefaultTermsFor(plan.Central))
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := l.Next()
+	if got := step.Policy.Structure; !reflect.DeepEqual(got, s) {
+		t.Errorf("announced is %v", got)
+	}
+	row := step.Statistics[0][0]
+	if _, err := row.Vector(nil, statistic.Record{Arm: []float64{0.5, 0, 0.5, 0}}); !errors.Is(err,
+		statistic.ErrStructure) {
+		t.Errorf("a row of two options: %v", err)
+	}
+	if _, err := row.Vector(nil, statistic.Record{Arm: []float64{0.5, 0.5, 0, 0}}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -69,6 +70,7 @@ func stepAt(t interface{ Fatal(...any) }, cfg learner.Config, cohort int, norm f
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.Structure, g.Structure = cfg.Structure, cfg.Structure
 	step.Statistics = [][]statistic.Statistic{{h, g}}
 	return step
 }
@@ -88,6 +90,9 @@ func TestDevicesAcceptEveryProposal(t *testing.T) {
 		cfg := learner.Config{Dimension: 1 + r.IntN(6), Horizon: 5000, Family: families[i%len(families)]}
 		if cfg.Family == "poisson" || cfg.Family == "gaussian" {
 			cfg.MaxReward = float64(1 + r.IntN(5))
+		}
+		if cfg.Dimension%2 == 0 {
+			cfg.Structure = structure.Options(2, cfg.Dimension/2)
 		}
 		terms := Terms{
 			Epsilon: between(0.3, 4), Delta: 1e-6, DropOut: between(0, 0.3), Dishonest: between(0,

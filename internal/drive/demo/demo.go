@@ -88,7 +88,7 @@ func (o Options) settings() analyzer.Settings {
 	info, s := o.Population.Info(), analyzer.DefaultSettings()
 	l, p := &s.Learner, &s.Privacy
 	l.Profile, l.Family, l.MaxReward = o.Profile, info.Family, info.MaxReward
-	l.Dimension, l.Radius, l.Horizon = info.Dim, info.NormBound, info.People
+	l.Dimension, l.Radius, l.Horizon, l.Structure = info.Dim, info.NormBound, info.People, info.Structure.Text()
 	p.Epsilon, p.Delta = o.Epsilon, o.Delta
 	p.Channel, p.ServerNoise, p.DeviceNoise = string(o.trust()), o.ServerNoise, !o.NoDeviceNoise
 	s.State = "state" // the cluster gives it a folder
@@ -118,7 +118,8 @@ func (o Options) analyzerFlags() []string {
 	l, p, t := s.Learner, s.Privacy, s.Timing
 	return flags(
 		"learner.profile", l.Profile, "learner.family", l.Family, "learner.max_reward", l.MaxReward,
-		"learner.dimension", l.Dimension, "learner.radius", l.Radius, "learner.horizon", l.Horizon,
+		"learner.dimension", l.Dimension, "learner.structure", strings.Join(l.Structure, ","),
+		"learner.radius", l.Radius, "learner.horizon", l.Horizon,
 		"privacy.channel", p.Channel, "privacy.server_noise", p.ServerNoise, "privacy.device_noise", p.DeviceNoise,
 		"privacy.epsilon", p.Epsilon, "privacy.delta", p.Delta, "privacy.max_messages", p.MaxMessages,
 		"timing.reward_window", t.RewardWindow, "timing.jitter", t.Jitter, "timing.grace", t.Grace,
@@ -300,7 +301,7 @@ func compare(
 	}
 	plain, err := play.Run(ctx, learner.Config{
 		Profile: profile, Family: info.Family, MaxReward: info.MaxReward, Dimension: info.Dim,
-		Radius: info.NormBound, Horizon: info.People, Epsilon: o.Epsilon, Delta: o.Delta,
+		Structure: info.Structure, Radius: info.NormBound, Horizon: info.People, Epsilon: o.Epsilon, Delta: o.Delta,
 		MinCohort: o.settings().Privacy.MinCohort,
 	}, people(), play.Exact, coins, coins, func(decided int) {
 		o.Progress.Update(func(s *progress.State) { s.Done = decided })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -56,7 +57,8 @@ func (own Own) Flags(info population.Info) []string {
 	flag := func(name string, value any) string { return fmt.Sprintf("--%s=%v", name, value) }
 	return []string{
 		flag("learner-family", info.Family), flag("learner-max-reward", info.MaxReward),
-		flag("learner-dimension", info.Dim), flag("learner-radius", info.NormBound),
+		flag("learner-dimension", info.Dim), flag("learner-structure", strings.Join(info.Structure.Text(), ",")),
+		flag("learner-radius", info.NormBound),
 		flag("learner-horizon", info.People), flag("learner-first-cohort", info.People),
 		flag("privacy-channel", own.Trust), flag("privacy-server-noise", own.ServerNoise),
 		flag("privacy-device-noise", !own.NoDeviceNoise),

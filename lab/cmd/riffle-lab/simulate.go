@@ -26,6 +26,8 @@ type simulateFlags struct {
 	serverNoise          float64
 	deviceNoise          bool
 	out, logs            string
+	half                 string
+	worlds, data         []string
 }
 
 func simulateCommand() *cobra.Command {
@@ -78,6 +80,10 @@ are added to those already run. The results are a function of the experiment and
 	flags.StringVar(&f.out, "out", "", "folder for tables, charts and finished runs (default out/simulate/NAME)")
 	flags.StringVar(&f.logs, "logs", "",
 		"folder for decisions and last policies, for riffle evaluate; finished runs are run again")
+	flags.StringVar(&f.half, "half", "", "half of the worlds of a bake-off: tuning, held-out or all (default)")
+	flags.StringSliceVar(&f.worlds, "world", nil, "names of a bake-off's worlds, separated by commas; default: all")
+	flags.StringSliceVar(&f.data, "data", nil, "files of people (riffle demo --data), separated by commas, for the "+
+		"worlds of a bake-off that ask for them by name, or as worlds of their own")
 	flags.IntVar(&f.workers, "workers", 0, "number of runs at the same time; 0: one for each processor")
 	cmd.AddCommand(simulateLifeCommand(), simulatePoisonCommand())
 	return cmd
@@ -111,7 +117,7 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 		return err
 	}
 	changes := experiment.Changes{Seeds: f.seeds, FirstSeed: f.firstSeed, Horizons: f.horizons, Epsilons: f.epsilons,
-		Only: f.only, Trust: plan.Channel(f.trust)}
+		Only: f.only, Trust: plan.Channel(f.trust), Half: f.half, Worlds: f.worlds, Data: f.data}
 	if cmd.Flags().Changed("server-noise") {
 		changes.ServerNoise = &f.serverNoise
 	}
@@ -126,6 +132,9 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 	}
 	ctx, stop := command.UntilStopped(cmd)
 	defer stop()
+	if e.Kind == experiment.KindBakeoff {
+		return runBakeoff(ctx, cmd, e, f)
+	}
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
 	rows, err := e.Run(ctx, experiment.Options{Folder: filepath.Join(f.out, "runs"), Logs: f.logs, Workers: f.workers,
 		Progress: func(people, all int) {

@@ -18,8 +18,8 @@ const (
 	// DefaultQuietGrowth is that of learners with little or no noise, who lose nothing by more cohorts: shuttle states
 	// keep .93 of the gain with 1.5 and .87 with 2.
 	DefaultQuietGrowth = 1.25
-	// DefaultSampling of 0.2 and less leaves single runs on shuttle states with the constant arm, and twice as many of a
-	// weak direction on the wrong side; 0.8 keeps a tenth less of the gain while learning.
+	// DefaultSampling of 0.2 and less leaves single runs on shuttle states with the constant arm; 0.8 keeps a tenth
+	// less of the gain while learning.
 	DefaultSampling = 0.4
 	// DefaultExplorerShare is a fifth of decisions: what those risk who are cautious.
 	DefaultExplorerShare = 0.2
@@ -27,8 +27,8 @@ const (
 	DefaultHessianNoise  = 0.5
 	DefaultPrior         = 1.0
 	// leastPrecision is the least precision of a direction before anything is known, for one prior observation: scores
-	// of unit arms then have a standard deviation of 3.2, and those beyond it are 0 or 1 to most models. .03 follows the
-	// noise where effects are small; .3 costs shuttle states, whose parameter is long, a tenth of the gain.
+	// of unit arms then have a standard deviation of 3.2, and those beyond it are 0 or 1 to most models. .03 follows
+	// the noise where effects are small; .3 costs shuttle states, whose parameter is long, a tenth of the gain.
 	leastPrecision = 0.1
 	// DefaultControlShare takes a tenth of mu^2 from what is learnt; the interval of the lift has a width of about
 	// 1/sqrt(share) as long as noise dominates it.

@@ -23,7 +23,7 @@ func (c Config) Resolve() (Config, error) {
 		c.Family = family.NameLogistic
 	}
 	fill(&c.MaxReward, 1)
-	fill(&c.Radius, 3)
+	fill(&c.Radius, DefaultRadius)
 	fill(&c.Epsilon, 1)
 	fill(&c.Delta, 1e-6)
 	if c.MinCohort == 0 {

@@ -85,22 +85,22 @@ func gradientBoundsOfRuns(f family.Response, runs []run, d int) Bounds {
 }
 
 // hessianBoundsOfRuns are hessianBounds where arms lie in one of the runs, with 0 for the pairs of different runs. The
-// length of mu' xx' is at most the largest weight of x's run; two of one run are as hessianBounds has it at s, in a
-// dimension more unless all theta_b have that norm. A run of one coordinate has one number, between 0 and its bound.
+// length of mu' xx' is at most the largest weight w_b of x's run. Two of a run with |theta_b| = s are as hessianBounds
+// has it; two of a smaller one are at most sqrt2 w_b apart, which is no more than the hypotenuse of w_b and of the
+// weight of the run with s. A run of one coordinate has one number, between 0 and its bound.
 func hessianBoundsOfRuns(f family.Response, runs []run, d int) Bounds {
 	first, second := largest(runs)
 	n := symmetric.Dim(d)
 	b := Bounds{Lower: make([]float64, n), Upper: make([]float64, n)}
 	_, clipped := family.ClipOf(f)
 	var h *hessianSet
-	weight, alike := 0.0, true
+	weight := 0.0
 	for m, r := range runs {
 		if m == 0 || r.size != runs[m-1].size {
 			if weight = f.MaxVariance(r.size); !clipped {
 				h = newHessianSet(f, r.size)
 			}
 		}
-		alike = alike && r.size == first
 		at := func(k int) float64 { return direction(r.theta, r.size, k) }
 		for k, i := range r.at {
 			for l, j := range r.at[k:] {
@@ -132,9 +132,6 @@ func hessianBoundsOfRuns(f family.Response, runs []run, d int) Bounds {
 	top := f.MaxVariance(first)
 	same := math.Sqrt2 * top
 	if !clipped {
-		if !alike {
-			dims = max(dims, 3)
-		}
 		same = math.Min(same, newHessianSet(f, first).diameter(dims))
 	}
 	b.Diameter = math.Max(same, math.Hypot(top, math.Min(top, f.MaxVariance(second))))

@@ -15,6 +15,14 @@ func (g Group) String() string {
 	return s
 }
 
+// Text is the groups as String writes them; nil for no structure.
+func (s Structure) Text() (groups []string) {
+	for _, g := range s {
+		groups = append(groups, g.String())
+	}
+	return groups
+}
+
 // Parse reads groups as String writes them: "0:3x5" says that coordinates 0 to 14 are three runs of five, of which an
 // arm has one. It does not validate them. Errors wrap ErrInvalid; no text is no structure.
 func Parse(groups []string) (s Structure, err error) {

@@ -15,6 +15,10 @@ func TestParseReadsWhatStringWrites(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
+	if text := want.Text(); !reflect.DeepEqual(text, []string{"0:3x5", "15:4x1=2", "19:4x2=2"}) ||
+		structure.Structure(nil).Text() != nil {
+		t.Errorf("written as %v", text)
+	}
 	if got, err := structure.Parse(nil); got != nil || err != nil {
 		t.Errorf("no text: %v, %v", got, err)
 	}
@@ -28,7 +32,7 @@ func TestParseReadsWhatStringWrites(t *testing.T) {
 }
 
 // Whatever text is read is the one form of what it says.
-func FuzzParse(f *testing.F) {
+func FuzzGroupsAsText(f *testing.F) {
 	for _, seed := range []string{"0:3x5", "15:4x1=2,19:4x2=2", "", "1:2x", "9:9x9=9=9"} {
 		f.Add(seed)
 	}

@@ -1,0 +1,69 @@
+package predict
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+)
+
+// The yardstick refits after each of the first clearSlow people, and later whenever there are clearGrowth times as many.
+const (
+	clearSlow   = 16
+	clearGrowth = 1.25
+)
+
+// inTheClear is the yardstick, the last estimate of a learner without privacy: it sees every record of as many people,
+// takes for each the option that looks best in a fit to all before, and ends with a fit to all. Its prior is that the
+// parameter's norm is about the bound.
+func inTheClear(config learner.Config, f family.Family, w *world, people int, number uint64) ([]float64, error) {
+	drawn, rewards := rand.New(stream(number, streamPeople)), stream(number, streamClear)
+	ridge := float64(config.Dimension) / (config.Radius * config.Radius)
+	theta := make([]float64, config.Dimension)
+	var arms [][]float64
+	var got []float64
+	next := 1
+	for n := range people {
+		options := w.draw(drawn)
+		a, err := population.GreedyArm(options, theta)
+		if err != nil {
+			return nil, err
+		}
+		arms, got = append(arms, slices.Clone(options[a])), append(got, w.reward(options[a], rewards))
+		if n+1 < next && n+1 < people {
+			continue
+		}
+		if theta, err = fit(f, arms, got, ridge, theta, clearTolerance); err != nil {
+			return nil, err
+		}
+		if next = n + 2; n+1 > clearSlow {
+			next = max(next, int(clearGrowth*float64(n+1)))
+		}
+	}
+	return theta, nil
+}
+
+// Residuals at which a fit ends (convex.NewtonResult): of the yardstick, whose later steps hardly change a decision, and
+// of a log.
+const (
+	clearTolerance = 1e-4
+	logTolerance   = 1e-6
+)
+
+// fit is the parameter with the least loss and ridge, by Newton's method from a start.
+func fit(f family.Family, arms [][]float64, rewards []float64, ridge float64, start []float64, tolerance float64,
+) ([]float64, error) {
+	loss, err := convex.NewGLMLoss(f, len(start), arms, rewards, ridge)
+	if err != nil {
+		return nil, err
+	}
+	found, err := convex.Minimize(loss, convex.NewtonConfig{Start: start, Tolerance: tolerance, Iterations: 30})
+	if err != nil && !errors.Is(err, convex.ErrNotConverged) {
+		return nil, err
+	}
+	return found.Theta, nil
+}

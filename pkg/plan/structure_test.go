@@ -1,0 +1,191 @@
+package plan
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
+
+// structuredStep is a step of two options at a point whose part of one option is larger than that of the other.
+func structuredStep(t *testing.T, p, cohort int) learner.Step {
+	t.Helper()
+	step := stepAt(t, learner.Config{Dimension: 2 * p, Structure: structure.Options(2, p), Horizon: 5000}, cohort, 0)
+	theta := make([]float64, 2*p)
+	theta[0], theta[p] = 0.4, -1.2
+	for i := range step.Statistics[0] {
+		step.Statistics[0][i].Theta = theta
+	}
+	return step
+}
+
+// lossStep is the step of the grid of privacy losses. They are rounded down, so that a delta is never overstated.
+const lossStep = 0.01
+
+// lossLaw is one of privacy losses: the probability of the losses from least on, in steps.
+type lossLaw struct {
+	least int
+	mass  []float64
+}
+
+// with is the law of the sum of two independent losses.
+func (l lossLaw) with(m lossLaw) lossLaw {
+	out := lossLaw{l.least + m.least, make([]float64, len(l.mass)+len(m.mass)-1)}
+	for i, u := range l.mass {
+		if u < 1e-12 {
+			continue
+		}
+		for j, v := range m.mass {
+			out.mass[i+j] += u * v
+		}
+	}
+	return out
+}
+
+// delta is at most what the counts of a release round give away at epsilon of two people, if so many devices are
+// honest: the exact law of every coordinate, and the sum of their losses.
+func delta(t *testing.T, a *Announcement, x, y [][]float64, honest int, epsilon float64) float64 {
+	t.Helper()
+	sum, out := lossLaw{0, []float64{1}}, 0.0
+	for i, e := range a.Encodings {
+		noise, err := privacy.NewBinomial(uint64(honest)*uint64(e.NoiseBits), e.Bias.Float())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, c := range e.Coordinates {
+			if x[i][j] == y[i][j] {
+				continue // tells nothing
+			}
+			p, q := ones(noise, e, c, x[i][j], honest), ones(noise, e, c, y[i][j], honest)
+			const furthest = 2000
+			losses, least, most := make([]float64, 2*furthest+1), furthest, -furthest
+			for k := range p {
+				switch loss := int(math.Floor(math.Log(p[k]/q[k]) / lossStep)); {
+				case p[k] < 1e-12:
+				case q[k] == 0:
+					out += p[k]
+				default:
+					loss = max(-furthest, min(loss, furthest))
+					losses[loss+furthest] += p[k]
+					least, most = min(least, loss), max(most, loss)
+				}
+			}
+			sum = sum.with(lossLaw{least, losses[least+furthest : most+furthest+1]})
+		}
+	}
+	for l, u := range sum.mass {
+		out += u * math.Max(0, 1-math.Exp(epsilon-float64(l+sum.least)*lossStep))
+	}
+	return out
+}
+
+// A certificate of structured statistics is never exceeded by what the exact laws of all coordinates give away of any
+// two people: of one option and of two, with all rewards, at all angles, and the null record; and some pair comes near
+// it.
+func TestACertificateOfStructuredStatisticsIsNeverExceeded(t *testing.T) {
+	terms := Terms{Epsilon: 2, Delta: 1e-3, DropOut: 0.05, MaxMessages: 60, MaxShift: 16}
+	for _, p := range []int{1, 2} {
+		step := structuredStep(t, p, 40)
+		proposal, err := Propose(step, terms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := proposal.Announced(step)
+		g, err := Guarantee(a, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if eps := g.Epsilon(terms.Delta); !(eps <= terms.Epsilon) {
+			t.Errorf("epsilon %v", eps)
+		}
+		person := func(r statistic.Record) (out [][]float64) {
+			for _, s := range step.Statistics[0] {
+				v, err := s.Vector(nil, r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = append(out, v)
+			}
+			return out
+		}
+		people := [][][]float64{person(statistic.Record{Null: true})}
+		for option := range 2 {
+			for n := range 4 * p {
+				arm := make([]float64, 2*p)
+				arm[option*p] = math.Cos(math.Pi * float64(n) / float64(2*p))
+				if p > 1 {
+					arm[option*p+1] = math.Sin(math.Pi * float64(n) / float64(2*p))
+				}
+				for _, reward := range []float64{0, 1} {
+					people = append(people, person(statistic.Record{Arm: arm, Reward: reward}))
+				}
+			}
+		}
+		closest := 0.0
+		for i, x := range people[:len(people)/2+1] { // null, and all of the first option
+			for j, y := range people {
+				if i == j {
+					continue
+				}
+				exact, bound := delta(t, a, x, y, int(a.Cohort.Minimum), 2), g.Delta(2)
+				if closest = math.Max(closest, exact/bound); !(exact <= bound) {
+					t.Errorf("runs of %d: people %d and %d: delta is at least %v, the certificate says %v", p, i, j,
+						exact, bound)
+				}
+			}
+		}
+		if closest < []float64{0, 0.5, 0.08}[p] { // in two dimensions no pair is as far apart as in three
+			t.Errorf("runs of %d: delta comes to %v of the certificate only", p, closest)
+		}
+	}
+}
+
+// The certificate of structured statistics follows from the announced structure: without it, or with another one, the
+// announcement is refused, and so is a structure that is none.
+func TestTheStructureIsPartOfThePlan(t *testing.T) {
+	step := structuredStep(t, 3, 500)
+	p, err := Propose(step, terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := p.Announced(step)
+	round, err := CheckRound(a)
+	if err != nil || len(round.Encodings[0].Coordinates) != 12 || round.Statistics[1].Structure == nil {
+		t.Fatalf("%+v, %v", round, err)
+	}
+	for name, s := range map[string]structure.Structure{
+		"none": nil, "of three options": structure.Options(3, 2), "too large": structure.Options(2, 4),
+	} {
+		changed := a.Clone()
+		changed.Policy.Structure = s
+		if _, err := CheckRound(changed); !errors.Is(err, ErrPlan) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := Guarantee(changed, 0); !errors.Is(err, ErrPlan) {
+			t.Errorf("%s, its guarantee: %v", name, err)
+		}
+	}
+}
+
+// What a proposer keeps of one structure is not used for another: their spreads differ.
+func TestProposersTellStructuresApart(t *testing.T) {
+	proposer := new(Proposer)
+	for _, s := range []structure.Structure{nil, structure.Options(2, 3), structure.Options(3, 2), nil} {
+		step := stepAt(t, learner.Config{Dimension: 6, Structure: s, Horizon: 5000}, 500, 2.5)
+		got, err := proposer.Propose(step, terms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := Propose(step, terms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Details.Epsilon != want.Details.Epsilon || !got.Plan.Equal(want.Plan) {
+			t.Errorf("%v: a used proposer plans %+v, a new one %+v", s, got.Plan, want.Plan)
+		}
+	}
+}
