@@ -180,7 +180,7 @@ func TestWeakerAnnouncementShowsOrIsRefused(t *testing.T) {
 			a.Plan.Rounds = append(a.Plan.Rounds,
 				Round{})
 		},
-		"a point beyond the bound":    func(a *Announcement) { a.Reference[0] = 10 },
+		"a point beyond the bound":    func(a *Announcement) { a.Reference[0] = 11 },
 		"a point of larger gradients": func(a *Announcement) { a.Reference = []float64{2.5, 0, 0, 0} },
 		"a point of another dimension": func(a *Announcement) {
 			a.Reference = a.Reference[:2]
@@ -230,7 +230,7 @@ func TestRoundOutOfRangeIsRefused(t *testing.T) {
 	good := announce(t, step, p)
 	for name, change := range map[string]func(*Announcement){
 		"a point beyond the bound": func(a *Announcement) {
-			a.Reference = []float64{2, 2, 2, 2} // of norm 4, the bound is 3
+			a.Reference = []float64{6, 6, 6, 6} // of norm 12, the bound is 10
 			a.Encodings[1].Scale /= 10
 		},
 		"a gradient without its last coordinate": func(a *Announcement) {

@@ -43,7 +43,7 @@ func Example() {
 	fmt.Println(encoder.Messages, "bit messages in each report")
 	// Output:
 	// epsilon 1.00 with at most 0 dishonest reports
-	// epsilon 1.03 with at most 10 dishonest reports
-	// cohort of 179, at least 171
+	// epsilon 1.04 with at most 10 dishonest reports
+	// cohort of 128, at least 122
 	// 150 bit messages in each report
 }

@@ -90,7 +90,7 @@ func TestReportsOfSeveralDecisions(t *testing.T) {
 			t.Errorf("%d decisions: %v", decisions, err)
 		}
 	}
-	prior := 2. / 9
+	prior := 0.1
 	if got := l.Next().Policy.Theta[0]; !scalar.EqualWithinAbs(got, 30/(700+prior), 1e-9) {
 		t.Errorf("theta is %v: the trace was cut to that of single decisions", got)
 	}
@@ -333,7 +333,7 @@ func TestLastingConfigRefusesBadValues(t *testing.T) {
 	} {
 		p := good
 		spoil(&p)
-		_, err := learner.New(learner.Config{Dimension: 2, Horizon: 1000, Practical: p})
+		_, err := learner.New(learner.Config{Dimension: 2, Radius: 3, Horizon: 1000, Practical: p})
 		if name == "" && err != nil || name != "" && !errors.Is(err, learner.ErrConfig) {
 			t.Errorf("%q: %v", name, err)
 		}

@@ -194,7 +194,7 @@ func distance(x, y []float64) float64 {
 // Draws look ahead: in a direction about which the last cohort gave much information they are spread as it will be
 // known after the next cohort; in one about which it gave none, as it is known now.
 func TestDrawsLookAhead(t *testing.T) {
-	l := newLearner(t, learner.Config{Dimension: 2, Horizon: 100000})
+	l := newLearner(t, learner.Config{Dimension: 2, Radius: 3, Horizon: 100000})
 	for range 2 {
 		step := l.Next()
 		n := float64(step.Cohort)
