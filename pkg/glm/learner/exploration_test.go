@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/floats/scalar"
 
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
@@ -34,6 +35,63 @@ func TestSpreadFollowsItsRule(t *testing.T) {
 		}
 		if got := resolved.Spread(c.cohort, c.after); !scalar.EqualWithinAbs(got, c.want, 1e-12) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// With caution a share of the decisions explores, in the first cohort by design and later by draws, and none where the
+// share is negative; nobody announces draws that no device needs.
+func TestCautionLetsAShareExplore(t *testing.T) {
+	for _, c := range []struct{ share, want float64 }{{0, learner.DefaultExplorerShare}, {0.05, 0.05}, {-1, 0}} {
+		l := newLearner(t, learner.Config{Dimension: 3, Horizon: 3000,
+			Practical: learner.PracticalConfig{Panel: 300, Caution: 1, ExplorerShare: c.share}})
+		for epoch, play := range []glm.Play{glm.PlayDesign, glm.PlaySampled, glm.PlaySampled} {
+			p := l.Next().Policy
+			draws := map[glm.Play]int{glm.PlaySampled: learner.DrawsPerPolicy}[play]
+			if c.want == 0 {
+				play, draws = glm.PlayGreedy, 0
+			}
+			if err := p.Validate(); err != nil || p.Play != play || p.Explore != c.want || p.Caution != 1 ||
+				len(p.Draws) != draws || (p.Scaling != nil) != (epoch > 0) {
+				t.Errorf("share %v, epoch %d: %v, %+v", c.share, epoch, err, p)
+			}
+			absorb(t, l, steady, 1)
+		}
+	}
+}
+
+// What is assumed of a direction before anything is known is d/S^2, and at least a tenth, for each prior observation.
+func TestPriorPrecisionHasALeastValue(t *testing.T) {
+	for _, c := range []struct {
+		radius, prior, want float64
+	}{{3, 0, 3}, {10, 0, 10}, {10, 2, 5}, {1, 0.5, 2. / 3}} {
+		l := newLearner(t, learner.Config{Dimension: 3, Horizon: 3000, Radius: c.radius,
+			Practical: learner.PracticalConfig{Prior: c.prior}})
+		absorb(t, l, func(int) float64 { return 0 }, 0) // says nothing
+		for i := range 3 {
+			if got := l.Covariance().Dense(3).At(i, i); !scalar.EqualWithinAbs(got, c.want, 1e-9) {
+				t.Errorf("radius %v, prior %v: variance %v, want %v", c.radius, c.prior, got, c.want)
+			}
+		}
+	}
+}
+
+// Cohorts grow slowly where there is so little noise that the smallest cohort is enough to begin with.
+func TestQuietLearnersGrowSlowly(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg  learner.Config
+		want float64
+	}{
+		"little noise":   {learner.Config{Epsilon: 1000, Horizon: 100000}, learner.DefaultQuietGrowth},
+		"noise":          {learner.Config{Epsilon: 1, Horizon: 100000}, learner.DefaultGrowth},
+		"too few people": {learner.Config{Epsilon: 1000, Horizon: 500}, learner.DefaultGrowth},
+		"as configured": {learner.Config{Epsilon: 1000, Horizon: 100000,
+			Practical: learner.PracticalConfig{Growth: 3}}, 3},
+	} {
+		c.cfg.Dimension = 5
+		got, err := c.cfg.Resolve()
+		if err != nil || got.Practical.Growth != c.want {
+			t.Errorf("%s: growth %v, want %v, %v", name, got.Practical.Growth, c.want, err)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func TestEstimateWithoutNoiseIsTheRelease(t *testing.T) {
 func TestEstimateByRunsSharesTheirShape(t *testing.T) {
 	one, two := mat.NewSymDense(2, []float64{40, 4, 4, 20}), mat.NewSymDense(2, []float64{80, -4, -4, 60})
 	h := blocks(one, two)
-	// The sum is diagonal, 120 and 80. Its squared deviation from a multiple of I is 800, of which noise explains a part.
+	// The sum is diagonal, 120 and 80. Its squared deviation from a multiple of I is 800, of which noise explains some.
 	const noise = 8.0
 	sumKept := 1 - 2*noise*2/800
 	shape := mat.NewSymDense(2, []float64{0.5 + 0.1*sumKept, 0, 0, 0.5 - 0.1*sumKept})

@@ -192,8 +192,8 @@ func TestExplorationGoesOnWithAHalfLife(t *testing.T) {
 	}
 	fades, last := trace(4)
 	stays, _ := trace(0)
-	if !scalar.EqualWithinAbs(fades[39], fades[29], 0.01) || stays[39] > 0.8*stays[29] || last.Play != glm.PlaySampled ||
-		slices.Equal(last.Draws[0], last.Theta) {
+	if !scalar.EqualWithinAbs(fades[39], fades[29], 0.01) || stays[39] > 0.8*stays[29] ||
+		last.Play != glm.PlaySampled || slices.Equal(last.Draws[0], last.Theta) {
 		t.Errorf("traces %v and %v with a half-life, %v and %v without; the last policy %+v", fades[29], fades[39],
 			stays[29], stays[39], last)
 	}

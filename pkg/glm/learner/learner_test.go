@@ -205,7 +205,7 @@ func TestDestroyedCohortLeavesNoTrace(t *testing.T) {
 				t.Fatal(err)
 			}
 			again := l.Next()
-			for _, p := range []*glm.Policy{&first.Policy, &again.Policy} { // spreads depend on how many people are left
+			for _, p := range []*glm.Policy{&first.Policy, &again.Policy} { // they depend on how many people are left
 				p.Draws = nil
 			}
 			if text(t, again.Policy) != text(t, first.Policy) || again.Attempt != 1 || again.Round != 0 ||
