@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/riffle-dp/riffle/internal/world"
 	"github.com/riffle-dp/riffle/lab/experiment"
@@ -25,6 +26,9 @@ const canaryFile = "canaries.json"
 type kept struct {
 	Architecture string            `json:"architecture"` // of the machine that made them: floating point differs
 	Canaries     map[string]string `json:"canaries"`
+	// Earlier names what was measured with an earlier program and not made anew: lab/docs/results.md must say so of
+	// each.
+	Earlier []string `json:"earlier,omitempty"`
 }
 
 func readCanaries(path string) (k kept, err error) {
@@ -51,6 +55,7 @@ func keepCanary(ctx context.Context, name string) error {
 	if k.Canaries[name], err = canary(ctx, name, ""); err != nil {
 		return err
 	}
+	k.Earlier = slices.DeleteFunc(k.Earlier, func(n string) bool { return n == name })
 	return writeCanaries(path, k)
 }
 

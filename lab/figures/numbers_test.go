@@ -38,7 +38,16 @@ func TestNumbersAreOfThisProgram(t *testing.T) {
 	names = append(names, privacyName)
 	all = append(all, source{command: "simulate " + privacyName, page: "docs/privacy.md",
 		where: "sections 7, 9, 12 and 13"})
+	earlier := earlierParagraph(t)
+	for _, name := range then.Earlier {
+		if _, known := then.Canaries[name]; !known || !strings.Contains(earlier, "`"+name+"`") {
+			t.Errorf("%s was measured with an earlier program, and the page of results does not say so", name)
+		}
+	}
 	for _, name := range names {
+		if slices.Contains(then.Earlier, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			now, err := canary(t.Context(), name, folder)
 			if err != nil {
@@ -63,6 +72,17 @@ func TestNumbersAreOfThisProgram(t *testing.T) {
 			t.Errorf("%s has a canary of %s, of which no page has numbers", canaryFile, name)
 		}
 	}
+}
+
+// earlierParagraph is what the page of results says of numbers of an earlier program.
+func earlierParagraph(t *testing.T) string {
+	text, err := os.ReadFile(filepath.Join(repository, "lab", "docs", "results.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "\n**Earlier.** ")
+	paragraph, _, _ := strings.Cut(after, "\n\n")
+	return paragraph
 }
 
 // Above every table of regrets in a page a comment says which command makes it, or that it is not made anew, and every
