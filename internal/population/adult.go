@@ -11,6 +11,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
 // adultArchive is the census as shipped; data/README.md says what it is and whom to cite.
@@ -18,9 +20,9 @@ import (
 //go:embed data/adult.gz
 var adultArchive []byte
 
-// AdultNormBound is the bound S on the parameter's norm that [Adult] declares. Anything from 3 to 20 gave the same
-// policies in exploratory runs.
-const AdultNormBound = 5
+// AdultNormBound is the bound S on the parameter's norm that [Adult] declares: that of a learner that is not told. Over
+// 6 seeds the last policies of 3, 5 and 10 are right for 84.46, 84.49 and 84.53 % (map b7, epsilon 1).
+const AdultNormBound = learner.DefaultRadius
 
 // adultTestMark opens the second of the two original files: rows after it come from adult.test.
 const adultTestMark = "|"
