@@ -93,6 +93,6 @@ func ExampleLearner() {
 	// epoch 1: 125 people, best arm played by 94 %
 	// epoch 2: 156 people, best arm played by 96 %
 	// epoch 3: 195 people, best arm played by 94 %
-	// epoch 4: 124 people, best arm played by 96 %
-	// estimate [-0.7 1.6], truth [-0.4 2.0]
+	// epoch 4: 124 people, best arm played by 97 %
+	// estimate [-0.6 1.5], truth [-0.4 2.0]
 }

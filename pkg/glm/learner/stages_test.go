@@ -183,6 +183,24 @@ func TestPracticalPoliciesFollowThePeopleToCome(t *testing.T) {
 	}
 }
 
+// With a half-life the last panel explores, too; the final policy does not, and announces no draws.
+func TestTheFinalPolicyExploresNothing(t *testing.T) {
+	for _, caution := range []float64{0, 1} {
+		l := newLearner(t, learner.Config{Dimension: 3, Horizon: 300,
+			Practical: learner.PracticalConfig{Panel: 100, HalfLife: 4, Caution: caution}})
+		var last glm.Policy
+		for !l.Next().Done {
+			last = l.Next().Policy
+			absorb(t, l, steady, 1)
+		}
+		p := l.Next().Policy
+		if err := p.Validate(); err != nil || last.Play != glm.PlaySampled || p.Play != glm.PlayGreedy || p.Draws != nil ||
+			p.Explore != 0 {
+			t.Errorf("caution %v: %v, %+v after %+v", caution, err, p, last)
+		}
+	}
+}
+
 func distance(x, y []float64) float64 {
 	away := slices.Clone(x)
 	for i, v := range y {
@@ -194,7 +212,7 @@ func distance(x, y []float64) float64 {
 // Draws look ahead: in a direction about which the last cohort gave much information they are spread as it will be
 // known after the next cohort; in one about which it gave none, as it is known now.
 func TestDrawsLookAhead(t *testing.T) {
-	l := newLearner(t, learner.Config{Dimension: 2, Horizon: 100000})
+	l := newLearner(t, learner.Config{Dimension: 2, Horizon: 100000, Radius: 3})
 	for range 2 {
 		step := l.Next()
 		n := float64(step.Cohort)
