@@ -275,3 +275,28 @@ func TestCovarianceIsThatOfTheEstimate(t *testing.T) {
 		}
 	}
 }
+
+// What a cohort adds, number by number: where the model bends it is tempered, and where the estimate keeps nothing of
+// a noisy Hessian's deviation, the Hessian's noise is not counted.
+func TestACohortAddsWhatItIsWorth(t *testing.T) {
+	for _, c := range []struct {
+		family   string
+		variance float64
+	}{{family.NameLogistic, 0}, {family.NameLinear, 0}, {family.NameLinear, 30}} {
+		l := newLearner(t, learner.Config{Family: c.family, Dimension: 2, Radius: 3, Horizon: 100000,
+			Practical: learner.PracticalConfig{FirstCohort: 1000}})
+		sums := sumsOf(l.Next(), func(int) float64 { return 0 }, c.variance, 1000)
+		sums[0].Sum = []float64{50, 0, 50} // a multiple of I: nothing deviates from what it is shrunk towards
+		if err := l.Absorb(sums); err != nil {
+			t.Fatal(err)
+		}
+		prior, bent := 2./9, 0.0
+		if c.family == family.NameLogistic {
+			bent = family.Flatness(family.Logistic{}, 3)
+		}
+		want := 1 / (prior + 1/((50+c.variance)/(50*50)+bent*bent/prior))
+		if got := l.Covariance()[0]; !scalar.EqualWithinRel(got, want, 1e-9) {
+			t.Errorf("%s, variance %v: %v, want %v", c.family, c.variance, got, want)
+		}
+	}
+}
