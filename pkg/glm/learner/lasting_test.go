@@ -76,7 +76,7 @@ func TestPanelsKeepTheirSize(t *testing.T) {
 
 // Sums of reports of several decisions are refused where they are not scaled, and so are those of another number.
 func TestReportsOfSeveralDecisions(t *testing.T) {
-	l := newLearner(t, learner.Config{Family: family.NameLinear, Dimension: 2, Horizon: 1000,
+	l := newLearner(t, learner.Config{Family: family.NameLinear, Dimension: 2, Horizon: 1000, Radius: 3,
 		Practical: learner.PracticalConfig{Panel: 100, Decisions: 7}})
 	step := l.Next()
 	// Every decision has the arm (1, 0): the trace of 100 reports is 700 at most.
@@ -325,7 +325,7 @@ func TestLastingConfigRefusesBadValues(t *testing.T) {
 		"caution":                func(p *learner.PracticalConfig) { p.Caution = -1 },
 		"theta alone":            func(p *learner.PracticalConfig) { p.PriorPrecision = nil },
 		"precision alone":        func(p *learner.PracticalConfig) { p.PriorTheta = nil },
-		"long theta":             func(p *learner.PracticalConfig) { p.PriorTheta = []float64{4, 0} },
+		"long theta":             func(p *learner.PracticalConfig) { p.PriorTheta = []float64{learner.DefaultRadius + 1, 0} },
 		"theta NaN":              func(p *learner.PracticalConfig) { p.PriorTheta = []float64{math.NaN(), 0} },
 		"singular precision":     func(p *learner.PracticalConfig) { p.PriorPrecision = symmetric.Packed{1, 1, 1} },
 		"indefinite precision":   func(p *learner.PracticalConfig) { p.PriorPrecision = symmetric.Packed{1, 2, 1} },

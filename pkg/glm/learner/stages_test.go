@@ -183,6 +183,24 @@ func TestPracticalPoliciesFollowThePeopleToCome(t *testing.T) {
 	}
 }
 
+// With a half-life the last panel explores, too; the final policy does not, and announces no draws.
+func TestTheFinalPolicyExploresNothing(t *testing.T) {
+	for _, caution := range []float64{0, 1} {
+		l := newLearner(t, learner.Config{Dimension: 3, Horizon: 300,
+			Practical: learner.PracticalConfig{Panel: 100, HalfLife: 4, Caution: caution}})
+		var last glm.Policy
+		for !l.Next().Done {
+			last = l.Next().Policy
+			absorb(t, l, steady, 1)
+		}
+		p := l.Next().Policy
+		if err := p.Validate(); err != nil || last.Play != glm.PlaySampled || p.Play != glm.PlayGreedy || p.Draws != nil ||
+			p.Explore != 0 {
+			t.Errorf("caution %v: %v, %+v after %+v", caution, err, p, last)
+		}
+	}
+}
+
 func distance(x, y []float64) float64 {
 	away := slices.Clone(x)
 	for i, v := range y {
@@ -194,7 +212,7 @@ func distance(x, y []float64) float64 {
 // Draws look ahead: in a direction about which the last cohort gave much information they are spread as it will be
 // known after the next cohort; in one about which it gave none, as it is known now.
 func TestDrawsLookAhead(t *testing.T) {
-	l := newLearner(t, learner.Config{Dimension: 2, Radius: 3, Horizon: 100000})
+	l := newLearner(t, learner.Config{Dimension: 2, Horizon: 100000, Radius: 3})
 	for range 2 {
 		step := l.Next()
 		n := float64(step.Cohort)
@@ -254,6 +272,31 @@ func TestCovarianceIsThatOfTheEstimate(t *testing.T) {
 			if l.Covariance()[0] == -1 {
 				t.Errorf("%s: the covariance shares the learner's memory", name)
 			}
+		}
+	}
+}
+
+// What a cohort adds, number by number: where the model bends it is tempered, and where the estimate keeps nothing of
+// a noisy Hessian's deviation, the Hessian's noise is not counted.
+func TestACohortAddsWhatItIsWorth(t *testing.T) {
+	for _, c := range []struct {
+		family   string
+		variance float64
+	}{{family.NameLogistic, 0}, {family.NameLinear, 0}, {family.NameLinear, 30}} {
+		l := newLearner(t, learner.Config{Family: c.family, Dimension: 2, Radius: 3, Horizon: 100000,
+			Practical: learner.PracticalConfig{FirstCohort: 1000}})
+		sums := sumsOf(l.Next(), func(int) float64 { return 0 }, c.variance, 1000)
+		sums[0].Sum = []float64{50, 0, 50} // a multiple of I: nothing deviates from what it is shrunk towards
+		if err := l.Absorb(sums); err != nil {
+			t.Fatal(err)
+		}
+		prior, bent := 2./9, 0.0
+		if c.family == family.NameLogistic {
+			bent = family.Flatness(family.Logistic{}, 3)
+		}
+		want := 1 / (prior + 1/((50+c.variance)/(50*50)+bent*bent/prior))
+		if got := l.Covariance()[0]; !scalar.EqualWithinRel(got, want, 1e-9) {
+			t.Errorf("%s, variance %v: %v, want %v", c.family, c.variance, got, want)
 		}
 	}
 }
