@@ -163,7 +163,8 @@ func (o PriorOptions) inputs(log []Decision) (in inputs, err error) {
 	in.config = learner.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: d, Radius: o.Radius,
 		Horizon: len(log),
 		Epsilon: cmp.Or(o.Epsilon, 10), Delta: o.Delta, MinCohort: 1,
-		Practical: learner.PracticalConfig{FirstCohort: first, Growth: 2, MaxEpochs: len(parts)}}
+		// A prior must be as precise as it says: three cohorts that allow for slopes that may be wrong say far less.
+		Practical: learner.PracticalConfig{FirstCohort: first, Growth: 2, MaxEpochs: len(parts), Bend: -1}}
 	in.trust = play.Exact
 	if o.Epsilon != 0 {
 		if in.trust = o.trust; in.trust == nil {

@@ -80,6 +80,7 @@ func (c Config) resolvePractical() (Config, error) {
 		limit{"practical.hessian_share", p.HessianShare, 1e-6, 1 - 1e-6},
 		limit{"practical.hessian_noise", p.HessianNoise, -1e9, 1e9},
 		limit{"practical.prior", p.Prior, 1e-9, 1e9},
+		limit{"practical.bend", p.Bend, -1e9, 1 - 1e-9},
 		limit{"practical.design_tolerance", p.DesignTolerance, 1e-12, 1})
 	if err == nil {
 		err = c.checkLasting()

@@ -21,7 +21,10 @@ func newPracticalRun(cfg Config) (*practicalRun, error) {
 		return nil, err
 	}
 	r := &practicalRun{cfg: cfg, family: model, score: family.Bounded(model), steep: steepness(model, cfg.Radius)}
-	r.bent = family.Flatness(r.score, cfg.Radius)
+	if r.bent = cfg.Practical.Bend; r.bent == 0 {
+		r.bent = family.Flatness(r.score, cfg.Radius)
+	}
+	r.bent = math.Max(0, r.bent)
 	if panel := cfg.Practical.Panel; panel > 0 {
 		r.schedule = panels(cfg.Horizon, panel)
 	} else {
