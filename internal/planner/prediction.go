@@ -28,8 +28,8 @@ type Prediction struct {
 const (
 	// DefaultOptions are assumed where the plan says only how many numbers an option has.
 	DefaultOptions = 10
-	// DefaultEffect is a medium effect, as a part of the largest reward: in ten decisions of a hundred a failure becomes
-	// a success. Half of it is small, twice as much large.
+	// DefaultEffect is a medium effect, as a part of the largest reward: in ten decisions of a hundred a failure
+	// becomes a success. Half of it is small, twice as much large.
 	DefaultEffect = 0.1
 	DefaultRuns   = 12
 	changeRuns    = 8            // of each change that is tried
@@ -95,8 +95,8 @@ type rehearsal struct {
 	cohorts []Cohort
 }
 
-// Predict adds to a result of Run what its deployment will learn. It needs cohorts of the learner's schedule. Its errors
-// wrap ErrOptions, or are the context's.
+// Predict adds to a result of Run what its deployment will learn. It needs cohorts of the learner's schedule. Its
+// errors wrap ErrOptions, or are the context's.
 func Predict(ctx context.Context, o Options, p Prediction, r *Result) error {
 	if o.Releases > 0 || len(o.Cohorts) > 0 {
 		return fmt.Errorf("%w: what is learnt is predicted for the learner's own cohorts; leave out --releases and "+
@@ -165,9 +165,9 @@ func (p Prediction) resolve(o Options, f family.Family) (Prediction, error) {
 				if !slices.ContainsFunc(d.Arms, func(x []float64) bool { return !s.Fits(x) }) {
 					continue
 				}
-				return p, fmt.Errorf("%w: decision %d of the log has an option with numbers in more than one of the %d "+
-					"runs of %d: with --options and --context each option has its own run; give --dim instead", ErrOptions,
-					i+1, o.Choices, o.Context)
+				return p, fmt.Errorf("%w: decision %d of the log has an option with numbers in more than one of the "+
+					"%d runs of %d: with --options and --context each option has its own run; give --dim instead",
+					ErrOptions, i+1, o.Choices, o.Context)
 			}
 		}
 		return p, nil
@@ -281,8 +281,8 @@ func (o Options) cost() float64 {
 	return 8 + 0.3*options*d + 0.02*float64(pairs)
 }
 
-// afford bounds what is simulated. Where that leaves anybody out, only the case that is asked for is left of a prediction:
-// more people of it are worth more than the others.
+// afford bounds what is simulated. Where that leaves anybody out, only the case that is asked for is left of a
+// prediction: more people of it are worth more than the others.
 func (o Options) afford(p *Predicted, runs int) bounds {
 	b, all := o.bound(runs, len(p.Cases), mostWork)
 	if !all {
@@ -292,8 +292,8 @@ func (o Options) afford(p *Predicted, runs int) bounds {
 	return b
 }
 
-// bound says how many runs, and how many people of each, are simulated for so many cases within so much work: fewer runs
-// first, and then fewer people. It reports whether all people are.
+// bound says how many runs, and how many people of each, are simulated for so many cases within so much work: fewer
+// runs first, and then fewer people. It reports whether all people are.
 func (o Options) bound(runs, cases int, work float64) (b bounds, all bool) {
 	run := o.cost() * float64(o.Users) * float64(cases)
 	b.runs = max(min(runs, leastRuns), min(runs, int(work/run)))

@@ -187,7 +187,8 @@ func TestSimulationsAreBounded(t *testing.T) {
 	three := func() *Predicted {
 		return &Predicted{Asked: 1, Cases: []Case{{Name: "small"}, {Name: "medium"}, {Name: "large"}}}
 	}
-	if p, b := three(), (Options{Users: 5000, Dimension: 5}).afford(three(), DefaultRuns); b != (bounds{DefaultRuns, 0}) {
+	small := Options{Users: 5000, Dimension: 5}
+	if p, b := three(), small.afford(three(), DefaultRuns); b != (bounds{DefaultRuns, 0}) {
 		t.Errorf("%d cases within %+v", len(p.Cases), b)
 	}
 	p := three()

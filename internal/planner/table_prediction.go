@@ -13,8 +13,8 @@ import (
 // text writes the prediction for a terminal.
 func (p *Predicted) text() string {
 	var b strings.Builder
-	t := chart.Columns{}.Table("What is learnt\nif the effect is", "best\nconstant", "gain while\nlearning", "gain of the\n"+
-		"last policy", "without\nprivacy", "kept while\nlearning", "kept at\nthe end", "better\nafter", "runs\nbelow")
+	t := chart.Columns{}.Table("What is learnt\nif the effect is", "best\nconstant", "gain while\nlearning",
+		"gain of the\nlast policy", "without\nprivacy", "kept while\nlearning", "kept at\nthe end", "better\nafter", "runs\nbelow")
 	for _, c := range p.Cases {
 		name := c.Name
 		if c.Effect > 0 {
@@ -65,16 +65,17 @@ func (p *Predicted) changeTable() table.Writer {
 func (p *Predicted) notes() []string {
 	var notes []string
 	notes = append(notes, fmt.Sprintf("Prediction: the learner and the noise of this plan (channel %s) in simulated "+
-		"deployments in which everybody reports. Gain: mean reward over that of the best constant option, which is the same "+
-		"for everybody. Without privacy: the last policy of a learner that sees every record of the same people; kept is "+
-		"the share of its gain. Better after: so many people after whom every policy beats the constant option, in the "+
-		"mean less one standard error of runs. Runs below: those whose last policy is worse than it.", p.Trust))
+		"deployments in which everybody reports. Gain: mean reward over that of the best constant option, which is "+
+		"the same for everybody. Without privacy: the last policy of a learner that sees every record of the same "+
+		"people; kept is the share of its gain. Better after: so many people after whom every policy beats the "+
+		"constant option, in the mean less one standard error of runs. Runs below: those whose last policy is worse than it.",
+		p.Trust))
 	notes = append(notes, p.People)
 	for _, c := range p.Cases {
 		if c.Outcome != nil && c.Simulated < c.Horizon {
-			notes = append(notes, fmt.Sprintf("Only the first %s of %s people were simulated, in %d runs, which bounds the "+
-				"time. The last policy is the one after them; what the others add is not in it.", number(c.Simulated),
-				number(c.Horizon), c.Runs))
+			notes = append(notes, fmt.Sprintf("Only the first %s of %s people were simulated, in %d runs, which "+
+				"bounds the time. The last policy is the one after them; what the others add is not in it.",
+				number(c.Simulated), number(c.Horizon), c.Runs))
 			break
 		}
 	}
@@ -84,21 +85,22 @@ func (p *Predicted) notes() []string {
 // people says in words who comes.
 func (o Options) people(p *Predicted) string {
 	if log := p.Log; log != nil {
-		return fmt.Sprintf("People are drawn from the log's %s decisions, with repetition; rewards follow the family's "+
-			"model fitted to it, without noise. In the model the best option of each person exceeds the best constant "+
-			"one by %.3g; choosing by a fit to half of the log gains %.3g in a fit to the other half, which chance does "+
-			"not make larger. What is printed describes the log: it is for those who hold it.", number(log.Decisions),
-			log.Effect, log.Checked)
+		return fmt.Sprintf("People are drawn from the log's %s decisions, with repetition; rewards follow the "+
+			"family's model fitted to it, without noise. In the model the best option of each person exceeds the best "+
+			"constant one by %.3g; choosing by a fit to half of the log gains %.3g in a fit to the other half, which "+
+			"chance does not make larger. What is printed describes the log: it is for those who hold it.",
+			number(log.Decisions), log.Effect, log.Checked)
 	}
-	who := fmt.Sprintf("each of %d options is described by %s of its own, drawn anew for each person, so that no option "+
-		"is best for everybody; all share one vector of weights", p.Options, plural(o.arms(), "number", "numbers"))
+	who := fmt.Sprintf("each of %d options is described by %s of its own, drawn anew for each person, so that no "+
+		"option is best for everybody; all share one vector of weights",
+		p.Options, plural(o.arms(), "number", "numbers"))
 	if p.Context > 0 {
-		who = fmt.Sprintf("each has a context of %s, the last a constant, and each of %d options has its own weights for "+
-			"it; half of what separates options is the same for everybody, or less where the effect is out of reach "+
-			"otherwise", plural(p.Context, "number", "numbers"), p.Options)
+		who = fmt.Sprintf("each has a context of %s, the last a constant, and each of %d options has its own weights "+
+			"for it; half of what separates options is the same for everybody, or less where the effect is out of "+
+			"reach otherwise", plural(p.Context, "number", "numbers"), p.Options)
 	}
-	return fmt.Sprintf("People are assumed: %s. Rewards follow the family: where they do not, less is learnt. Effect: by "+
-		"how much the option that is best for a person exceeds the best constant one, on average.", who)
+	return fmt.Sprintf("People are assumed: %s. Rewards follow the family: where they do not, less is learnt. Effect: "+
+		"by how much the option that is best for a person exceeds the best constant one, on average.", who)
 }
 
 func plusMinus(e *predict.Estimate) string { return fmt.Sprintf("%+.3f +- %.3f", e.Mean, e.Error) }

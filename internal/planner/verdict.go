@@ -35,8 +35,8 @@ func (p *Predicted) judge(ctx context.Context, o Options, asked Prediction) erro
 	}
 	p.Reasons = []string{capital(gain) + "."}
 	if p.Verdict != WorthRunning {
-		why := fmt.Sprintf("A learner without privacy gains %s with the same people: the privacy is what hides the effect.",
-			plusMinus(&out.Clear))
+		why := fmt.Sprintf("A learner without privacy gains %s with the same people: the privacy is what hides "+
+			"the effect.", plusMinus(&out.Clear))
 		if !out.Clear.Above() {
 			why = fmt.Sprintf("Without privacy it would be %s: so many people do not show such an effect at all.",
 				plusMinus(&out.Clear))
@@ -44,8 +44,8 @@ func (p *Predicted) judge(ctx context.Context, o Options, asked Prediction) erro
 		p.Reasons = append(p.Reasons, why)
 	}
 	if l := out.Learning; l.Mean+l.Error < 0 {
-		p.Reasons = append(p.Reasons, fmt.Sprintf("Those who take part meanwhile get less than the best constant option "+
-			"would give them: %s each.", plusMinus(&l)))
+		p.Reasons = append(p.Reasons, fmt.Sprintf("Those who take part meanwhile get less than the best constant "+
+			"option would give them: %s each.", plusMinus(&l)))
 	}
 	if p.Verdict != DoNotRun {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
-// The yardstick refits after each of the first clearSlow people, and later whenever there are clearGrowth times as many.
+// The yardstick refits after each of the first clearSlow people, and later whenever there are clearGrowth times as
+// many.
 const (
 	clearSlow   = 16
 	clearGrowth = 1.25
@@ -47,8 +48,8 @@ func inTheClear(config learner.Config, f family.Family, w *world, people int, nu
 	return theta, nil
 }
 
-// Residuals at which a fit ends (convex.NewtonResult): of the yardstick, whose later steps hardly change a decision, and
-// of a log.
+// Residuals at which a fit ends (convex.NewtonResult): of the yardstick, whose later steps hardly change a decision,
+// and of a log.
 const (
 	clearTolerance = 1e-4
 	logTolerance   = 1e-6

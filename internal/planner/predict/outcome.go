@@ -16,8 +16,8 @@ type Estimate struct {
 // Above reports whether the mean less one standard error is above 0.
 func (e Estimate) Above() bool { return e.Mean-e.Error > 0 }
 
-// Outcome is what the runs of a prediction say together. Gains are in units of the reward, over the best constant option
-// for the same people. Its JSON form is a stable interface: keys are added, never renamed or removed.
+// Outcome is what the runs of a prediction say together. Gains are in units of the reward, over the best constant
+// option for the same people. Its JSON form is a stable interface: keys are added, never renamed or removed.
 type Outcome struct {
 	Runs int `json:"runs"`
 	// Simulated is how many people of a run took part: all of the horizon, or its first cohorts.
@@ -36,9 +36,9 @@ type Outcome struct {
 	ShareLearning *Estimate `json:"share_while_learning"`
 	ShareLast     *Estimate `json:"share_last"`
 
-	// Better is the least number of people after whom every policy, the last one included, gains more than 0 in the mean
-	// less one standard error of runs; nil: not within those who were simulated. A policy's gain is that of the people
-	// who decide with it, who explore, too.
+	// Better is the least number of people after whom every policy, the last one included, gains more than 0 in the
+	// mean less one standard error of runs; nil: not within those who were simulated. A policy's gain is that of the
+	// people who decide with it, who explore, too.
 	Better *int `json:"better_after"`
 	// Below is the number of runs whose last policy is worse than the best constant option.
 	Below    int      `json:"runs_below"`

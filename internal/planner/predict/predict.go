@@ -1,5 +1,5 @@
-// Package predict says what a planned deployment will learn, before it runs: it plays the deployment's own learner, with
-// noise of the planned size, against people who are assumed or who are resampled from a log.
+// Package predict says what a planned deployment will learn, before it runs: it plays the deployment's own learner,
+// with noise of the planned size, against people who are assumed or who are resampled from a log.
 //
 //	predict.go     what is asked, and the runs
 //	world.go       the people that a run meets

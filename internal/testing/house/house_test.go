@@ -287,7 +287,7 @@ func count(all []string, one string) (n int) {
 
 // A newcomer must see through the house: few rooms, few arrows between them.
 func TestTheHouseStaysSmall(t *testing.T) {
-	const maxRooms, maxArrows = 24, 65
+	const maxRooms, maxArrows = 24, 66
 	room := func(path string) string {
 		name, ours := strings.CutPrefix(path, "internal/")
 		if !ours {

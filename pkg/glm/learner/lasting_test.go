@@ -90,7 +90,7 @@ func TestReportsOfSeveralDecisions(t *testing.T) {
 			t.Errorf("%d decisions: %v", decisions, err)
 		}
 	}
-	prior := 0.1
+	prior := 2. / 9
 	if got := l.Next().Policy.Theta[0]; !scalar.EqualWithinAbs(got, 30/(700+prior), 1e-9) {
 		t.Errorf("theta is %v: the trace was cut to that of single decisions", got)
 	}
@@ -325,7 +325,7 @@ func TestLastingConfigRefusesBadValues(t *testing.T) {
 		"caution":                func(p *learner.PracticalConfig) { p.Caution = -1 },
 		"theta alone":            func(p *learner.PracticalConfig) { p.PriorPrecision = nil },
 		"precision alone":        func(p *learner.PracticalConfig) { p.PriorTheta = nil },
-		"long theta":             func(p *learner.PracticalConfig) { p.PriorTheta = []float64{learner.DefaultRadius + 1, 0} },
+		"long theta":             func(p *learner.PracticalConfig) { p.PriorTheta = []float64{11, 0} },
 		"theta NaN":              func(p *learner.PracticalConfig) { p.PriorTheta = []float64{math.NaN(), 0} },
 		"singular precision":     func(p *learner.PracticalConfig) { p.PriorPrecision = symmetric.Packed{1, 1, 1} },
 		"indefinite precision":   func(p *learner.PracticalConfig) { p.PriorPrecision = symmetric.Packed{1, 2, 1} },

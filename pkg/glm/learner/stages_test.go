@@ -194,8 +194,8 @@ func TestTheFinalPolicyExploresNothing(t *testing.T) {
 			absorb(t, l, steady, 1)
 		}
 		p := l.Next().Policy
-		if err := p.Validate(); err != nil || last.Play != glm.PlaySampled || p.Play != glm.PlayGreedy || p.Draws != nil ||
-			p.Explore != 0 {
+		err := p.Validate()
+		if err != nil || last.Play != glm.PlaySampled || p.Play != glm.PlayGreedy || p.Draws != nil || p.Explore != 0 {
 			t.Errorf("caution %v: %v, %+v after %+v", caution, err, p, last)
 		}
 	}
