@@ -14,7 +14,8 @@ import (
 func (p *Predicted) text() string {
 	var b strings.Builder
 	t := chart.Columns{}.Table("What is learnt\nif the effect is", "best\nconstant", "gain while\nlearning",
-		"gain of the\nlast policy", "without\nprivacy", "kept while\nlearning", "kept at\nthe end", "better\nafter", "runs\nbelow")
+		"gain of the\nlast policy",
+		"without\nprivacy", "kept while\nlearning", "kept at\nthe end", "better\nafter", "runs\nbelow")
 	for _, c := range p.Cases {
 		name := c.Name
 		if c.Effect > 0 {
@@ -68,7 +69,8 @@ func (p *Predicted) notes() []string {
 		"deployments in which everybody reports. Gain: mean reward over that of the best constant option, which is "+
 		"the same for everybody. Without privacy: the last policy of a learner that sees every record of the same "+
 		"people; kept is the share of its gain. Better after: so many people after whom every policy beats the "+
-		"constant option, in the mean less one standard error of runs. Runs below: those whose last policy is worse than it.",
+		"constant option, in the mean less one standard error of runs."+
+		" Runs below: those whose last policy is worse than it.",
 		p.Trust))
 	notes = append(notes, p.People)
 	for _, c := range p.Cases {
