@@ -36,9 +36,10 @@ type Announced struct {
 //
 // The chain begins with round 0 of epoch 1 and keeps the channel of that announcement, whether or not the limits allow
 // it, so that nobody can move people to a channel of other trust; and so it keeps the schema of features, whether
-// panels are drawn and from whom, what one device reports, and all times. Nothing follows the final announcement, which
-// names no channel. A device that was restarted either kept the last announcement, or reads the chain again and finds
-// each digest as it was before.
+// panels are drawn and from whom, what one device reports, and all times. Within an epoch plan, cohort, dimension and
+// structure stay, from which its guarantee follows. Nothing follows the final announcement, which names no channel. A
+// device that was restarted either kept the last announcement, or reads the chain again and finds each digest as it was
+// before.
 func (a *Announced) Follows(last *Announced) error {
 	if last == nil {
 		if a.Epoch != 1 || a.Round != 0 {
@@ -74,6 +75,9 @@ func (a *Announced) Follows(last *Announced) error {
 		changed = "plan"
 	case a.Cohort != last.Cohort:
 		changed = "cohort"
+	case a.Policy.Dimension != last.Policy.Dimension || !slices.Equal(a.Policy.Structure, last.Policy.Structure):
+		// More numbers in a later round's report reveal more than what was set aside as the epoch began.
+		changed = "arms"
 	default:
 		return nil
 	}

@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,44 @@ func TestArmsThatDoNotFitAreRefused(t *testing.T) {
 		t.Errorf("an arm in two runs: %v", err)
 	}
 	if _, err := d.Decide([][]float64{{1, 0}, {0, 0.5}}, source(1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A later round with more numbers, of arms of another dimension or structure, would reveal more than the epoch's
+// guarantee, which was set aside as it began.
+func TestARoundWithOtherArmsDoesNotFollow(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	core := must(New(f.config()))
+	first := f.announcement(glm.Paper)
+	for name, change := range map[string]func(*plan.Announcement){
+		"fewer coordinates": func(a *plan.Announcement) { a.Policy.Dimension = 1 },
+		"a structure":       func(a *plan.Announcement) { a.Policy.Structure = structure.Options(2, 1) },
+	} {
+		began, other := first.Clone(), first.Clone()
+		change(other)
+		other.Round = 1
+		a, b := &Announced{Announcement: began, Digest: digestOf(first)}, &Announced{Announcement: other}
+		b.Previous = a.Digest[:]
+		if err := b.Follows(a); !errors.Is(err, ErrRewound) || !strings.Contains(err.Error(), "arms") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The same by way of signed announcements: they are in range, and the later one reveals more.
+	began := f.structured(glm.Paper)
+	a := must(core.Judge(f.announce(began), 1, 0))
+	next := f.second(first)
+	next.Previous, next.Plan = a.Digest[:], began.Plan
+	for i, r := range next.Plan.Rounds[1].Releases {
+		next.Encodings[i].NoiseBits, next.Encodings[i].Bias = r.NoiseBits, r.Bias
+		next.Encodings[i].Scale *= 0.01 // moves one record less than planned
+	}
+	b := must(core.Judge(f.announce(next), 1, 1))
+	if b.Weak != nil || !(b.Guarantee.TailDelta > a.Guarantee.TailDelta) {
+		t.Errorf("%v: %+v, and it began with %+v", b.Weak, b.Guarantee, a.Guarantee)
+	}
+	if err := b.Follows(a); !errors.Is(err, ErrRewound) {
 		t.Error(err)
 	}
 }

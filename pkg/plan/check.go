@@ -123,11 +123,12 @@ func guarantee(a *Announcement, noise func(Release) uint64) (privacy.Guarantee, 
 		return privacy.NoGuarantee(), fmt.Errorf("%w: no releases", ErrPlan)
 	}
 	all := make([]privacy.Guarantee, len(rounds))
+	numbers := map[statistic.Kind]int{}
 	var before []privacy.Release
 	for i, round := range rounds {
 		var releases []privacy.Release
 		for j, r := range round.Releases {
-			release, err := planned(a, r, noise(r))
+			release, err := planned(a, r, noise(r), numbers)
 			if err != nil {
 				return privacy.NoGuarantee(), fmt.Errorf("%w: round %d, release %d: %w", ErrPlan, i, j, err)
 			}
@@ -206,7 +207,8 @@ func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, e
 }
 
 // planned describes a release by its shift alone: the ranges of its coordinates follow the public point of its round.
-func planned(a *Announcement, r Release, noise uint64) (privacy.Release, error) {
+// numbers keeps how many a vector of each statistic has, which takes long to count where a structure has many groups.
+func planned(a *Announcement, r Release, noise uint64, numbers map[statistic.Kind]int) (privacy.Release, error) {
 	dim := a.Policy.Dimension
 	switch r.Statistic {
 	case statistic.Hessian, statistic.Gradient, statistic.Covariance, statistic.Rewards:
@@ -216,8 +218,13 @@ func planned(a *Announcement, r Release, noise uint64) (privacy.Release, error) 
 	if dim < 1 || dim > glm.MaxDimension {
 		return privacy.Release{}, fmt.Errorf("dimension %d is outside [1, %d]", dim, glm.MaxDimension)
 	}
-	if err := a.Policy.Structure.Validate(dim); err != nil {
-		return privacy.Release{}, err
+	if numbers[r.Statistic] == 0 {
+		if err := a.Policy.Structure.Validate(dim); err != nil {
+			return privacy.Release{}, err
+		}
+		numbers[r.Statistic] = statistic.Statistic{
+			Kind: r.Statistic, ArmDim: dim, Structure: a.Policy.Structure,
+		}.Dim()
 	}
 	if n := max(r.ShufflerNoise, r.AnalyzerNoise); n > MaxServerNoise {
 		return privacy.Release{}, fmt.Errorf("a server's noise of %d bits is more than %d", n, uint64(MaxServerNoise))
@@ -228,7 +235,7 @@ func planned(a *Announcement, r Release, noise uint64) (privacy.Release, error) 
 	return privacy.Release{
 		Name: string(r.Statistic), Shift: r.Shift * (1 + shiftSlack), Noise: noise,
 		Bias: r.Bias.Float(), TailDelta: a.Plan.TailDelta,
-		Blocks: shiftOnly(statistic.Statistic{Kind: r.Statistic, ArmDim: dim, Structure: a.Policy.Structure}.Dim()),
+		Blocks: shiftOnly(numbers[r.Statistic]),
 	}, nil
 }
 
@@ -246,6 +253,7 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 		return nil, fmt.Errorf("%w: the encodings do not fit the plan", ErrPlan)
 	}
 	r := new(Encoder)
+	vectors := map[statistic.Kind]privacy.Vector{} // a kind is one statistic here, and its bounds can take a second
 	for i, e := range a.Encodings {
 		p := a.Plan.Rounds[a.Round].Releases[i]
 		if err := e.Validate(); err != nil {
@@ -265,16 +273,19 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
 		}
-		if len(e.Coordinates) != s.Dim() {
-			return nil, fmt.Errorf("%w: release %d encodes %d coordinates, the %s has %d", ErrPlan,
-				i, len(e.Coordinates), s.Kind, s.Dim())
+		of, known := vectors[s.Kind]
+		if !known {
+			if of, err = vector(s); err != nil {
+				return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
+			}
+			vectors[s.Kind] = of
 		}
-		bounds, err := s.Bounds()
-		if err != nil {
-			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
+		if n := len(of.Lower); len(e.Coordinates) != n {
+			return nil, fmt.Errorf("%w: release %d encodes %d coordinates, the %s has %d", ErrPlan,
+				i, len(e.Coordinates), s.Kind, n)
 		}
 		// What a sum of records would reveal does not matter: there is none.
-		if shift := bounds.Diameter * e.Scale; p.Statistic != statistic.Row && !(shift <= p.Shift*(1+shiftSlack)) {
+		if shift := of.Diameter * e.Scale; p.Statistic != statistic.Row && !(shift <= p.Shift*(1+shiftSlack)) {
 			return nil, fmt.Errorf("%w: release %d: at scale %g one record can move the %s by %.6g levels, planned "+
 				"are %.6g",
 				ErrPlan, i, e.Scale, s.Kind, shift, p.Shift)

@@ -210,7 +210,7 @@ func TestRewardsAreCertifiedBesideThePair(t *testing.T) {
 		var releases []privacy.Release
 		honest := int(a.Cohort.Minimum - a.Cohort.MaxDishonest)
 		for _, r := range a.Plan.Rounds[0].Releases {
-			one, err := planned(a, r, counted(c, r, honest))
+			one, err := planned(a, r, counted(c, r, honest), map[statistic.Kind]int{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -189,3 +189,41 @@ func TestProposersTellStructuresApart(t *testing.T) {
 		}
 	}
 }
+
+// What takes long to work out of a structure of many groups is worked out once for each kind of statistic, however many
+// releases an announcement plans: judging it must not take hours.
+func TestManyReleasesOfOneKindAreWorkedOutOnce(t *testing.T) {
+	const d = 40
+	many := structure.Structure{{Count: d, Size: 1}}
+	for i := range structure.MaxGroups - 1 {
+		many = append(many, structure.Group{From: i % (d - 2), Count: 2, Size: 1})
+	}
+	step := stepAt(t, learner.Config{Dimension: d, Structure: many, Horizon: 5000}, 500, 0)
+	p, err := Propose(step, Terms{Epsilon: 1, Delta: 1e-6, MaxMessages: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hessian, encoding := p.Plan.Rounds[0].Releases[0], p.Encodings[0]
+	judged := func(n int, judge func(*Announcement) error) float64 {
+		a := p.Announced(step)
+		a.Plan.Rounds, a.Encodings = []Round{{}}, nil
+		for range n {
+			a.Plan.Rounds[0].Releases = append(a.Plan.Rounds[0].Releases, hessian)
+			a.Encodings = append(a.Encodings, encoding)
+		}
+		a.Plan.Rounds = append(a.Plan.Rounds, a.Plan.Rounds[0]) // so that no two are certified together
+		return testing.AllocsPerRun(1, func() {
+			if err := judge(a); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for name, judge := range map[string]func(*Announcement) error{
+		"its guarantee": func(a *Announcement) error { _, err := Guarantee(a, 0); return err },
+		"its round":     func(a *Announcement) error { _, err := CheckRound(a); return err },
+	} {
+		if few, lots := judged(2, judge), judged(12, judge); lots > few+4*structure.MaxGroups {
+			t.Errorf("%s: %v allocations for 2 releases, %v for 12", name, few, lots)
+		}
+	}
+}

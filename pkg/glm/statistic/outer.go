@@ -5,25 +5,43 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
-// appendOuter appends the vector of weight * xx' for an arm that fits.
-func (s Statistic) appendOuter(dst []float64, weight float64, x []float64) []float64 {
-	if len(s.Structure) == 0 {
-		return symmetric.AppendOuter(dst, weight, x, math.Sqrt2)
+// products is which products of two coordinates are in vectors of outer products. It is made once for all records of a
+// report, for the time that it takes.
+type products struct {
+	runs   [][2]int          // where arms lie in one of these, and nothing else is known of them
+	layout *structure.Layout // of any other structure; both nil: any arm
+}
+
+func (s Statistic) products() (p products) {
+	if len(s.Structure) == 0 || s.Kind != Hessian && s.Kind != Covariance {
+		return p
 	}
-	if runs := s.Structure.Runs(len(x)); runs != nil && len(s.Structure) == 1 { // row-major order is that of the runs
-		for _, run := range runs {
+	if p.runs = s.Structure.Runs(s.ArmDim); p.runs != nil && len(s.Structure) == 1 {
+		return p
+	}
+	layout := s.Structure.Layout(s.ArmDim)
+	return products{layout: &layout}
+}
+
+// append appends the vector of weight * xx' for an arm that fits.
+func (p products) append(dst []float64, weight float64, x []float64) []float64 {
+	switch {
+	case p.runs != nil: // row-major order is that of the runs
+		for _, run := range p.runs {
 			dst = symmetric.AppendOuter(dst, weight, x[run[0]:run[1]], math.Sqrt2)
 		}
 		return dst
+	case p.layout == nil:
+		return symmetric.AppendOuter(dst, weight, x, math.Sqrt2)
 	}
-	layout := s.Structure.Layout(len(x))
 	for i, a := range x {
 		dst = append(dst, weight*a*a)
 		for j := i + 1; j < len(x); j++ {
-			if layout.Possible(i, j) {
+			if p.layout.Possible(i, j) {
 				dst = append(dst, weight*a*x[j]*math.Sqrt2)
 			}
 		}

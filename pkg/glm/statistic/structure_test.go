@@ -120,3 +120,34 @@ func TestStatisticsOfAWrongStructure(t *testing.T) {
 }
 
 func norm(v []float64) float64 { return distance(v, make([]float64, len(v))) }
+
+// What follows from the structure is worked out once for a report, however many decisions it has: an announced
+// structure of many groups must not keep a device busy for hours.
+func TestAReportWorksOutItsStructureOnce(t *testing.T) {
+	const d = 40
+	many := structure.Structure{{Count: d, Size: 1}}
+	for i := range structure.MaxGroups - 1 {
+		many = append(many, structure.Group{From: i % (d - 2), Count: 2, Size: 1})
+	}
+	s, err := statistic.NewCovariance(d, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Structure = many
+	arm := make([]float64, d)
+	arm[3] = 0.5
+	allocations := func(n int) float64 {
+		records := make([]statistic.Record, n)
+		for i := range records {
+			records[i] = statistic.Record{Arm: arm, Weight: 1}
+		}
+		return testing.AllocsPerRun(3, func() {
+			if v, err := s.Report(nil, records, n); err != nil || len(v) != d || math.Abs(v[3]-0.25) > 1e-12 {
+				t.Error(v, err)
+			}
+		})
+	}
+	if one, hundred := allocations(1), allocations(100); hundred > one+50 {
+		t.Errorf("%v allocations for one decision, %v for 100", one, hundred)
+	}
+}

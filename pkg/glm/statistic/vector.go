@@ -17,16 +17,17 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
+	if r.Null {
+		return append(dst[:0], make([]float64, s.Dim())...), nil
+	}
+	return s.vector(dst[:0], r, s.products())
+}
+
+// vector appends the vector of a record that is not null. The statistic is valid.
+func (s Statistic) vector(dst []float64, r Record, pairs products) ([]float64, error) {
 	r, err := s.clip(r)
 	if err != nil {
 		return nil, err
-	}
-	dst = dst[:0]
-	if r.Null {
-		for range s.Dim() {
-			dst = append(dst, 0)
-		}
-		return dst, nil
 	}
 	switch s.Kind {
 	case Gradient:
@@ -36,7 +37,7 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 		}
 		return dst, nil
 	case Hessian:
-		return s.appendOuter(dst, family.Curvature(s.Family, convex.Dot(r.Arm, s.Theta)), r.Arm), nil
+		return pairs.append(dst, family.Curvature(s.Family, convex.Dot(r.Arm, s.Theta)), r.Arm), nil
 	case Rewards:
 		return appendRewards(dst, s.Family, r), nil
 	case Row:
@@ -46,16 +47,13 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 		}
 		return append(append(dst, r.Arm...), r.Reward, explored), nil
 	default:
-		return s.appendOuter(dst, r.Weight, r.Arm), nil
+		return pairs.append(dst, r.Weight, r.Arm), nil
 	}
 }
 
 // clip returns the record with the arm scaled down to norm 1, and with the reward clipped to the family's range or
 // the weight to [0, WeightBound], whichever the statistic uses. The arm's memory is shared unless it is scaled.
 func (s Statistic) clip(r Record) (Record, error) {
-	if r.Null {
-		return Record{Null: true}, nil
-	}
 	if len(r.Arm) != s.ArmDim {
 		return Record{}, fmt.Errorf("%w: the arm has %d coordinates, the statistic takes %d",
 			ErrDimension, len(r.Arm), s.ArmDim)
@@ -99,13 +97,16 @@ func (s Statistic) Report(dst []float64, records []Record, most int) ([]float64,
 	if err != nil {
 		return nil, err
 	}
-	vector := make([]float64, 0, len(dst))
+	pairs, vector := s.products(), make([]float64, 0, len(dst))
 	for _, r := range records {
-		if vector, err = s.Vector(vector, r); err != nil {
-			vector = vector[:0]
+		if r.Null {
 			continue
 		}
-		for j, v := range vector {
+		one, err := s.vector(vector, r, pairs)
+		if err != nil {
+			continue
+		}
+		for j, v := range one {
 			dst[j] += v
 		}
 	}

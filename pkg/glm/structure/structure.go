@@ -172,46 +172,66 @@ func (s Structure) Runs(d int) [][2]int {
 	return nil
 }
 
-// Layout answers for arms of d coordinates what Possible answers, faster.
+// Layout answers for arms of d coordinates what Possible answers, in one step however many groups there are: a device
+// asks once for every pair of every record, and whoever announces a structure must not be able to keep it busy.
 type Layout struct {
-	runs [][]int // by choice and coordinate: number of the run, -1 where the choice does not speak of it
+	words  int      // of a row
+	barred []uint64 // d rows of bits: row i has the coordinates that are 0 where coordinate i is not
 }
 
 // Layout is that of arms of d coordinates, for which the structure must be valid.
 func (s Structure) Layout(d int) Layout {
-	var l Layout
-	of := map[int]int{}
-	for _, g := range s {
-		c, known := of[g.Choice]
-		if !known || g.Choice == 0 {
-			c, of[g.Choice] = len(l.runs), len(l.runs)
-			runs := make([]int, d)
-			for i := range runs {
-				runs[i] = -1
+	l := Layout{words: (d + 63) / 64}
+	l.barred = make([]uint64, d*l.words)
+	spoken, own := make([]uint64, l.words), make([]uint64, d*l.words) // of a choice: its coordinates, all and by run
+	for _, runs := range s.choices(d) {
+		clear(spoken)
+		clear(own)
+		for i, r := range runs {
+			if r >= 0 {
+				spoken[i/64] |= 1 << (i % 64)
+				own[r*l.words+i/64] |= 1 << (i % 64)
 			}
-			l.runs = append(l.runs, runs)
 		}
-		for i := g.From; i < g.end(); i++ {
-			l.runs[c][i] = g.run(i)
+		for i, r := range runs {
+			if r < 0 {
+				continue
+			}
+			for k, bits := range own[r*l.words : (r+1)*l.words] {
+				l.barred[i*l.words+k] |= spoken[k] &^ bits
+			}
 		}
 	}
 	return l
 }
 
-// Possible is Structure.Possible.
-func (l Layout) Possible(i, j int) bool {
-	for _, runs := range l.runs {
-		if a, b := runs[i], runs[j]; a != b && a >= 0 && b >= 0 {
-			return false
+// choices are, for every choice, the number of the run that each of d coordinates is in, -1 where it is in none.
+func (s Structure) choices(d int) (all [][]int) {
+	of := map[int]int{}
+	for _, g := range s {
+		c, known := of[g.Choice]
+		if !known || g.Choice == 0 {
+			c, of[g.Choice] = len(all), len(all)
+			runs := make([]int, d)
+			for i := range runs {
+				runs[i] = -1
+			}
+			all = append(all, runs)
+		}
+		for i := g.From; i < g.end(); i++ {
+			all[c][i] = g.run(i)
 		}
 	}
-	return true
+	return all
 }
+
+// Possible is Structure.Possible.
+func (l Layout) Possible(i, j int) bool { return l.barred[i*l.words+j/64]>>(j%64)&1 == 0 }
 
 // Disjoint are the coordinates of each run, in ascending order, if one choice covers all coordinates: an arm then lies
 // in one run. Otherwise nil. With Runs it is the same runs.
 func (s Structure) Disjoint(d int) [][]int {
-	for _, runs := range s.Layout(d).runs {
+	for _, runs := range s.choices(d) {
 		var all [][]int
 		for i, r := range runs {
 			if r < 0 {

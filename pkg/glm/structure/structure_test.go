@@ -153,3 +153,33 @@ func TestPossiblePairsAreThoseOfArmsThatFit(t *testing.T) {
 		}
 	})
 }
+
+// The most groups that there can be, over more coordinates than a word has bits, in either order of strictness.
+func TestLayoutOfManyGroups(t *testing.T) {
+	const d = 150
+	many := structure.Structure{group(0, d, 1, 0)}
+	for i := range structure.MaxGroups - 1 {
+		many = append(many, group(i%(d-3), 2, 1, 0))
+	}
+	tied := structure.Structure{group(0, 5, 3, 9), group(63, 2, 40, 0), group(60, 5, 2, 9), group(70, 5, 14, 9)}
+	for _, s := range []structure.Structure{many, many[1:], tied} {
+		if err := s.Validate(d); err != nil {
+			t.Fatal(err)
+		}
+		pairs, layout := 0, s.Layout(d)
+		for i := range d {
+			for j := range d {
+				possible := s.Possible(i, j)
+				if layout.Possible(i, j) != possible {
+					t.Fatalf("%v: coordinates %d and %d: possible is %t", s, i, j, possible)
+				}
+				if possible && i <= j {
+					pairs++
+				}
+			}
+		}
+		if n := s.Pairs(d); n != pairs {
+			t.Errorf("%d pairs, want %d", n, pairs)
+		}
+	}
+}
