@@ -88,6 +88,9 @@ func (c Config) resolvePractical() (Config, error) {
 	if err != nil {
 		return c, err
 	}
+	if p.FirstCohort != 0 && p.Growth != 0 {
+		return c, nil
+	}
 	first, err := FirstCohort(c)
 	if p.Growth == 0 {
 		if p.Growth = DefaultGrowth; first <= c.MinCohort && c.MinCohort < c.Horizon/mostFirst {
