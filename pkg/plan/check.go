@@ -118,6 +118,9 @@ func guaranteeOrNone(a *Announcement, noise func(Release) uint64) (privacy.Guara
 // guarantee bounds what the plan reveals to an observer who does not know so many noise bits on each coordinate of a
 // release.
 func guarantee(a *Announcement, noise func(Release) uint64) (privacy.Guarantee, error) {
+	if err := a.CheckPairs(); err != nil {
+		return privacy.NoGuarantee(), err
+	}
 	rounds := a.Plan.Rounds
 	if len(rounds) == 0 {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: no releases", ErrPlan)
@@ -211,7 +214,7 @@ func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, e
 func planned(a *Announcement, r Release, noise uint64, numbers map[statistic.Kind]int) (privacy.Release, error) {
 	dim := a.Policy.Dimension
 	switch r.Statistic {
-	case statistic.Hessian, statistic.Gradient, statistic.Covariance, statistic.Rewards:
+	case statistic.Hessian, statistic.Gradient, statistic.Covariance, statistic.Rewards, statistic.Pair:
 	default:
 		return privacy.Release{}, fmt.Errorf("statistic %q is not known", r.Statistic)
 	}
@@ -251,6 +254,9 @@ type Encoder struct {
 func CheckRound(a *Announcement) (*Encoder, error) {
 	if uint64(a.Round) >= uint64(len(a.Plan.Rounds)) || len(a.Plan.Rounds[a.Round].Releases) != len(a.Encodings) {
 		return nil, fmt.Errorf("%w: the encodings do not fit the plan", ErrPlan)
+	}
+	if err := a.CheckPairs(); err != nil {
+		return nil, err
 	}
 	r := new(Encoder)
 	vectors := map[statistic.Kind]privacy.Vector{} // a kind is one statistic here, and its bounds can take a second
@@ -327,6 +333,8 @@ func anyArm(kind statistic.Kind, reference []float64, policy *glm.Policy) (stati
 	switch kind {
 	case statistic.Row:
 		return statistic.NewRow(family, policy.Dimension)
+	case statistic.Pair:
+		return statistic.NewPair(family, policy.Dimension)
 	case statistic.Rewards:
 		return statistic.NewRewards(family, policy.Dimension)
 	}

@@ -2,7 +2,7 @@
 // sensitivity of a sum of such vectors.
 //
 //	record.go                  a record
-//	statistic.go               Gradient, Hessian and Covariance; Row, the record itself; Rewards
+//	statistic.go               Gradient, Hessian and Covariance; Row, the record itself; Pair; Rewards
 //	outer.go                   outer products as vectors and back: only what a structure allows is in them
 //	vector.go                  the vector of a record, clipped, or of all that a person did; Statistic.Bounds
 //	bounds.go                  ranges of coordinates and diameters; their proofs are in gradient.go, hessian.go,
@@ -49,6 +49,9 @@ const (
 	// policy, the same for one of the control group, and sqrt 3 times half the range if a reward came. 3 numbers; the
 	// other two are 0. See rewardsBounds.
 	Rewards Kind = "rewards"
+	// Pair is the arm and the reward. d+1 numbers. Sums of pairs are of no use: it is for the channel local, where each
+	// report is protected by its own noise and counts hold every one (plan.Announcement.Reports). See pairBounds.
+	Pair Kind = "pair"
 )
 
 // MaxParameterNorm is the largest norm of an evaluation point that a Statistic accepts. Beyond it the families' means
@@ -67,7 +70,7 @@ var ErrInvalid = errors.New("glm: invalid statistic")
 type Statistic struct {
 	Kind Kind
 	// Family (or what Score makes of one) and Theta, the public evaluation point, belong to Hessian and Gradient;
-	// Covariance ignores them. Row takes the family alone.
+	// Covariance ignores them. Row, Pair and Rewards take the family alone.
 	Family family.Response
 	Theta  []float64
 	// ArmDim is d. For Hessian and Gradient it must be len(Theta).
@@ -99,6 +102,12 @@ func NewCovariance(armDim int, weightBound float64) (Statistic, error) {
 // NewRow is the record itself, for arms of dimension armDim.
 func NewRow(f family.Family, armDim int) (Statistic, error) {
 	s := Statistic{Kind: Row, Family: f, ArmDim: armDim}
+	return s, s.Validate()
+}
+
+// NewPair is arm and reward, for arms of dimension armDim.
+func NewPair(f family.Family, armDim int) (Statistic, error) {
+	s := Statistic{Kind: Pair, Family: f, ArmDim: armDim}
 	return s, s.Validate()
 }
 
@@ -134,13 +143,13 @@ func (s Statistic) Validate() error {
 			return fmt.Errorf("%w: covariance: the weight bound is %v, it must be positive and finite",
 				ErrInvalid, s.WeightBound)
 		}
-	case Row, Rewards:
+	case Row, Rewards, Pair:
 		if s.Family == nil {
 			return fmt.Errorf("%w: %s: no reward family", ErrInvalid, s.Kind)
 		}
 	default:
-		return fmt.Errorf("%w: unknown kind %q: known are %s, %s, %s, %s, %s",
-			ErrInvalid, s.Kind, Hessian, Gradient, Covariance, Row, Rewards)
+		return fmt.Errorf("%w: unknown kind %q: known are %s, %s, %s, %s, %s, %s",
+			ErrInvalid, s.Kind, Hessian, Gradient, Covariance, Row, Rewards, Pair)
 	}
 	return nil
 }
@@ -152,6 +161,8 @@ func (s Statistic) Dim() int {
 		return s.ArmDim
 	case Row:
 		return s.ArmDim + 2
+	case Pair:
+		return s.ArmDim + 1
 	case Rewards:
 		return 3
 	}

@@ -40,6 +40,8 @@ func (s Statistic) vector(dst []float64, r Record, pairs products) ([]float64, e
 		return pairs.append(dst, family.Curvature(s.Family, convex.Dot(r.Arm, s.Theta)), r.Arm), nil
 	case Rewards:
 		return appendRewards(dst, s.Family, r), nil
+	case Pair:
+		return append(append(dst, r.Arm...), r.Reward), nil
 	case Row:
 		explored := 0.0
 		if r.Explored {
@@ -73,7 +75,7 @@ func (s Statistic) clip(r Record) (Record, error) {
 	r.Arm, _ = convex.ToUnitBall(r.Arm)
 	if s.Kind == Covariance {
 		r.Weight = math.Max(0, math.Min(r.Weight, s.WeightBound))
-	} else { // Row, too
+	} else { // Row and Pair, too
 		r.Reward = math.Max(s.Family.MinReward(), math.Min(r.Reward, s.Family.MaxReward()))
 	}
 	return r, nil
@@ -142,6 +144,8 @@ func (s Statistic) Bounds() (Bounds, error) {
 		}
 	case Rewards:
 		b = rewardsBounds(s.Family)
+	case Pair:
+		b = pairBounds(s.Family, s.ArmDim)
 	case Row:
 		b = rowBounds(s.Family, s.ArmDim)
 	default:
