@@ -320,6 +320,14 @@ var (
 		rifflev1.Profile_PROFILE_PRACTICAL: glm.Practical,
 		rifflev1.Profile_PROFILE_PAPER:     glm.Paper,
 		rifflev1.Profile_PROFILE_JOINT:     glm.Joint,
+
+		rifflev1.Profile_PROFILE_LINUCB:                 glm.LinUCB,
+		rifflev1.Profile_PROFILE_ONLINE_LINUCB:          glm.OnlineLinUCB,
+		rifflev1.Profile_PROFILE_ONLINE_LINUCB_COMBINER: glm.OnlineLinUCBCombiner,
+		rifflev1.Profile_PROFILE_ELIMINATION_REWEIGHTED: glm.EliminationReweighted,
+		rifflev1.Profile_PROFILE_ELIMINATION_LINEAR:     glm.EliminationLinear,
+		rifflev1.Profile_PROFILE_SQUARECB:               glm.SquareCB,
+		rifflev1.Profile_PROFILE_REGCB:                  glm.RegCB,
 	}
 	plays = map[rifflev1.Play]glm.Play{
 		rifflev1.Play_PLAY_DESIGN:     glm.PlayDesign,

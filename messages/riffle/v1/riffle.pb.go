@@ -155,21 +155,43 @@ const (
 	Profile_PROFILE_PRACTICAL   Profile = 1 // one round: Hessian and gradient in one report
 	Profile_PROFILE_PAPER       Profile = 2 // a covariance round, then gradient rounds
 	Profile_PROFILE_JOINT       Profile = 3 // the analyzer reads records and adds noise to all that leaves it
+	// Programs: learners of other papers, one round.
+	Profile_PROFILE_LINUCB                 Profile = 4
+	Profile_PROFILE_ONLINE_LINUCB          Profile = 5
+	Profile_PROFILE_ONLINE_LINUCB_COMBINER Profile = 6
+	Profile_PROFILE_ELIMINATION_REWEIGHTED Profile = 7
+	Profile_PROFILE_ELIMINATION_LINEAR     Profile = 8
+	Profile_PROFILE_SQUARECB               Profile = 9
+	Profile_PROFILE_REGCB                  Profile = 10
 )
 
 // Enum value maps for Profile.
 var (
 	Profile_name = map[int32]string{
-		0: "PROFILE_UNSPECIFIED",
-		1: "PROFILE_PRACTICAL",
-		2: "PROFILE_PAPER",
-		3: "PROFILE_JOINT",
+		0:  "PROFILE_UNSPECIFIED",
+		1:  "PROFILE_PRACTICAL",
+		2:  "PROFILE_PAPER",
+		3:  "PROFILE_JOINT",
+		4:  "PROFILE_LINUCB",
+		5:  "PROFILE_ONLINE_LINUCB",
+		6:  "PROFILE_ONLINE_LINUCB_COMBINER",
+		7:  "PROFILE_ELIMINATION_REWEIGHTED",
+		8:  "PROFILE_ELIMINATION_LINEAR",
+		9:  "PROFILE_SQUARECB",
+		10: "PROFILE_REGCB",
 	}
 	Profile_value = map[string]int32{
-		"PROFILE_UNSPECIFIED": 0,
-		"PROFILE_PRACTICAL":   1,
-		"PROFILE_PAPER":       2,
-		"PROFILE_JOINT":       3,
+		"PROFILE_UNSPECIFIED":            0,
+		"PROFILE_PRACTICAL":              1,
+		"PROFILE_PAPER":                  2,
+		"PROFILE_JOINT":                  3,
+		"PROFILE_LINUCB":                 4,
+		"PROFILE_ONLINE_LINUCB":          5,
+		"PROFILE_ONLINE_LINUCB_COMBINER": 6,
+		"PROFILE_ELIMINATION_REWEIGHTED": 7,
+		"PROFILE_ELIMINATION_LINEAR":     8,
+		"PROFILE_SQUARECB":               9,
+		"PROFILE_REGCB":                  10,
 	}
 )
 
@@ -3917,12 +3939,20 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x0fCHANNEL_SHUFFLE\x10\x00\x12\x12\n" +
 	"\x0eCHANNEL_SHARES\x10\x01\x12\x11\n" +
 	"\rCHANNEL_LOCAL\x10\x02\x12\x13\n" +
-	"\x0fCHANNEL_CENTRAL\x10\x03*_\n" +
+	"\x0fCHANNEL_CENTRAL\x10\x03*\x9f\x02\n" +
 	"\aProfile\x12\x17\n" +
 	"\x13PROFILE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PROFILE_PRACTICAL\x10\x01\x12\x11\n" +
 	"\rPROFILE_PAPER\x10\x02\x12\x11\n" +
-	"\rPROFILE_JOINT\x10\x03*\x89\x01\n" +
+	"\rPROFILE_JOINT\x10\x03\x12\x12\n" +
+	"\x0ePROFILE_LINUCB\x10\x04\x12\x19\n" +
+	"\x15PROFILE_ONLINE_LINUCB\x10\x05\x12\"\n" +
+	"\x1ePROFILE_ONLINE_LINUCB_COMBINER\x10\x06\x12\"\n" +
+	"\x1ePROFILE_ELIMINATION_REWEIGHTED\x10\a\x12\x1e\n" +
+	"\x1aPROFILE_ELIMINATION_LINEAR\x10\b\x12\x14\n" +
+	"\x10PROFILE_SQUARECB\x10\t\x12\x11\n" +
+	"\rPROFILE_REGCB\x10\n" +
+	"*\x89\x01\n" +
 	"\x04Play\x12\x14\n" +
 	"\x10PLAY_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vPLAY_DESIGN\x10\x01\x12\x0f\n" +
