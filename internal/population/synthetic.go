@@ -68,9 +68,8 @@ func newSynthetic(o SyntheticOptions) (*synthetic, error) {
 	if !(o.Norm > 0) || math.IsInf(o.Norm, 1) {
 		return nil, fmt.Errorf("%w: parameter norm %v; it must be positive and finite", ErrOption, o.Norm)
 	}
-	if o.Family != family.NameLogistic && o.Family != family.NameLinear {
-		return nil, fmt.Errorf("%w: synthetic people have rewards of the family %s or %s, not %s", ErrOption,
-			family.NameLogistic, family.NameLinear, o.Family)
+	if err := ofFamily(o.Family, "synthetic people"); err != nil {
+		return nil, err
 	}
 	if o.Family == family.NameLinear && o.Norm > 1 {
 		return nil, fmt.Errorf("%w: parameter norm %v; mean rewards of the family %s need at most 1", ErrOption, o.Norm,
@@ -110,4 +109,13 @@ func (s *synthetic) person(r *rand.Rand) Person {
 		}
 	}
 	return p
+}
+
+// ofFamily refuses rewards of a family that they are not of.
+func ofFamily(name, whose string) error {
+	if name != family.NameLogistic && name != family.NameLinear {
+		return fmt.Errorf("%w: the rewards of %s are of the family %s or %s, not %s", ErrOption, whose,
+			family.NameLogistic, family.NameLinear, name)
+	}
+	return nil
 }

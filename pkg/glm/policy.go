@@ -192,7 +192,7 @@ func (p *Policy) Validate() error {
 
 func (p *Policy) validate() error {
 	if !slices.Contains(Profiles(), p.Profile) {
-		return fmt.Errorf("profile %q is none of %s", p.Profile, ProfileNames())
+		return fmt.Errorf("profile %q is none of %s", p.Profile, OneOf(Profiles()))
 	}
 	if _, err := family.New(p.Family, p.MaxReward); err != nil {
 		return err

@@ -50,14 +50,16 @@ func Programs() []Profile {
 // Program reports whether the profile is a program.
 func (p Profile) Program() bool { return slices.Contains(Programs(), p) }
 
-// ProfileNames are the names of all profiles in a sentence: "a, b or c".
-func ProfileNames() string {
-	all := Profiles()
-	names := make([]string, len(all))
-	for i, p := range all {
+// OneOf lists profiles in a sentence: "a, b or c".
+func OneOf(profiles []Profile) string {
+	names := make([]string, len(profiles))
+	for i, p := range profiles {
 		names[i] = string(p)
 	}
 	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 

@@ -16,7 +16,7 @@ func (c Config) Resolve() (Config, error) {
 	}
 	program := c.Profile.Program()
 	if c.Profile != glm.Practical && c.Profile != glm.Paper && !program {
-		return c, fmt.Errorf("%w: profile %q is none: known are %s", ErrConfig, c.Profile, glm.ProfileNames())
+		return c, fmt.Errorf("%w: profile %q is none: known are %s", ErrConfig, c.Profile, glm.OneOf(glm.Profiles()))
 	}
 	if c.Family == "" {
 		c.Family = family.NameLogistic

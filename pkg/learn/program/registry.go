@@ -28,3 +28,11 @@ func starter(p glm.Profile) (func(learn.Setting) (*learn.Learner, error), error)
 	}
 	return registry[i].start, nil
 }
+
+// Profiles are those that New knows.
+func Profiles() (all []glm.Profile) {
+	for _, e := range registry {
+		all = append(all, e.profile)
+	}
+	return all
+}
