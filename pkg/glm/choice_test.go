@@ -40,7 +40,9 @@ func choicePolicies() map[string]*glm.Policy {
 				case glm.PlayGreedy:
 					p.Scaling = &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
 				case glm.PlayOptimistic:
-					p.Criterion, p.Optimism = &glm.Criterion{Covariance: covariance, Threshold: 1e3}, &stage
+					if p.Optimism = &stage; caution > 0 {
+						p.Criterion = &glm.Criterion{Covariance: covariance, Threshold: 1e3}
+					}
 				}
 				out[fmt.Sprintf("%s control %v caution %v", play, control, caution)] = p
 			}

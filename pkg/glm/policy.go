@@ -26,8 +26,9 @@ const (
 	PlayGreedy Play = "greedy"
 	// PlayUniform draws a survivor uniformly: the reference with which every regret is compared.
 	PlayUniform Play = "uniform"
-	// PlayOptimistic is Algorithm 2 of the seed paper: where Criterion fires it takes the arm of the largest norm
-	// there; elsewhere the survivor with the largest upper confidence bound of Optimism.
+	// PlayOptimistic takes the survivor with the largest upper confidence bound of Optimism, as LinUCB does; ties go to
+	// the lowest index. In Algorithm 2 of the seed paper it has a Criterion: where that fires, it takes the arm of the
+	// largest norm there.
 	PlayOptimistic Play = "optimistic"
 	// PlayDefault takes the default arm.
 	PlayDefault Play = "default"
@@ -64,10 +65,10 @@ type Policy struct {
 	// Draws belong to PlaySampled, which needs between 1 and MaxDraws of them; other plays have none. Each has the
 	// policy's dimension and norm at most Radius.
 	Draws [][]float64 `json:"draws,omitempty"`
-	// Criterion and Optimism belong to PlayOptimistic, which needs both; other plays have neither.
+	// Criterion belongs to PlayOptimistic, which can do without it.
 	Criterion *Criterion `json:"criterion,omitempty"`
-	// Optimism is the second stage of confidence of Algorithm 2, equation (16): the estimate theta_tau, H_tau^-1 and
-	// beta.
+	// Optimism belongs to PlayOptimistic, which needs it. In Algorithm 2 it is the second stage of confidence, equation
+	// (16): the estimate theta_tau, H_tau^-1 and beta.
 	Optimism *Stage `json:"optimism,omitempty"`
 	// Control is the share of decisions that a coin of the device gives the default arm, in [0, 1), so that the
 	// policy can be compared with it.
@@ -254,7 +255,7 @@ func (p *Policy) validate() error {
 	return p.checkOptimistic()
 }
 
-// checkOptimistic refuses optimistic play without its two parts, and these with another play.
+// checkOptimistic refuses optimistic play without its confidence set, and that or a criterion with another play.
 func (p *Policy) checkOptimistic() error {
 	e, o := p.Criterion, p.Optimism
 	if p.Play != PlayOptimistic {
@@ -263,17 +264,20 @@ func (p *Policy) checkOptimistic() error {
 		}
 		return nil
 	}
-	if e == nil || o == nil {
-		return fmt.Errorf("play %q needs a criterion and optimism", p.Play)
+	if o == nil {
+		return fmt.Errorf("play %q needs optimism", p.Play)
+	}
+	if err := p.checkStage(*o); err != nil {
+		return fmt.Errorf("optimism: %w", err)
+	}
+	if e == nil {
+		return nil
 	}
 	if !(e.Threshold > 0 && e.Threshold <= symmetric.MaxEntry) {
 		return fmt.Errorf("criterion: threshold %v must be in (0, %v]", e.Threshold, symmetric.MaxEntry)
 	}
 	if err := e.Covariance.Check(p.Dimension); err != nil {
 		return fmt.Errorf("criterion: %w", err)
-	}
-	if err := p.checkStage(*o); err != nil {
-		return fmt.Errorf("optimism: %w", err)
 	}
 	return nil
 }

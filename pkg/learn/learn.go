@@ -49,8 +49,7 @@ type Choice struct {
 	Tag int
 }
 
-// Policy is what devices decide with, as a function (a glm.Policy is data). It is public, and follows from what was
-// released.
+// Policy is what devices decide with. It is public, and follows from what was released. Only Data can be announced.
 type Policy interface {
 	// Decide is a pure function of the policy, the arms and the random words. The arms are at least one, of equal
 	// length, finite and of norm at most 1; Decide must not change or keep them.

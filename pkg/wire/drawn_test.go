@@ -111,8 +111,10 @@ func drawPolicy(t *rapid.T, dim int) glm.Policy {
 	if rapid.IntRange(0, 3).Draw(t, "optimistic") == 0 {
 		p.Profile, p.Play = glm.Joint, glm.PlayOptimistic
 		optimism := stage()
-		p.Criterion = &glm.Criterion{Covariance: stage().Covariance,
-			Threshold: rapid.Float64Range(1e-6, 9).Draw(t, "threshold")}
+		if rapid.Bool().Draw(t, "criterion") {
+			p.Criterion = &glm.Criterion{Covariance: stage().Covariance,
+				Threshold: rapid.Float64Range(1e-6, 9).Draw(t, "threshold")}
+		}
 		p.Optimism = &optimism
 	}
 	if p.Play != glm.PlayOptimistic && rapid.Bool().Draw(t, "sampled") {

@@ -46,7 +46,7 @@ func refused(t testing.TB) map[string][][]byte {
 		func(a *rifflev1.Announcement) { a.Plan.Curator = nil },
 		func(a *rifflev1.Announcement) { a.Plan.Channel = rifflev1.Channel_CHANNEL_SHUFFLE },
 		func(a *rifflev1.Announcement) { a.Plan.Curator.OtherNoise = math.Inf(1) },
-		func(a *rifflev1.Announcement) { a.Policy.Criterion = nil },
+		func(a *rifflev1.Announcement) { a.Policy.Optimism = nil },
 	} {
 		a := curatedAnnouncement(t)
 		change(a)
@@ -60,7 +60,7 @@ func refused(t testing.TB) map[string][][]byte {
 	} {
 		a := sampledAnnouncement(t)
 		change(a.Policy)
-		add("sampled-announcement", forge(t, seal.Announcement, a, by))
+		add("play-announcement", forge(t, seal.Announcement, a, by))
 	}
 	unknown := announcement(t) // a field of the plan that the schema does not have
 	unknown.Plan.ProtoReflect().SetUnknown([]byte{11 << 3, 1})

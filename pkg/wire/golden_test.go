@@ -55,7 +55,7 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
 		},
-		"sampled-announcement": func(b []byte) ([32]byte, error) {
+		"play-announcement": func(b []byte) ([32]byte, error) {
 			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
 		},
@@ -163,7 +163,7 @@ func accepted(t testing.TB) map[string][][]byte {
 		"compared-learned":      {sign(by, comparedLearned())},
 
 		"structured-announcement": {sign(by, structuredAnnouncement(t))},
-		"sampled-announcement":    {sign(by, sampledAnnouncement(t))},
+		"play-announcement":       {sign(by, sampledAnnouncement(t)), sign(by, optimisticAnnouncement(t))},
 	}
 }
 
@@ -171,7 +171,7 @@ func accepted(t testing.TB) map[string][][]byte {
 var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request",
 	"enrol-reply", "report", "chunk", "accepted", "summed", "configuration", "learned", "audited-manifest",
 	"panel-announcement", "pool", "draw", "registration", "panel-reply", "lasting-configuration", "compared-learned",
-	"enrol-requests", "enrol-replies", "nonced-request", "structured-announcement", "sampled-announcement"}
+	"enrol-requests", "enrol-replies", "nonced-request", "structured-announcement", "play-announcement"}
 
 const goldenFile = "testdata/wire.golden"
 

@@ -23,6 +23,22 @@ func sampledAnnouncement(t testing.TB) *rifflev1.Announcement {
 	return a
 }
 
+// optimisticAnnouncement is one of a policy that plays by upper confidence bounds, without a criterion.
+func optimisticAnnouncement(t testing.TB) *rifflev1.Announcement {
+	a := announcement(t)
+	a.Policy.Play = rifflev1.Play_PLAY_OPTIMISTIC
+	a.Policy.Optimism = &rifflev1.Stage{Theta: []float64{1, -0.5}, Covariance: []float64{0.5, 0.1, 0.25}, Width: 2}
+	return a
+}
+
+func TestOptimisticPlayNeedsNoCriterion(t *testing.T) {
+	roundTrip(t, seal.Announcement, optimisticAnnouncement(t))
+	p := openedOf(t, optimisticAnnouncement(t)).Policy
+	if p.Play != glm.PlayOptimistic || p.Criterion != nil || p.Optimism == nil || p.Optimism.Width != 2 {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestDrawsRoundTrip(t *testing.T) {
 	roundTrip(t, seal.Announcement, sampledAnnouncement(t))
 	if got := openedOf(t, sampledAnnouncement(t)).Policy; got.Play != glm.PlaySampled ||

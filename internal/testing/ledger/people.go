@@ -12,7 +12,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
-	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -129,7 +128,7 @@ func (m *maker) curatorsSums(a *plan.Announcement, reports int) ([]wire.ReleaseC
 		r := m.record(a)
 		records[i] = learn.Record{Arm: r.Arm, Reward: r.Reward}
 		if r.Explored {
-			records[i].Tag = joint.Explored
+			records[i].Tag = learn.Explored
 		}
 	}
 	out, err := m.curator.Absorb(records)

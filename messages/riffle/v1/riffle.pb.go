@@ -221,7 +221,7 @@ const (
 	Play_PLAY_DESIGN      Play = 1 // drawn from the G-optimal design of the scaled survivors
 	Play_PLAY_GREEDY      Play = 2 // the arm with the best estimate
 	Play_PLAY_UNIFORM     Play = 3 // any survivor, with equal probability
-	// The arm of the largest norm where the criterion fires, else the survivor with the best optimistic estimate.
+	// The arm of the largest norm where there is a criterion that fires, else the survivor with the largest upper bound.
 	Play_PLAY_OPTIMISTIC Play = 4
 	Play_PLAY_DEFAULT    Play = 5 // the default arm
 	Play_PLAY_SAMPLED    Play = 6 // one of the draws, with equal probability, and the best survivor under it
@@ -1412,7 +1412,7 @@ type Policy struct {
 	DesignTolerance float64                `protobuf:"fixed64,10,opt,name=design_tolerance,json=designTolerance,proto3" json:"design_tolerance,omitempty"` // of the G-optimal design; 0: the default
 	Draws           []float64              `protobuf:"fixed64,11,rep,packed,name=draws,proto3" json:"draws,omitempty"`                                     // of sampled play only: vectors of length dim, one after the other, 1 to 64 of them
 	Explore         float64                `protobuf:"fixed64,12,opt,name=explore,proto3" json:"explore,omitempty"`                                        // share of decisions by design or draws; the others are greedy; 0: all are by them
-	// Of optimistic play only, which has both: arms of the largest upper bound of optimism are played.
+	// Of optimistic play only, which needs optimism: arms of the largest upper bound of it are played.
 	Criterion *Criterion `protobuf:"bytes,13,opt,name=criterion,proto3" json:"criterion,omitempty"`
 	Optimism  *Stage     `protobuf:"bytes,14,opt,name=optimism,proto3" json:"optimism,omitempty"`
 	Control   float64    `protobuf:"fixed64,15,opt,name=control,proto3" json:"control,omitempty"` // share of decisions that a coin gives the default arm, to compare with
