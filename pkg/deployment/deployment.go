@@ -126,6 +126,11 @@ func (m *Machine) Next(key, commitment []byte) (*plan.Announcement, error) {
 		return a, nil
 	}
 	a.Timing, a.AnalyzerKey, a.Reference = m.c.Timing, key, reference(m.step)
+	for _, s := range m.step.Statistics[m.step.Round] {
+		if s.Kind.Normalized() {
+			a.Normalization = s.Normalization
+		}
+	}
 	if m.first == nil {
 		if err := m.plan(a); err != nil {
 			return nil, err
@@ -168,7 +173,7 @@ func reference(step learner.Step) []float64 {
 		return step.Policy.Theta
 	}
 	for _, s := range step.Statistics[step.Round] {
-		if s.Kind != statistic.Covariance && s.Kind != statistic.Row {
+		if s.Kind.Pointed() {
 			return s.Theta
 		}
 	}
