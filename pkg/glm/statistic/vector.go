@@ -42,6 +42,10 @@ func (s Statistic) vector(dst []float64, r Record, pairs products) ([]float64, e
 		return appendRewards(dst, s.Family, r), nil
 	case Pair:
 		return append(append(dst, r.Arm...), r.Reward), nil
+	case ClippedGradient:
+		return s.appendClipped(dst, r), nil
+	case Normalization, ReweightedGradient, ReweightedLinear:
+		return s.appendReweighted(dst, r), nil
 	case Row:
 		explored := 0.0
 		if r.Explored {
@@ -73,9 +77,10 @@ func (s Statistic) clip(r Record) (Record, error) {
 		return Record{}, fmt.Errorf("%w: the weight", ErrNotFinite)
 	}
 	r.Arm, _ = convex.ToUnitBall(r.Arm)
-	if s.Kind == Covariance {
+	switch {
+	case s.Kind == Covariance:
 		r.Weight = math.Max(0, math.Min(r.Weight, s.WeightBound))
-	} else { // Row and Pair, too
+	case s.Family != nil: // all others but Normalization
 		r.Reward = math.Max(s.Family.MinReward(), math.Min(r.Reward, s.Family.MaxReward()))
 	}
 	return r, nil
@@ -146,6 +151,10 @@ func (s Statistic) Bounds() (Bounds, error) {
 		b = rewardsBounds(s.Family)
 	case Pair:
 		b = pairBounds(s.Family, s.ArmDim)
+	case ClippedGradient:
+		b = s.clippedBounds()
+	case Normalization, ReweightedGradient, ReweightedLinear:
+		b = s.reweightedBounds()
 	case Row:
 		b = rowBounds(s.Family, s.ArmDim)
 	default:
