@@ -259,6 +259,12 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 			Reports:   int(counts.Reports),
 			Decisions: a.Plan.PerReport()}
 	}
+	if a.Plan.Pairs() {
+		if aggregates[0].Each, err = Reports(a, counts); err != nil {
+			return err
+		}
+		aggregates[0].Reports = len(aggregates[0].Each)
+	}
 	sums, ok := m.learner.(summing)
 	if !ok { // not reached: the curator's learner is the only other one
 		return fmt.Errorf("%T takes no sums", m.learner)

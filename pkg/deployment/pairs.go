@@ -14,17 +14,16 @@ import (
 const orderOfReports = "order of reports"
 
 // Reports are the reports of a round of pairs (plan.Plan.Pairs): arm and reward with their device's noise, without its
-// mean, in data units. variance bounds that of the error of each number, from noise and rounding
-// (protocol.Encoding.Variance).
+// mean, in data units. They add up to Sums, whose variance over their number is that of each.
 //
 // Counts have them in ascending order. A learner that takes one after the other would see first who has a small first
 // coordinate, and its gradients would not have the mean of a person's. So they come in the order of a permutation that
 // follows from the epoch alone: for people whose records are alike in law it is as random as the order in which they
 // came, and says no more about them.
-func Reports(a *plan.Announcement, counts *wire.Counts) (reports [][]float64, variance []float64, err error) {
+func Reports(a *plan.Announcement, counts *wire.Counts) (reports [][]float64, err error) {
 	rows, err := entriesOf(a, counts)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	e := a.Encodings[0]
 	ones := make([]uint64, len(e.Coordinates))
@@ -34,12 +33,12 @@ func Reports(a *plan.Announcement, counts *wire.Counts) (reports [][]float64, va
 		}
 		report, err := e.Decode(ones, 1, 0)
 		if err != nil { // not reached: entriesOf checked the range
-			return nil, nil, err
+			return nil, err
 		}
 		reports = append(reports, report)
 	}
 	protocol.Permute(reports, learn.NewPublic(orderOfReports, int(a.Epoch)))
-	return reports, e.Variance(1, 0), nil
+	return reports, nil
 }
 
 // entriesOf are the entries of each report of a round of pairs. It refuses counts that such a round cannot give.
