@@ -141,7 +141,7 @@ func NewRow(f family.Family, armDim int) (Statistic, error) {
 }
 
 // NewPair is arm and reward, for arms of dimension armDim.
-func NewPair(f family.Family, armDim int) (Statistic, error) {
+func NewPair(f family.Response, armDim int) (Statistic, error) {
 	s := Statistic{Kind: Pair, Family: f, ArmDim: armDim}
 	return s, s.Validate()
 }

@@ -18,6 +18,8 @@ type entry struct {
 // registry holds the programs that deployments run.
 var registry = []entry{
 	{glm.LinUCB, bandit.LinUCB},
+	{glm.OnlineLinUCB, bandit.OnlineLinUCB},
+	{glm.OnlineLinUCBCombiner, bandit.Combiner},
 }
 
 // starter is the program of a profile.

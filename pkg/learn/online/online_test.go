@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/riffle-dp/riffle/lab/learn/online"
+	"github.com/riffle-dp/riffle/pkg/learn/online"
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
