@@ -85,7 +85,7 @@ func (p *Policy) lottery(o offer, greedy bool) (lottery, error) {
 func (p *Policy) greedy(arms [][]float64, survivors []int) int {
 	pick, best := 0, math.Inf(-1)
 	for i, a := range survivors {
-		if z := convex.Dot(arms[a], p.Theta); z > best {
+		if z := p.score(arms[a]); z > best {
 			best, pick = z, i
 		}
 	}
@@ -131,6 +131,9 @@ func (p *Policy) sure(better, than []float64) bool {
 		difference[j] = v - than[j]
 	}
 	gain := convex.Dot(difference, p.Theta)
+	if len(p.Trees) > 0 {
+		gain = p.score(better) - p.score(than)
+	}
 	if p.Caution == 0 {
 		return gain > 0
 	}
