@@ -6,6 +6,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/design"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
@@ -35,9 +36,17 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 			vectors = append(vectors, arms[a])
 		}
 		stage.halfWidths(widths, vectors)
+		mean := func(z float64) float64 { return z }
+		if stage.Means {
+			f, err := family.New(p.Family, p.MaxReward)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrPolicy, err)
+			}
+			mean = f.Mean
+		}
 		best := math.Inf(-1)
 		for i, a := range survivors {
-			middle, half := convex.Dot(arms[a], stage.Theta), widths[i]
+			middle, half := mean(convex.Dot(arms[a], stage.Theta)), widths[i]
 			upper[i] = middle + half
 			best = math.Max(best, middle-half)
 		}

@@ -139,7 +139,7 @@ func policyMessage(p *glm.Policy) *rifflev1.Policy {
 		Family: &rifflev1.Family{Name: p.Family, MaxReward: p.MaxReward},
 		Dim:    uint32(p.Dimension), NormBound: p.Radius, Theta: p.Theta,
 		Play: number(plays, p.Play), DesignTolerance: p.DesignTolerance, Explore: p.Explore,
-		Control: p.Control, Caution: p.Caution, Draws: slices.Concat(p.Draws...),
+		Control: p.Control, Caution: p.Caution, Draws: slices.Concat(p.Draws...), Gamma: p.Gamma,
 	}
 	for _, g := range p.Structure {
 		m.Structure = append(m.Structure, &rifflev1.Group{
@@ -173,7 +173,7 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 		Dimension: int(m.GetDim()), Radius: m.GetNormBound(), Theta: m.GetTheta(),
 		Play: plays[m.GetPlay()], DesignTolerance: m.GetDesignTolerance(),
 		Explore: m.GetExplore(), Control: m.GetControl(), Caution: m.GetCaution(),
-		Draws: drawsOf(m.GetDraws(), int(m.GetDim())),
+		Draws: drawsOf(m.GetDraws(), int(m.GetDim())), Gamma: m.GetGamma(),
 	}
 	for _, g := range m.GetStructure() {
 		p.Structure = append(p.Structure,
@@ -210,11 +210,11 @@ func drawsOf(numbers []float64, d int) [][]float64 {
 }
 
 func stageMessage(s glm.Stage) *rifflev1.Stage {
-	return &rifflev1.Stage{Theta: s.Theta, Covariance: s.Covariance, Width: s.Width}
+	return &rifflev1.Stage{Theta: s.Theta, Covariance: s.Covariance, Width: s.Width, Means: s.Means}
 }
 
 func stageOf(m *rifflev1.Stage) glm.Stage {
-	return glm.Stage{Theta: m.GetTheta(), Covariance: m.GetCovariance(), Width: m.GetWidth()}
+	return glm.Stage{Theta: m.GetTheta(), Covariance: m.GetCovariance(), Width: m.GetWidth(), Means: m.GetMeans()}
 }
 
 func keySetMessage(s *KeySet) *rifflev1.KeySet {
@@ -346,12 +346,14 @@ var (
 		rifflev1.Profile_PROFILE_REGCB:                  glm.RegCB,
 	}
 	plays = map[rifflev1.Play]glm.Play{
-		rifflev1.Play_PLAY_DESIGN:     glm.PlayDesign,
-		rifflev1.Play_PLAY_GREEDY:     glm.PlayGreedy,
-		rifflev1.Play_PLAY_UNIFORM:    glm.PlayUniform,
-		rifflev1.Play_PLAY_OPTIMISTIC: glm.PlayOptimistic,
-		rifflev1.Play_PLAY_DEFAULT:    glm.PlayDefault,
-		rifflev1.Play_PLAY_SAMPLED:    glm.PlaySampled,
+		rifflev1.Play_PLAY_DESIGN:      glm.PlayDesign,
+		rifflev1.Play_PLAY_GREEDY:      glm.PlayGreedy,
+		rifflev1.Play_PLAY_UNIFORM:     glm.PlayUniform,
+		rifflev1.Play_PLAY_OPTIMISTIC:  glm.PlayOptimistic,
+		rifflev1.Play_PLAY_DEFAULT:     glm.PlayDefault,
+		rifflev1.Play_PLAY_SAMPLED:     glm.PlaySampled,
+		rifflev1.Play_PLAY_SPANNER:     glm.PlaySpanner,
+		rifflev1.Play_PLAY_INVERSE_GAP: glm.PlayInverseGap,
 	}
 )
 

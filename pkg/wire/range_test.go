@@ -84,7 +84,11 @@ func TestAnnouncementOutOfRangeIsRefused(t *testing.T) {
 		{"policy", func(m *a) { m.Policy.Dim = math.MaxUint32 }},
 		{"policy", func(m *a) { m.Policy.Dim = 3 }},
 		{"policy", func(m *a) { m.Policy.NormBound = 0 }},
-		{"policy.theta", func(m *a) { m.Policy.Theta[0] = 3.1 }},
+		{"policy", func(m *a) { m.Policy.Theta = m.Policy.Theta[:1] }},
+		{"policy", func(m *a) { m.Policy.Theta[0] = 1e101 }},
+		{"policy", func(m *a) { m.Policy.Scaling.Stage.Theta[0] = 3.1 }},
+		{"policy", func(m *a) { m.Policy.Scaling.Stage.Means = true }},
+		{"policy", func(m *a) { m.Policy.Gamma = 1 }},
 		{"policy", func(m *a) { m.Policy.Stages[1].Theta = m.Policy.Stages[1].Theta[:1] }},
 		{"policy", func(m *a) { m.Policy.Stages[0].Covariance = []float64{1, 0, 0, 1} }},
 		{"policy", func(m *a) { m.Policy.Stages[1].Width = -1 }},
@@ -199,6 +203,7 @@ func TestCuratedAnnouncementOutOfRangeIsRefused(t *testing.T) {
 		{"policy", func(m *a) { m.Policy.Criterion.Covariance = []float64{1, 2, 1} }},
 		{"policy", func(m *a) { m.Policy.Optimism = nil }},
 		{"policy", func(m *a) { m.Policy.Optimism.Width = -1 }},
+		{"policy", func(m *a) { m.Policy.Optimism.Means = true }},
 	}
 	for _, x := range append(notFinite, 0, -1) {
 		cases = append(cases,

@@ -260,6 +260,10 @@ const (
 	Play_PLAY_OPTIMISTIC Play = 4
 	Play_PLAY_DEFAULT    Play = 5 // the default arm
 	Play_PLAY_SAMPLED    Play = 6 // one of the draws, with equal probability, and the best survivor under it
+	Play_PLAY_SPANNER    Play = 7 // any arm of a barycentric spanner of the survivors, with equal probability
+	// Each of K survivors with probability 1/(K + gamma g), g what it is estimated to earn less than the best one; the
+	// best one has the rest.
+	Play_PLAY_INVERSE_GAP Play = 8
 )
 
 // Enum value maps for Play.
@@ -272,6 +276,8 @@ var (
 		4: "PLAY_OPTIMISTIC",
 		5: "PLAY_DEFAULT",
 		6: "PLAY_SAMPLED",
+		7: "PLAY_SPANNER",
+		8: "PLAY_INVERSE_GAP",
 	}
 	Play_value = map[string]int32{
 		"PLAY_UNSPECIFIED": 0,
@@ -281,6 +287,8 @@ var (
 		"PLAY_OPTIMISTIC":  4,
 		"PLAY_DEFAULT":     5,
 		"PLAY_SAMPLED":     6,
+		"PLAY_SPANNER":     7,
+		"PLAY_INVERSE_GAP": 8,
 	}
 )
 
@@ -1262,6 +1270,7 @@ type Stage struct {
 	Theta         []float64              `protobuf:"fixed64,1,rep,packed,name=theta,proto3" json:"theta,omitempty"`           // length dim
 	Covariance    []float64              `protobuf:"fixed64,2,rep,packed,name=covariance,proto3" json:"covariance,omitempty"` // upper triangle row by row, unscaled
 	Width         float64                `protobuf:"fixed64,3,opt,name=width,proto3" json:"width,omitempty"`
+	Means         bool                   `protobuf:"varint,4,opt,name=means,proto3" json:"means,omitempty"` // the bound is of the mean reward at x.theta, not of x.theta; only of stages of elimination
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1315,6 +1324,13 @@ func (x *Stage) GetWidth() float64 {
 		return x.Width
 	}
 	return 0
+}
+
+func (x *Stage) GetMeans() bool {
+	if x != nil {
+		return x.Means
+	}
+	return false
 }
 
 // Scaling holds the constants of an arm's weight
@@ -1562,9 +1578,9 @@ type Policy struct {
 	Stages          []*Stage               `protobuf:"bytes,7,rep,name=stages,proto3" json:"stages,omitempty"`                          // confidence sets of the elimination, earliest first
 	Scaling         *Scaling               `protobuf:"bytes,8,opt,name=scaling,proto3" json:"scaling,omitempty"`                        // absent in the warm-up
 	Play            Play                   `protobuf:"varint,9,opt,name=play,proto3,enum=riffle.v1.Play" json:"play,omitempty"`
-	DesignTolerance float64                `protobuf:"fixed64,10,opt,name=design_tolerance,json=designTolerance,proto3" json:"design_tolerance,omitempty"` // of the G-optimal design; 0: the default
+	DesignTolerance float64                `protobuf:"fixed64,10,opt,name=design_tolerance,json=designTolerance,proto3" json:"design_tolerance,omitempty"` // of the G-optimal design or the spanner; 0: the default
 	Draws           []float64              `protobuf:"fixed64,11,rep,packed,name=draws,proto3" json:"draws,omitempty"`                                     // of sampled play only: vectors of length dim, one after the other, 1 to 64 of them
-	Explore         float64                `protobuf:"fixed64,12,opt,name=explore,proto3" json:"explore,omitempty"`                                        // share of decisions by design or draws; the others are greedy; 0: all are by them
+	Explore         float64                `protobuf:"fixed64,12,opt,name=explore,proto3" json:"explore,omitempty"`                                        // share of decisions by design, draws or spanner; the others are greedy; 0: all are by them
 	// Of optimistic play only, which needs optimism: arms of the largest upper bound of it are played.
 	Criterion *Criterion `protobuf:"bytes,13,opt,name=criterion,proto3" json:"criterion,omitempty"`
 	Optimism  *Stage     `protobuf:"bytes,14,opt,name=optimism,proto3" json:"optimism,omitempty"`
@@ -1573,7 +1589,8 @@ type Policy struct {
 	Caution float64 `protobuf:"fixed64,16,opt,name=caution,proto3" json:"caution,omitempty"`
 	// Which coordinates of an arm can be other than 0 together; empty: any. A product of two that cannot is not released.
 	Structure     []*Group `protobuf:"bytes,17,rep,name=structure,proto3" json:"structure,omitempty"`
-	Trees         []*Tree  `protobuf:"bytes,19,rep,name=trees,proto3" json:"trees,omitempty"` // confidence sets of the elimination, after stages; greedy play follows the last
+	Gamma         float64  `protobuf:"fixed64,18,opt,name=gamma,proto3" json:"gamma,omitempty"` // of inverse gap play only
+	Trees         []*Tree  `protobuf:"bytes,19,rep,name=trees,proto3" json:"trees,omitempty"`   // confidence sets of the elimination, after stages; greedy play follows the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1725,6 +1742,13 @@ func (x *Policy) GetStructure() []*Group {
 		return x.Structure
 	}
 	return nil
+}
+
+func (x *Policy) GetGamma() float64 {
+	if x != nil {
+		return x.Gamma
+	}
+	return 0
 }
 
 func (x *Policy) GetTrees() []*Tree {
@@ -3845,13 +3869,14 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\bgrace_ms\x18\x03 \x01(\rR\agraceMs\x12&\n" +
 	"\x0fround_window_ms\x18\x04 \x01(\rR\rroundWindowMs\x12!\n" +
 	"\fenrolment_ms\x18\x05 \x01(\rR\venrolmentMs\x12\x19\n" +
-	"\bevery_ms\x18\x06 \x01(\rR\aeveryMs\"S\n" +
+	"\bevery_ms\x18\x06 \x01(\rR\aeveryMs\"i\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05theta\x18\x01 \x03(\x01R\x05theta\x12\x1e\n" +
 	"\n" +
 	"covariance\x18\x02 \x03(\x01R\n" +
 	"covariance\x12\x14\n" +
-	"\x05width\x18\x03 \x01(\x01R\x05width\"{\n" +
+	"\x05width\x18\x03 \x01(\x01R\x05width\x12\x14\n" +
+	"\x05means\x18\x04 \x01(\bR\x05means\"{\n" +
 	"\aScaling\x12&\n" +
 	"\x05stage\x18\x01 \x01(\v2\x10.riffle.v1.StageR\x05stage\x12)\n" +
 	"\x10self_concordance\x18\x02 \x01(\x01R\x0fselfConcordance\x12\x1d\n" +
@@ -3876,7 +3901,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x06values\x18\b \x03(\x01R\x06values\x12\x14\n" +
 	"\x05flats\x18\t \x03(\x01R\x05flats\x12\x16\n" +
 	"\x06slopes\x18\n" +
-	" \x03(\x01R\x06slopes\"\x87\x05\n" +
+	" \x03(\x01R\x06slopes\"\x9d\x05\n" +
 	"\x06Policy\x12,\n" +
 	"\aprofile\x18\x01 \x01(\x0e2\x12.riffle.v1.ProfileR\aprofile\x12\x18\n" +
 	"\acohorts\x18\x02 \x01(\rR\acohorts\x12)\n" +
@@ -3896,7 +3921,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\boptimism\x18\x0e \x01(\v2\x10.riffle.v1.StageR\boptimism\x12\x18\n" +
 	"\acontrol\x18\x0f \x01(\x01R\acontrol\x12\x18\n" +
 	"\acaution\x18\x10 \x01(\x01R\acaution\x12.\n" +
-	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\x12%\n" +
+	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\x12\x14\n" +
+	"\x05gamma\x18\x12 \x01(\x01R\x05gamma\x12%\n" +
 	"\x05trees\x18\x13 \x03(\v2\x0f.riffle.v1.TreeR\x05trees\"]\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x14\n" +
@@ -4149,7 +4175,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x1aPROFILE_ELIMINATION_LINEAR\x10\b\x12\x14\n" +
 	"\x10PROFILE_SQUARECB\x10\t\x12\x11\n" +
 	"\rPROFILE_REGCB\x10\n" +
-	"*\x89\x01\n" +
+	"*\xb1\x01\n" +
 	"\x04Play\x12\x14\n" +
 	"\x10PLAY_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vPLAY_DESIGN\x10\x01\x12\x0f\n" +
@@ -4157,7 +4183,9 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\fPLAY_UNIFORM\x10\x03\x12\x13\n" +
 	"\x0fPLAY_OPTIMISTIC\x10\x04\x12\x10\n" +
 	"\fPLAY_DEFAULT\x10\x05\x12\x10\n" +
-	"\fPLAY_SAMPLED\x10\x06*\xbd\x05\n" +
+	"\fPLAY_SAMPLED\x10\x06\x12\x10\n" +
+	"\fPLAY_SPANNER\x10\a\x12\x14\n" +
+	"\x10PLAY_INVERSE_GAP\x10\b*\xbd\x05\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REFUSAL_MALFORMED\x10\x01\x12\x1c\n" +
