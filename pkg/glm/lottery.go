@@ -101,7 +101,7 @@ func (p *Policy) explore(arms [][]float64, survivors []int, top int) (weights []
 
 // inverseGap is 1/(K + Gamma g) of every survivor, and the rest.
 func (p *Policy) inverseGap(arms [][]float64, survivors []int, top int) (weights []float64, rest float64) {
-	value := func(arm int) float64 { return math.Max(-1, math.Min(convex.Dot(arms[arm], p.Theta), 1)) }
+	value := func(arm int) float64 { return math.Max(-1, math.Min(p.score(arms[arm]), 1)) }
 	weights, rest = make([]float64, len(survivors)), 1
 	for i, a := range survivors {
 		weights[i] = 1 / (float64(len(survivors)) + p.Gamma*(value(top)-value(a)))
