@@ -94,8 +94,10 @@ func (re *replay) differs(s *statement, own, a *plan.Announcement) bool {
 	mine, theirs := *own, *a
 	mine.Policy, theirs.Policy = a.Policy, a.Policy
 	mine.Reference, theirs.Reference = nil, nil
+	mine.Normalization, theirs.Normalization = nil, nil
 	re.numbers(PlanChanged, s, "the plan, cohort, encodings or times", &mine, &theirs)
 	re.numbers(ReferenceChanged, s, "the reference", own.Reference, a.Reference)
+	re.numbers(ReferenceChanged, s, "the normalization", own.Normalization, a.Normalization)
 	re.numbers(PolicyChanged, s, "the policy", &own.Policy, &a.Policy)
 	return isSameShape(own, a)
 }

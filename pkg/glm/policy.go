@@ -211,8 +211,8 @@ func (p *Policy) Validate() error {
 }
 
 func (p *Policy) validate() error {
-	if p.Profile != Practical && p.Profile != Paper && p.Profile != Joint {
-		return fmt.Errorf("profile %q is none of %q, %q, %q", p.Profile, Practical, Paper, Joint)
+	if !slices.Contains(Profiles(), p.Profile) {
+		return fmt.Errorf("profile %q is none of %s", p.Profile, OneOf(Profiles()))
 	}
 	if _, err := family.New(p.Family, p.MaxReward); err != nil {
 		return err

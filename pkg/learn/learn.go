@@ -17,6 +17,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -82,6 +83,8 @@ const (
 // function clips what it is given.
 type Statistic struct {
 	Name string
+	// Data is what a deployment announces, of statistics that Announced made; nil: in simulations only.
+	Data *statistic.Statistic
 	// Vector appends the vector of a record to dst.
 	Vector func(dst []float64, r Record) []float64
 	// Lower and Upper bound each coordinate; their length is the statistic's dimension.

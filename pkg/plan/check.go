@@ -14,6 +14,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
@@ -210,9 +211,7 @@ func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, e
 // numbers keeps how many a vector of each statistic has, which takes long to count where a structure has many groups.
 func planned(a *Announcement, r Release, noise uint64, numbers map[statistic.Kind]int) (privacy.Release, error) {
 	dim := a.Policy.Dimension
-	switch r.Statistic {
-	case statistic.Hessian, statistic.Gradient, statistic.Covariance, statistic.Rewards:
-	default:
+	if !r.Statistic.Summed() {
 		return privacy.Release{}, fmt.Errorf("statistic %q is not known", r.Statistic)
 	}
 	if dim < 1 || dim > glm.MaxDimension {
@@ -269,7 +268,7 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 				return nil, fmt.Errorf("release %d: %w", i, err)
 			}
 		}
-		s, err := statisticOf(p.Statistic, a.Reference, &a.Policy)
+		s, err := a.statistic(p.Statistic)
 		if err != nil {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
 		}
@@ -301,49 +300,28 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 	return r, nil
 }
 
-// statisticOf is the announced statistic at the announced reference, of arms of the announced structure.
-func statisticOf(kind statistic.Kind, reference []float64, policy *glm.Policy) (statistic.Statistic, error) {
-	s, err := anyArm(kind, reference, policy)
-	if err != nil {
-		return statistic.Statistic{}, err
+// statistic is the announced statistic at the announced reference, under the announced normalization, of arms of the
+// announced structure.
+func (a *Announcement) statistic(kind statistic.Kind) (statistic.Statistic, error) {
+	policy := &a.Policy
+	s := statistic.Statistic{Kind: kind, ArmDim: policy.Dimension, Structure: policy.Structure, WeightBound: 1}
+	if policy.Scaling != nil {
+		s.WeightBound = policy.Scaling.MaxWeight
 	}
-	s.Structure = policy.Structure
-	return s, s.Validate()
-}
-
-// anyArm is the announced statistic without a structure.
-func anyArm(kind statistic.Kind, reference []float64, policy *glm.Policy) (statistic.Statistic, error) {
-	if kind == statistic.Covariance {
-		bound := 1.0
-		if policy.Scaling != nil {
-			bound = policy.Scaling.MaxWeight
+	rewards, err := family.New(policy.Family, policy.MaxReward)
+	if err != nil {
+		return s, err
+	}
+	if s.Family = rewards; kind.Pointed() {
+		norm := convex.Norm(a.Reference)
+		if len(a.Reference) != policy.Dimension || !(norm <= policy.Radius*(1+1e-12)) {
+			return s, fmt.Errorf("the reference has %d coordinates and norm %v, the policy %d and the bound %v",
+				len(a.Reference), norm, policy.Dimension, policy.Radius)
 		}
-		return statistic.NewCovariance(policy.Dimension, bound)
+		s.Theta, s.Family = a.Reference, glm.Score(rewards, policy.Profile)
 	}
-	family, err := family.New(policy.Family, policy.MaxReward)
-	if err != nil {
-		return statistic.Statistic{}, err
+	if kind.Normalized() {
+		s.Normalization = a.Normalization
 	}
-	switch kind {
-	case statistic.Row:
-		return statistic.NewRow(family, policy.Dimension)
-	case statistic.Rewards:
-		return statistic.NewRewards(family, policy.Dimension)
-	}
-	if len(reference) != policy.Dimension {
-		return statistic.Statistic{}, fmt.Errorf("the reference has %d coordinates, the policy %d",
-			len(reference), policy.Dimension)
-	}
-	var square float64
-	for _, v := range reference {
-		square += v * v
-	}
-	if norm := math.Sqrt(square); !(norm <= policy.Radius*(1+1e-12)) {
-		return statistic.Statistic{}, fmt.Errorf("the reference has norm %v above the bound %v", norm, policy.Radius)
-	}
-	score := glm.Score(family, policy.Profile)
-	if kind == statistic.Hessian {
-		return statistic.NewHessian(score, reference)
-	}
-	return statistic.NewGradient(score, reference)
+	return s, s.Validate()
 }

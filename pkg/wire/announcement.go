@@ -39,6 +39,9 @@ func checkAnnouncement(a *plan.Announcement) error {
 	if err := checkPlan(&a.Plan); err != nil {
 		return inside("plan.", err)
 	}
+	if err := checkNormalization(a); err != nil {
+		return err
+	}
 	if err := checkEncodings(a); err != nil {
 		return err
 	}
@@ -55,6 +58,22 @@ func checkAnnouncement(a *plan.Announcement) error {
 		return field("analyzer_key", "%v", err)
 	}
 	return checkDrawn(a)
+}
+
+// checkNormalization refuses a normalization that no statistic of the round needs, and one that is no symmetric matrix
+// of finite numbers. Nothing more is asked of it: the statistics are bounded for every such matrix.
+func checkNormalization(a *plan.Announcement) error {
+	needed := slices.ContainsFunc(announcedReleases(a), func(r plan.Release) bool { return r.Statistic.Normalized() })
+	if !needed {
+		if len(a.Normalization) > 0 {
+			return field("normalization", "must be absent where no statistic of the round is reweighted")
+		}
+		return nil
+	}
+	if err := a.Normalization.CheckSize(a.Policy.Dimension); err != nil {
+		return field("normalization", "%v", err)
+	}
+	return nil
 }
 
 // checkDrawn checks what an announcement says of its panel.
@@ -108,6 +127,7 @@ func checkFinal(a *plan.Announcement) error {
 		present bool
 	}{
 		{"reference", len(a.Reference) > 0},
+		{"normalization", len(a.Normalization) > 0},
 		{"plan", !a.Plan.Equal(plan.Plan{})},
 		{"encodings", len(a.Encodings) > 0},
 		{"cohort", a.Cohort != plan.Cohort{}},

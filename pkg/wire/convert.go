@@ -21,7 +21,7 @@ func announcementMessage(a *plan.Announcement) *rifflev1.Announcement {
 	m := &rifflev1.Announcement{
 		Deployment: a.Deployment, Epoch: a.Epoch, Round: a.Round, Previous: a.Previous,
 		Policy: policyMessage(&a.Policy), Reference: a.Reference, AnalyzerKey: a.AnalyzerKey, Final: a.Final,
-		Commitment: a.Commitment, Schema: a.Schema,
+		Commitment: a.Commitment, Schema: a.Schema, Normalization: a.Normalization,
 	}
 	if a.Final {
 		return m
@@ -49,6 +49,7 @@ func announcementOf(m *rifflev1.Announcement) *plan.Announcement {
 			MaxDishonest: cohort.GetMaxDishonest()},
 		Timing:      timingOf(timing),
 		AnalyzerKey: m.AnalyzerKey, Final: m.Final, Commitment: m.Commitment, Schema: m.Schema,
+		Normalization: m.Normalization,
 	}
 	releases := announcedReleases(a)
 	for i, e := range m.Encodings {
@@ -304,11 +305,15 @@ func summedOf(m *rifflev1.Summed) *Summed {
 // The names that messages have numbers for. UNSPECIFIED, 0, stands for none of them; channels have none such.
 var (
 	statistics = map[rifflev1.Statistic]statistic.Kind{
-		rifflev1.Statistic_STATISTIC_HESSIAN:    statistic.Hessian,
-		rifflev1.Statistic_STATISTIC_GRADIENT:   statistic.Gradient,
-		rifflev1.Statistic_STATISTIC_COVARIANCE: statistic.Covariance,
-		rifflev1.Statistic_STATISTIC_RECORD:     statistic.Row,
-		rifflev1.Statistic_STATISTIC_REWARDS:    statistic.Rewards,
+		rifflev1.Statistic_STATISTIC_HESSIAN:             statistic.Hessian,
+		rifflev1.Statistic_STATISTIC_GRADIENT:            statistic.Gradient,
+		rifflev1.Statistic_STATISTIC_COVARIANCE:          statistic.Covariance,
+		rifflev1.Statistic_STATISTIC_RECORD:              statistic.Row,
+		rifflev1.Statistic_STATISTIC_REWARDS:             statistic.Rewards,
+		rifflev1.Statistic_STATISTIC_NORMALIZATION:       statistic.Normalization,
+		rifflev1.Statistic_STATISTIC_REWEIGHTED_GRADIENT: statistic.ReweightedGradient,
+		rifflev1.Statistic_STATISTIC_REWEIGHTED_LINEAR:   statistic.ReweightedLinear,
+		rifflev1.Statistic_STATISTIC_CLIPPED_GRADIENT:    statistic.ClippedGradient,
 	}
 	channels = map[rifflev1.Channel]plan.Channel{
 		rifflev1.Channel_CHANNEL_SHUFFLE: plan.Shuffle,
@@ -320,6 +325,14 @@ var (
 		rifflev1.Profile_PROFILE_PRACTICAL: glm.Practical,
 		rifflev1.Profile_PROFILE_PAPER:     glm.Paper,
 		rifflev1.Profile_PROFILE_JOINT:     glm.Joint,
+
+		rifflev1.Profile_PROFILE_LINUCB:                 glm.LinUCB,
+		rifflev1.Profile_PROFILE_ONLINE_LINUCB:          glm.OnlineLinUCB,
+		rifflev1.Profile_PROFILE_ONLINE_LINUCB_COMBINER: glm.OnlineLinUCBCombiner,
+		rifflev1.Profile_PROFILE_ELIMINATION_REWEIGHTED: glm.EliminationReweighted,
+		rifflev1.Profile_PROFILE_ELIMINATION_LINEAR:     glm.EliminationLinear,
+		rifflev1.Profile_PROFILE_SQUARECB:               glm.SquareCB,
+		rifflev1.Profile_PROFILE_REGCB:                  glm.RegCB,
 	}
 	plays = map[rifflev1.Play]glm.Play{
 		rifflev1.Play_PLAY_DESIGN:      glm.PlayDesign,

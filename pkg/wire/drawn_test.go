@@ -103,7 +103,7 @@ func drawPolicy(t *rapid.T, dim int) glm.Policy {
 		}
 	}
 	p := glm.Policy{
-		Profile: rapid.SampledFrom([]glm.Profile{glm.Practical, glm.Paper}).Draw(t, "profile"),
+		Profile: rapid.SampledFrom(glm.Profiles()).Draw(t, "profile"),
 		Epoch:   int(rapid.Uint32().Draw(t, "cohorts")), Family: "logistic", MaxReward: 1, Dimension: dim, Radius: 3,
 		Theta: drawPoint(t, dim),
 		Play: rapid.SampledFrom([]glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform, glm.PlaySpanner,

@@ -75,7 +75,7 @@ func TestAnnouncementOutOfRangeIsRefused(t *testing.T) {
 		{"previous", func(m *a) { m.Previous = m.Previous[:31] }},
 		{"previous", func(m *a) { m.Epoch = 1 }},
 		{"policy", func(m *a) { m.Policy = nil }},
-		{"policy", func(m *a) { m.Policy.Profile = 4 }},
+		{"policy", func(m *a) { m.Policy.Profile = 99 }},
 		{"policy", func(m *a) { m.Policy.Play = 0 }},
 		{"policy", func(m *a) { m.Policy.Family = nil }},
 		{"policy", func(m *a) { m.Policy.Family.Name = "gamma" }},

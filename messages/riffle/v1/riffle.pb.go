@@ -45,25 +45,38 @@ const (
 	// Centred reward if the person was not in the control group, the same if they were, and sqrt 3 times half the range of
 	// rewards if a reward came.
 	Statistic_STATISTIC_REWARDS Statistic = 5
+	// Of regressions that are reweighted by Announcement.normalization, with u = Ux/|Ux| (pkg/glm/statistic).
+	Statistic_STATISTIC_NORMALIZATION       Statistic = 7  // U^(1/2) x x' U^(1/2) / |Ux|, symmetric form
+	Statistic_STATISTIC_REWEIGHTED_GRADIENT Statistic = 8  // (mu(x.theta) - r) u
+	Statistic_STATISTIC_REWEIGHTED_LINEAR   Statistic = 9  // u r, u x' row by row, u u' in symmetric form
+	Statistic_STATISTIC_CLIPPED_GRADIENT    Statistic = 10 // (mu(x.theta) - r) x with mu clipped
 )
 
 // Enum value maps for Statistic.
 var (
 	Statistic_name = map[int32]string{
-		0: "STATISTIC_UNSPECIFIED",
-		1: "STATISTIC_HESSIAN",
-		2: "STATISTIC_GRADIENT",
-		3: "STATISTIC_COVARIANCE",
-		4: "STATISTIC_RECORD",
-		5: "STATISTIC_REWARDS",
+		0:  "STATISTIC_UNSPECIFIED",
+		1:  "STATISTIC_HESSIAN",
+		2:  "STATISTIC_GRADIENT",
+		3:  "STATISTIC_COVARIANCE",
+		4:  "STATISTIC_RECORD",
+		5:  "STATISTIC_REWARDS",
+		7:  "STATISTIC_NORMALIZATION",
+		8:  "STATISTIC_REWEIGHTED_GRADIENT",
+		9:  "STATISTIC_REWEIGHTED_LINEAR",
+		10: "STATISTIC_CLIPPED_GRADIENT",
 	}
 	Statistic_value = map[string]int32{
-		"STATISTIC_UNSPECIFIED": 0,
-		"STATISTIC_HESSIAN":     1,
-		"STATISTIC_GRADIENT":    2,
-		"STATISTIC_COVARIANCE":  3,
-		"STATISTIC_RECORD":      4,
-		"STATISTIC_REWARDS":     5,
+		"STATISTIC_UNSPECIFIED":         0,
+		"STATISTIC_HESSIAN":             1,
+		"STATISTIC_GRADIENT":            2,
+		"STATISTIC_COVARIANCE":          3,
+		"STATISTIC_RECORD":              4,
+		"STATISTIC_REWARDS":             5,
+		"STATISTIC_NORMALIZATION":       7,
+		"STATISTIC_REWEIGHTED_GRADIENT": 8,
+		"STATISTIC_REWEIGHTED_LINEAR":   9,
+		"STATISTIC_CLIPPED_GRADIENT":    10,
 	}
 )
 
@@ -155,21 +168,43 @@ const (
 	Profile_PROFILE_PRACTICAL   Profile = 1 // one round: Hessian and gradient in one report
 	Profile_PROFILE_PAPER       Profile = 2 // a covariance round, then gradient rounds
 	Profile_PROFILE_JOINT       Profile = 3 // the analyzer reads records and adds noise to all that leaves it
+	// Programs: learners of other papers, one round.
+	Profile_PROFILE_LINUCB                 Profile = 4
+	Profile_PROFILE_ONLINE_LINUCB          Profile = 5
+	Profile_PROFILE_ONLINE_LINUCB_COMBINER Profile = 6
+	Profile_PROFILE_ELIMINATION_REWEIGHTED Profile = 7
+	Profile_PROFILE_ELIMINATION_LINEAR     Profile = 8
+	Profile_PROFILE_SQUARECB               Profile = 9
+	Profile_PROFILE_REGCB                  Profile = 10
 )
 
 // Enum value maps for Profile.
 var (
 	Profile_name = map[int32]string{
-		0: "PROFILE_UNSPECIFIED",
-		1: "PROFILE_PRACTICAL",
-		2: "PROFILE_PAPER",
-		3: "PROFILE_JOINT",
+		0:  "PROFILE_UNSPECIFIED",
+		1:  "PROFILE_PRACTICAL",
+		2:  "PROFILE_PAPER",
+		3:  "PROFILE_JOINT",
+		4:  "PROFILE_LINUCB",
+		5:  "PROFILE_ONLINE_LINUCB",
+		6:  "PROFILE_ONLINE_LINUCB_COMBINER",
+		7:  "PROFILE_ELIMINATION_REWEIGHTED",
+		8:  "PROFILE_ELIMINATION_LINEAR",
+		9:  "PROFILE_SQUARECB",
+		10: "PROFILE_REGCB",
 	}
 	Profile_value = map[string]int32{
-		"PROFILE_UNSPECIFIED": 0,
-		"PROFILE_PRACTICAL":   1,
-		"PROFILE_PAPER":       2,
-		"PROFILE_JOINT":       3,
+		"PROFILE_UNSPECIFIED":            0,
+		"PROFILE_PRACTICAL":              1,
+		"PROFILE_PAPER":                  2,
+		"PROFILE_JOINT":                  3,
+		"PROFILE_LINUCB":                 4,
+		"PROFILE_ONLINE_LINUCB":          5,
+		"PROFILE_ONLINE_LINUCB_COMBINER": 6,
+		"PROFILE_ELIMINATION_REWEIGHTED": 7,
+		"PROFILE_ELIMINATION_LINEAR":     8,
+		"PROFILE_SQUARECB":               9,
+		"PROFILE_REGCB":                  10,
 	}
 )
 
@@ -1658,21 +1693,24 @@ func (x *Group) GetChoice() uint32 {
 // Announcement is the analyzer's statement of one round of one epoch. Its digest is bound into every report of the
 // round.
 type Announcement struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`      // counted from 1
-	Round         uint32                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`      // counted from 0
-	Previous      []byte                 `protobuf:"bytes,4,opt,name=previous,proto3" json:"previous,omitempty"` // digest of the preceding announcement; empty for the first
-	Policy        *Policy                `protobuf:"bytes,5,opt,name=policy,proto3" json:"policy,omitempty"`
-	Reference     []float64              `protobuf:"fixed64,6,rep,packed,name=reference,proto3" json:"reference,omitempty"` // theta at which this round's statistics are evaluated
-	Plan          *Plan                  `protobuf:"bytes,7,opt,name=plan,proto3" json:"plan,omitempty"`
-	Encodings     []*Encoding            `protobuf:"bytes,8,rep,name=encodings,proto3" json:"encodings,omitempty"` // of this round's releases, in the order of the plan
-	Cohort        *Cohort                `protobuf:"bytes,9,opt,name=cohort,proto3" json:"cohort,omitempty"`
-	Timing        *Timing                `protobuf:"bytes,10,opt,name=timing,proto3" json:"timing,omitempty"`
-	AnalyzerKey   []byte                 `protobuf:"bytes,11,opt,name=analyzer_key,json=analyzerKey,proto3" json:"analyzer_key,omitempty"` // HPKE public key for bit messages
-	Final         bool                   `protobuf:"varint,12,opt,name=final,proto3" json:"final,omitempty"`                               // this is the last policy: no device is enrolled any more
-	Commitment    []byte                 `protobuf:"bytes,13,opt,name=commitment,proto3" json:"commitment,omitempty"`                      // of a panel: SHA-256 of the analyzer's contribution to the seed, with a domain before it
-	Schema        []byte                 `protobuf:"bytes,14,opt,name=schema,proto3" json:"schema,omitempty"`                              // JSON: how features become vectors of arms; the same in all epochs; empty: apps send vectors
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Deployment  string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Epoch       uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`      // counted from 1
+	Round       uint32                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`      // counted from 0
+	Previous    []byte                 `protobuf:"bytes,4,opt,name=previous,proto3" json:"previous,omitempty"` // digest of the preceding announcement; empty for the first
+	Policy      *Policy                `protobuf:"bytes,5,opt,name=policy,proto3" json:"policy,omitempty"`
+	Reference   []float64              `protobuf:"fixed64,6,rep,packed,name=reference,proto3" json:"reference,omitempty"` // theta at which this round's statistics are evaluated
+	Plan        *Plan                  `protobuf:"bytes,7,opt,name=plan,proto3" json:"plan,omitempty"`
+	Encodings   []*Encoding            `protobuf:"bytes,8,rep,name=encodings,proto3" json:"encodings,omitempty"` // of this round's releases, in the order of the plan
+	Cohort      *Cohort                `protobuf:"bytes,9,opt,name=cohort,proto3" json:"cohort,omitempty"`
+	Timing      *Timing                `protobuf:"bytes,10,opt,name=timing,proto3" json:"timing,omitempty"`
+	AnalyzerKey []byte                 `protobuf:"bytes,11,opt,name=analyzer_key,json=analyzerKey,proto3" json:"analyzer_key,omitempty"` // HPKE public key for bit messages
+	Final       bool                   `protobuf:"varint,12,opt,name=final,proto3" json:"final,omitempty"`                               // this is the last policy: no device is enrolled any more
+	Commitment  []byte                 `protobuf:"bytes,13,opt,name=commitment,proto3" json:"commitment,omitempty"`                      // of a panel: SHA-256 of the analyzer's contribution to the seed, with a domain before it
+	Schema      []byte                 `protobuf:"bytes,14,opt,name=schema,proto3" json:"schema,omitempty"`                              // JSON: how features become vectors of arms; the same in all epochs; empty: apps send vectors
+	// The root of the matrix U by which this round's statistics are reweighted, upper triangle row by row; empty where none
+	// is.
+	Normalization []float64 `protobuf:"fixed64,15,rep,packed,name=normalization,proto3" json:"normalization,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1801,6 +1839,13 @@ func (x *Announcement) GetCommitment() []byte {
 func (x *Announcement) GetSchema() []byte {
 	if x != nil {
 		return x.Schema
+	}
+	return nil
+}
+
+func (x *Announcement) GetNormalization() []float64 {
+	if x != nil {
+		return x.Normalization
 	}
 	return nil
 }
@@ -3720,7 +3765,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x12\n" +
 	"\x04size\x18\x03 \x01(\rR\x04size\x12\x16\n" +
-	"\x06choice\x18\x04 \x01(\rR\x06choice\"\xde\x03\n" +
+	"\x06choice\x18\x04 \x01(\rR\x06choice\"\x84\x04\n" +
 	"\fAnnouncement\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3740,7 +3785,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"commitment\x18\r \x01(\fR\n" +
 	"commitment\x12\x16\n" +
-	"\x06schema\x18\x0e \x01(\fR\x06schema\"T\n" +
+	"\x06schema\x18\x0e \x01(\fR\x06schema\x12$\n" +
+	"\rnormalization\x18\x0f \x03(\x01R\rnormalization\"T\n" +
 	"\x06KeySet\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3931,24 +3977,37 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\acontrol\x18\x04 \x01(\x01R\acontrol\x12\x12\n" +
 	"\x04lift\x18\x05 \x01(\x01R\x04lift\x12\x10\n" +
 	"\x03low\x18\x06 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\a \x01(\x01R\x04high*\x9c\x01\n" +
+	"\x04high\x18\a \x01(\x01R\x04high*\x9d\x02\n" +
 	"\tStatistic\x12\x19\n" +
 	"\x15STATISTIC_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STATISTIC_HESSIAN\x10\x01\x12\x16\n" +
 	"\x12STATISTIC_GRADIENT\x10\x02\x12\x18\n" +
 	"\x14STATISTIC_COVARIANCE\x10\x03\x12\x14\n" +
 	"\x10STATISTIC_RECORD\x10\x04\x12\x15\n" +
-	"\x11STATISTIC_REWARDS\x10\x05*Z\n" +
+	"\x11STATISTIC_REWARDS\x10\x05\x12\x1b\n" +
+	"\x17STATISTIC_NORMALIZATION\x10\a\x12!\n" +
+	"\x1dSTATISTIC_REWEIGHTED_GRADIENT\x10\b\x12\x1f\n" +
+	"\x1bSTATISTIC_REWEIGHTED_LINEAR\x10\t\x12\x1e\n" +
+	"\x1aSTATISTIC_CLIPPED_GRADIENT\x10\n" +
+	"*Z\n" +
 	"\aChannel\x12\x13\n" +
 	"\x0fCHANNEL_SHUFFLE\x10\x00\x12\x12\n" +
 	"\x0eCHANNEL_SHARES\x10\x01\x12\x11\n" +
 	"\rCHANNEL_LOCAL\x10\x02\x12\x13\n" +
-	"\x0fCHANNEL_CENTRAL\x10\x03*_\n" +
+	"\x0fCHANNEL_CENTRAL\x10\x03*\x9f\x02\n" +
 	"\aProfile\x12\x17\n" +
 	"\x13PROFILE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PROFILE_PRACTICAL\x10\x01\x12\x11\n" +
 	"\rPROFILE_PAPER\x10\x02\x12\x11\n" +
-	"\rPROFILE_JOINT\x10\x03*\xb1\x01\n" +
+	"\rPROFILE_JOINT\x10\x03\x12\x12\n" +
+	"\x0ePROFILE_LINUCB\x10\x04\x12\x19\n" +
+	"\x15PROFILE_ONLINE_LINUCB\x10\x05\x12\"\n" +
+	"\x1ePROFILE_ONLINE_LINUCB_COMBINER\x10\x06\x12\"\n" +
+	"\x1ePROFILE_ELIMINATION_REWEIGHTED\x10\a\x12\x1e\n" +
+	"\x1aPROFILE_ELIMINATION_LINEAR\x10\b\x12\x14\n" +
+	"\x10PROFILE_SQUARECB\x10\t\x12\x11\n" +
+	"\rPROFILE_REGCB\x10\n" +
+	"*\xb1\x01\n" +
 	"\x04Play\x12\x14\n" +
 	"\x10PLAY_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vPLAY_DESIGN\x10\x01\x12\x0f\n" +

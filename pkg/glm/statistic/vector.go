@@ -40,6 +40,10 @@ func (s Statistic) vector(dst []float64, r Record, pairs products) ([]float64, e
 		return pairs.append(dst, family.Curvature(s.Family, convex.Dot(r.Arm, s.Theta)), r.Arm), nil
 	case Rewards:
 		return appendRewards(dst, s.Family, r), nil
+	case ClippedGradient:
+		return s.appendClipped(dst, r), nil
+	case Normalization, ReweightedGradient, ReweightedLinear:
+		return s.appendReweighted(dst, r), nil
 	case Row:
 		explored := 0.0
 		if r.Explored {
@@ -71,9 +75,10 @@ func (s Statistic) clip(r Record) (Record, error) {
 		return Record{}, fmt.Errorf("%w: the weight", ErrNotFinite)
 	}
 	r.Arm, _ = convex.ToUnitBall(r.Arm)
-	if s.Kind == Covariance {
+	switch {
+	case s.Kind == Covariance:
 		r.Weight = math.Max(0, math.Min(r.Weight, s.WeightBound))
-	} else { // Row, too
+	case s.Family != nil: // all others but Normalization
 		r.Reward = math.Max(s.Family.MinReward(), math.Min(r.Reward, s.Family.MaxReward()))
 	}
 	return r, nil
@@ -142,6 +147,10 @@ func (s Statistic) Bounds() (Bounds, error) {
 		}
 	case Rewards:
 		b = rewardsBounds(s.Family)
+	case ClippedGradient:
+		b = s.clippedBounds()
+	case Normalization, ReweightedGradient, ReweightedLinear:
+		b = s.reweightedBounds()
 	case Row:
 		b = rowBounds(s.Family, s.ArmDim)
 	default:
