@@ -36,7 +36,8 @@ func (f *populationFlags) add(flags *pflag.FlagSet) {
 func (f *populationFlags) more(flags *pflag.FlagSet) {
 	flags.StringVar(&f.mapping, "map", string(population.MapB7),
 		"feature map of the census: b7, or block (arms that need exploration)")
-	flags.StringVar(&f.family, "family", family.NameLogistic, "reward family of a file: "+family.OneOf())
+	flags.StringVar(&f.family, "family", family.NameLogistic, "reward family of a file: "+family.OneOf()+";\n"+
+		"of other people logistic or linear")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward in a file")
 	flags.Float64Var(&f.normBound, "norm-bound", 0, "bound on the norm of the parameter for a file; 0: the default")
 	flags.IntVar(&f.options, "options", 0,
@@ -55,10 +56,10 @@ func (f *populationFlags) open() (*population.Population, error) {
 	}
 	switch f.data {
 	case "synthetic":
-		return population.Synthetic(population.SyntheticOptions{Users: f.users, Seed: f.seed})
+		return population.Synthetic(population.SyntheticOptions{Users: f.users, Seed: f.seed, Family: f.family})
 	case "adult":
 		return population.Adult(population.AdultOptions{Users: f.users, Seed: f.seed, Holdout: f.holdout,
-			Map: population.FeatureMap(f.mapping), TestHoldout: f.testHoldout})
+			Map: population.FeatureMap(f.mapping), TestHoldout: f.testHoldout, Family: f.family})
 	}
 	return population.File(f.data, f.file())
 }

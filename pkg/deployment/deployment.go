@@ -18,6 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -54,7 +55,7 @@ var (
 
 // New checks a configuration as a whole: the learner's, and that a plan can be made for every cohort of its schedule.
 func New(c wire.Configuration) (*Machine, error) {
-	if p := c.Learner.Profile; c.Anytime && (p == glm.Paper || p == glm.Joint) {
+	if p := c.Learner.Profile; c.Anytime && cmp.Or(p, glm.Practical) != glm.Practical {
 		return nil, fmt.Errorf("deployment: %w: the %s profile is made for one horizon", learner.ErrExtend, p)
 	}
 	c.Terms.Channel = cmp.Or(c.Terms.Channel, plan.Shuffle)
@@ -65,7 +66,7 @@ func New(c wire.Configuration) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Learner, err = resolved(c.Learner); err != nil { // not reached: Feasible made a learner of it
+	if c.Learner, err = resolved(c.Learner, learner); err != nil { // not reached: Feasible made a learner of it
 		return nil, err
 	}
 	m := &Machine{c: c, learner: learner, largest: largest, epoch: 1}
@@ -74,7 +75,10 @@ func New(c wire.Configuration) (*Machine, error) {
 }
 
 // resolved fills in the defaults, so that a later version with other defaults comes to the same.
-func resolved(c learner.Config) (learner.Config, error) {
+func resolved(c learner.Config, l Learner) (learner.Config, error) {
+	if l, ok := l.(*program.Learner); ok {
+		return l.Config(), nil
+	}
 	profile := c.Profile
 	if profile == glm.Joint {
 		c.Profile = glm.Practical // whose rules for what they have in common are the same
@@ -125,6 +129,9 @@ func (m *Machine) Next(key, commitment []byte) (*plan.Announcement, error) {
 	for _, s := range m.step.Statistics[m.step.Round] {
 		if s.Kind.Normalized() {
 			a.Normalization = s.Normalization
+		}
+		if s.Kind.Binned() {
+			a.Tree = s.Tree
 		}
 	}
 	if m.first == nil {
@@ -255,12 +262,16 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 			Reports:   int(counts.Reports),
 			Decisions: a.Plan.PerReport()}
 	}
-	l, ok := m.learner.(*learner.Learner)
-	if !ok { // not reached: there are two kinds of learners
+	sums, ok := m.learner.(summing)
+	if !ok { // not reached: the curator's learner is the only other one
 		return fmt.Errorf("%T takes no sums", m.learner)
 	}
-	if err := l.Absorb(aggregates); err != nil {
+	if err := sums.Absorb(aggregates); err != nil {
 		return err
+	}
+	l, ok := m.learner.(*learner.Learner)
+	if !ok {
+		return nil
 	}
 	out.Unchanged = l.Unchanged()
 	for _, of := range aggregates {

@@ -10,6 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
 )
 
 // Estimate is what a deployment knows of the parameter of its reward model. It is public: a function of the
@@ -50,7 +51,11 @@ const (
 		"dishonest parties do to the sums."
 	jointInterval = "There are no intervals: the curator's noise enters every step of its descent, and how far that " +
 		"moves a coefficient does not follow from what it gives out."
-	noInterval = "Nothing was learnt yet."
+	programInterval = "The program's confidence set along each coefficient, for the width that it plays with. Not in it: " +
+		"a wrong model, and what dishonest parties do to the sums; whether the width is one that is proved, its " +
+		"options say."
+	noProgramInterval = "There are no intervals: the profile has no confidence set of the parameter."
+	noInterval        = "Nothing was learnt yet."
 )
 
 // Estimate says what was learnt from the counts that were absorbed: nothing of an epoch whose rounds are not over.
@@ -71,9 +76,15 @@ func (m *Machine) Estimate() (Estimate, error) {
 	if e.Cohorts == 0 {
 		return e, nil
 	}
-	l, ok := m.learner.(*learner.Learner)
+	l, _ := m.learner.(*learner.Learner)
+	program, _ := m.learner.(*program.Learner)
 	switch {
-	case !ok:
+	case program != nil:
+		e.Interval = noProgramInterval
+		if set := program.Confidence(); set != nil {
+			e.Interval, e.HalfWidth = programInterval, scaled(diagonal(set.Covariance, len(p.Theta)), set.Width)
+		}
+	case l == nil:
 		e.Interval = jointInterval
 	case p.Profile == glm.Practical:
 		e.Interval, e.Deviation = practicalInterval, diagonal(l.Covariance(), len(p.Theta))

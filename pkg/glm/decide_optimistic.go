@@ -10,8 +10,8 @@ import (
 
 // optimistic is the device's side of Algorithm 2 of "Shuffle and Joint Differential Privacy for Generalized Linear
 // Contextual Bandits": lines 4-5 (Criterion I) and 13-15 (elimination by equations (14)-(15), then the largest upper
-// confidence bound of equation (16)). Without a criterion and stages it is the choice of LinUCB. Of equal arms the first
-// is taken. It draws nothing.
+// confidence bound of equation (16)). Without a criterion and stages it is the choice of LinUCB. Of equal arms the
+// first is taken. It draws nothing.
 //
 // Where it differs: the policy is that of the person's micro-batch, and not of the moment. Whether a person explores
 // depends on all their arms, so that their device must remember it; the curator cannot know it otherwise.

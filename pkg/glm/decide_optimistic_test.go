@@ -27,8 +27,8 @@ func drawOptimistic(r *rapid.T, d int) *glm.Policy {
 	return p
 }
 
-// A person explores exactly if there is a criterion and an arm of theirs reaches its threshold, and then with the largest
-// arm; otherwise they play the survivor with the largest upper bound. The probabilities say the same.
+// A person explores exactly if there is a criterion and an arm of theirs reaches its threshold, and then with the
+// largest arm; otherwise they play the survivor with the largest upper bound. The probabilities say the same.
 func TestOptimisticPlay(t *testing.T) {
 	explored, exploited, eliminated, always := 0, 0, 0, 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -127,7 +127,8 @@ func TestOptimisticPoliciesAreChecked(t *testing.T) {
 		"threshold Inf":        func(p *glm.Policy) { p.Criterion.Threshold = math.Inf(1) },
 		"covariance":           func(p *glm.Policy) { p.Criterion.Covariance = p.Criterion.Covariance[:2] },
 		"covariance -1":        func(p *glm.Policy) { p.Criterion.Covariance[0] = -1 },
-		"optimism theta":       func(p *glm.Policy) { p.Optimism.Theta = []float64{9, 9} },
+		"optimism theta":       func(p *glm.Policy) { p.Optimism.Theta = []float64{9, math.NaN()} },
+		"optimism means":       func(p *glm.Policy) { p.Optimism.Means = true },
 		"optimism width":       func(p *glm.Policy) { p.Optimism.Width = -1 },
 		"optimism covariance":  func(p *glm.Policy) { p.Optimism.Covariance[2] = math.NaN() },
 		"optimism theta short": func(p *glm.Policy) { p.Optimism.Theta = nil },

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
@@ -71,19 +72,23 @@ func checkTime(path string, d time.Duration, most int64) error {
 	return nil
 }
 
-// checkTheta refuses a vector that is not a parameter of the policy, with the slack of glm for its norm.
-func checkTheta(path string, theta []float64, p *glm.Policy) error {
+// checkEstimate refuses a vector that is not of the policy's dimension or not finite.
+func checkEstimate(path string, theta []float64, p *glm.Policy) error {
 	if len(theta) != p.Dimension {
 		return field(path, "has %d entries, the policy's dim is %d", len(theta), p.Dimension)
 	}
-	norm := 0.0
-	for i, x := range theta {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return field(path, "has entry %d = %v, must be finite", i, x)
-		}
-		norm = math.Hypot(norm, x)
+	if i := convex.FirstNotFinite(theta); i >= 0 {
+		return field(path, "has entry %d = %v, must be finite", i, theta[i])
 	}
-	if !(norm <= p.Radius*(1+1e-12)) {
+	return nil
+}
+
+// checkReference refuses a vector that is not a parameter of the policy, with the slack of glm for its norm.
+func checkReference(path string, theta []float64, p *glm.Policy) error {
+	if err := checkEstimate(path, theta, p); err != nil {
+		return err
+	}
+	if norm := convex.Norm(theta); !(norm <= p.Radius*(1+1e-12)) {
 		return field(path, "has norm %v, above policy.norm_bound %v", norm, p.Radius)
 	}
 	return nil
@@ -99,7 +104,7 @@ func checkPolicy(p *glm.Policy) error {
 	}
 	if err := p.Validate(); err != nil {
 		if p.Radius > 0 && len(p.Theta) == p.Dimension { // only then the field can be named
-			if named := checkTheta("policy.theta", p.Theta, p); named != nil {
+			if named := checkEstimate("policy.theta", p.Theta, p); named != nil {
 				return named
 			}
 		}

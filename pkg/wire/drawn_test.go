@@ -94,25 +94,27 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 }
 
 func drawPolicy(t *rapid.T, dim int) glm.Policy {
-	stage := func() glm.Stage {
+	stage := func(means bool) glm.Stage {
 		covariance := make(symmetric.Packed, symmetric.Dim(dim))
 		covariance[0] = rapid.Float64Range(0, 2).Draw(t, "covariance")
 		return glm.Stage{
 			Theta: drawPoint(t, dim), Covariance: covariance, Width: rapid.Float64Range(0, 5).Draw(t, "width"),
+			Means: means && rapid.Bool().Draw(t, "means"),
 		}
 	}
 	p := glm.Policy{
-		Profile: rapid.SampledFrom([]glm.Profile{glm.Practical, glm.Paper}).Draw(t, "profile"),
+		Profile: rapid.SampledFrom(glm.Profiles()).Draw(t, "profile"),
 		Epoch:   int(rapid.Uint32().Draw(t, "cohorts")), Family: "logistic", MaxReward: 1, Dimension: dim, Radius: 3,
-		Theta:   drawPoint(t, dim),
-		Play:    rapid.SampledFrom([]glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform}).Draw(t, "play"),
+		Theta: drawPoint(t, dim),
+		Play: rapid.SampledFrom([]glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform, glm.PlaySpanner,
+			glm.PlayInverseGap}).Draw(t, "play"),
 		Explore: math.Abs(drawNumber(t)),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "optimistic") == 0 {
 		p.Profile, p.Play = glm.Joint, glm.PlayOptimistic
-		optimism := stage()
+		optimism := stage(false)
 		if rapid.Bool().Draw(t, "criterion") {
-			p.Criterion = &glm.Criterion{Covariance: stage().Covariance,
+			p.Criterion = &glm.Criterion{Covariance: stage(false).Covariance,
 				Threshold: rapid.Float64Range(1e-6, 9).Draw(t, "threshold")}
 		}
 		p.Optimism = &optimism
@@ -123,15 +125,18 @@ func drawPolicy(t *rapid.T, dim int) glm.Policy {
 			p.Draws = append(p.Draws, drawPoint(t, dim))
 		}
 	}
+	if p.Play == glm.PlayInverseGap {
+		p.Gamma = rapid.Float64Range(0, 1e100).Draw(t, "gamma")
+	}
 	if dim > 1 && rapid.Bool().Draw(t, "structured") {
 		p.Structure = structure.Structure{{From: rapid.IntRange(0, dim-2).Draw(t, "from"), Count: 2, Size: 1,
 			Choice: rapid.IntRange(0, 3).Draw(t, "choice")}}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "stages") {
-		p.Stages = append(p.Stages, stage())
+		p.Stages = append(p.Stages, stage(true))
 	}
 	if rapid.Bool().Draw(t, "scaling") {
-		p.Scaling = &glm.Scaling{Stage: stage(), Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
+		p.Scaling = &glm.Scaling{Stage: stage(false), Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
 	}
 	return p
 }

@@ -32,7 +32,7 @@ func refused(t testing.TB) map[string][][]byte {
 		func(a *rifflev1.Announcement) { a.Plan.Rounds[0].Releases[0].NoiseBits = 0 },
 		func(a *rifflev1.Announcement) { a.Plan.Rounds[0].Releases[0].Shift = math.NaN() },
 		func(a *rifflev1.Announcement) { a.Policy.Theta[0] = math.Inf(1) },
-		func(a *rifflev1.Announcement) { a.Policy.Theta[0] = 4 },
+		func(a *rifflev1.Announcement) { a.Reference[0] = 4 },
 		func(a *rifflev1.Announcement) { a.Cohort.Minimum = 0 },
 		func(a *rifflev1.Announcement) { a.Cohort.MaxDishonest = 100 },
 		func(a *rifflev1.Announcement) { a.Encodings = a.Encodings[:1] },
@@ -59,6 +59,16 @@ func refused(t testing.TB) map[string][][]byte {
 		func(p *rifflev1.Policy) { p.Play = rifflev1.Play_PLAY_DESIGN },
 	} {
 		a := sampledAnnouncement(t)
+		change(a.Policy)
+		add("play-announcement", forge(t, seal.Announcement, a, by))
+	}
+	for _, change := range []func(*rifflev1.Policy){
+		func(p *rifflev1.Policy) { p.Gamma = -1 },
+		func(p *rifflev1.Policy) { p.Gamma = math.Inf(1) },
+		func(p *rifflev1.Policy) { p.Play = rifflev1.Play_PLAY_SPANNER },
+		func(p *rifflev1.Policy) { p.Scaling.Stage.Means = true },
+	} {
+		a := inverseGapAnnouncement(t)
 		change(a.Policy)
 		add("play-announcement", forge(t, seal.Announcement, a, by))
 	}

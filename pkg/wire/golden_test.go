@@ -163,7 +163,8 @@ func accepted(t testing.TB) map[string][][]byte {
 		"compared-learned":      {sign(by, comparedLearned())},
 
 		"structured-announcement": {sign(by, structuredAnnouncement(t))},
-		"play-announcement":       {sign(by, sampledAnnouncement(t)), sign(by, optimisticAnnouncement(t))},
+		"play-announcement": {sign(by, sampledAnnouncement(t)), sign(by, optimisticAnnouncement(t)),
+			sign(by, spannerAnnouncement(t)), sign(by, inverseGapAnnouncement(t))},
 	}
 }
 

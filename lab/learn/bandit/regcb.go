@@ -82,7 +82,7 @@ func startRegCB(s learn.Setting, oracles int, policy func(epochs [][]learn.Model
 		left := s.Horizon
 		for people := int(first); people <= left; people *= 2 {
 			now := policy(slices.Clip(epochs))
-			models, learned, err := estimate.LayeredOracles(oracle, oracles, people,
+			trees, learned, err := estimate.LayeredOracles(oracle, oracles, people,
 				func(q learn.Question) (learn.Answer, error) {
 					left -= q.People
 					return ask(now, q)
@@ -91,6 +91,10 @@ func startRegCB(s learn.Setting, oracles int, policy func(epochs [][]learn.Model
 				return nil, err
 			}
 			if learned { // or they rule out nothing
+				models := make([]learn.Model, len(trees))
+				for i, t := range trees {
+					models[i] = estimate.TreeModel{Tree: t, Radius: s.Radius}
+				}
 				epochs = append(epochs, models)
 			}
 		}

@@ -104,7 +104,7 @@ func WarmL1(start []float64) Estimator {
 		square := mat.NewSymDense(s.Dimension, nil)
 		square.SymOuterK(1, n.U)
 		return Linear{Mean: c.link.mean, Stage: glm.Stage{Theta: theta, Covariance: symmetric.Pack(square),
-			Width: c.width(s, n.Lambda, deviation, rho, people-first)}}, nil
+			Width: c.width(s, n.Lambda, deviation, rho, people-first), Means: true}}, nil
 	}
 }
 
