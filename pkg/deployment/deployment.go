@@ -130,6 +130,9 @@ func (m *Machine) Next(key, commitment []byte) (*plan.Announcement, error) {
 		if s.Kind.Normalized() {
 			a.Normalization = s.Normalization
 		}
+		if s.Kind.Binned() {
+			a.Tree = s.Tree
+		}
 	}
 	if m.first == nil {
 		if err := m.plan(a); err != nil {

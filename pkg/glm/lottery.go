@@ -101,7 +101,7 @@ func (p *Policy) explore(arms [][]float64, survivors []int, top int) (weights []
 
 // inverseGap is 1/(K + Gamma g) of every survivor, and the rest.
 func (p *Policy) inverseGap(arms [][]float64, survivors []int, top int) (weights []float64, rest float64) {
-	value := func(arm int) float64 { return math.Max(-1, math.Min(convex.Dot(arms[arm], p.Theta), 1)) }
+	value := func(arm int) float64 { return math.Max(-1, math.Min(p.score(arms[arm]), 1)) }
 	weights, rest = make([]float64, len(survivors)), 1
 	for i, a := range survivors {
 		weights[i] = 1 / (float64(len(survivors)) + p.Gamma*(value(top)-value(a)))
@@ -128,7 +128,7 @@ func (p *Policy) spanner(arms [][]float64, survivors []int) ([]float64, error) {
 func (p *Policy) greedy(arms [][]float64, survivors []int) int {
 	pick, best := 0, math.Inf(-1)
 	for i, a := range survivors {
-		if z := convex.Dot(arms[a], p.Theta); z > best {
+		if z := p.score(arms[a]); z > best {
 			best, pick = z, i
 		}
 	}
@@ -174,6 +174,9 @@ func (p *Policy) sure(better, than []float64) bool {
 		difference[j] = v - than[j]
 	}
 	gain := convex.Dot(difference, p.Theta)
+	if len(p.Trees) > 0 {
+		gain = p.score(better) - p.score(than)
+	}
 	if p.Caution == 0 {
 		return gain > 0
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/layered"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
@@ -68,6 +69,9 @@ type Policy struct {
 	Theta []float64 `json:"theta"`
 	// Stages are the elimination stages, earliest first (Algorithm 1, lines 12-17); none in the first epoch.
 	Stages []Stage `json:"stages,omitempty"`
+	// Trees are what layered regression learned in each epoch, earliest first, of the linear family: they eliminate as
+	// stages do, and greedy play follows the last of them in place of Theta. At most MaxTrees.
+	Trees []layered.Tree `json:"trees,omitempty"`
 	// Scaling is set from the second epoch on (Algorithm 1, line 20).
 	Scaling *Scaling `json:"scaling,omitempty"`
 	Play    Play     `json:"play"`
@@ -108,6 +112,10 @@ func (p *Policy) Clone() *Policy {
 	out.Theta, out.Stages, out.Structure = slices.Clone(p.Theta), slices.Clone(p.Stages), slices.Clone(p.Structure)
 	for i, s := range out.Stages {
 		out.Stages[i] = s.Clone()
+	}
+	out.Trees = slices.Clone(p.Trees)
+	for i := range out.Trees {
+		out.Trees[i] = *p.Trees[i].Clone()
 	}
 	if p.Draws != nil {
 		out.Draws = make([][]float64, len(p.Draws))
@@ -257,6 +265,9 @@ func (p *Policy) validate() error {
 		if err := p.checkStage(s); err != nil {
 			return fmt.Errorf("stage %d: %w", j, err)
 		}
+	}
+	if err := p.checkTrees(); err != nil {
+		return err
 	}
 	if s := p.Scaling; s != nil {
 		err := p.checkStage(s.Stage)

@@ -17,6 +17,9 @@ func Announced(data statistic.Statistic) (Statistic, error) {
 	n := len(b.Lower)
 	s := Statistic{Name: string(data.Kind), Lower: b.Lower, Upper: b.Upper, Diameter: b.Diameter,
 		Diameter1: b.Diameter * math.Sqrt(float64(n)), Data: &data}
+	if b.Diameter1 > 0 {
+		s.Diameter1 = b.Diameter1
+	}
 	s.Vector = func(dst []float64, r Record) []float64 {
 		v, err := data.Vector(dst[len(dst):], statistic.Record{Arm: r.Arm, Reward: r.Reward})
 		if err != nil {

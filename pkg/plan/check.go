@@ -220,12 +220,15 @@ func planned(a *Announcement, r Release, noise uint64, numbers map[statistic.Kin
 	if dim < 1 || dim > glm.MaxDimension {
 		return privacy.Release{}, fmt.Errorf("dimension %d is outside [1, %d]", dim, glm.MaxDimension)
 	}
+	if r.Statistic.Binned() && (a.Tree == nil || len(a.Plan.Rounds) > 1) { // later rounds' trees are not known yet
+		return privacy.Release{}, fmt.Errorf("a %s needs a tree, and a plan of one round", r.Statistic)
+	}
 	if numbers[r.Statistic] == 0 {
 		if err := a.Policy.Structure.Validate(dim); err != nil {
 			return privacy.Release{}, err
 		}
 		numbers[r.Statistic] = statistic.Statistic{
-			Kind: r.Statistic, ArmDim: dim, Structure: a.Policy.Structure,
+			Kind: r.Statistic, ArmDim: dim, Structure: a.Policy.Structure, Tree: a.Tree,
 		}.Dim()
 	}
 	if n := max(r.ShufflerNoise, r.AnalyzerNoise); n > MaxServerNoise {
@@ -306,8 +309,8 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 	return r, nil
 }
 
-// statistic is the announced statistic at the announced reference, under the announced normalization, of arms of the
-// announced structure.
+// statistic is the announced statistic at the announced reference, under the announced normalization or over the bins
+// of the announced tree, of arms of the announced structure.
 func (a *Announcement) statistic(kind statistic.Kind) (statistic.Statistic, error) {
 	policy := &a.Policy
 	s := statistic.Statistic{Kind: kind, ArmDim: policy.Dimension, Structure: policy.Structure, WeightBound: 1}
@@ -328,6 +331,9 @@ func (a *Announcement) statistic(kind statistic.Kind) (statistic.Statistic, erro
 	}
 	if kind.Normalized() {
 		s.Normalization = a.Normalization
+	}
+	if kind.Binned() {
+		s.Tree = a.Tree
 	}
 	return s, s.Validate()
 }

@@ -187,6 +187,9 @@ func (p *Proposal) Announced(step learner.Step) *Announcement {
 		if s.Kind.Normalized() {
 			a.Normalization = s.Normalization
 		}
+		if s.Kind.Binned() {
+			a.Tree = s.Tree
+		}
 	}
 	return a
 }

@@ -42,6 +42,9 @@ func checkAnnouncement(a *plan.Announcement) error {
 	if err := checkNormalization(a); err != nil {
 		return err
 	}
+	if err := checkTree(a); err != nil {
+		return err
+	}
 	if err := checkEncodings(a); err != nil {
 		return err
 	}
@@ -75,6 +78,22 @@ func checkNormalization(a *plan.Announcement) error {
 	}
 	if err := a.Normalization.CheckSize(a.Policy.Dimension); err != nil {
 		return field("normalization", "%v", err)
+	}
+	return nil
+}
+
+// checkTree refuses a tree that no statistic of the round needs, and one that is not well formed. What is too large a
+// layer is for checkEncodings.
+func checkTree(a *plan.Announcement) error {
+	needed := slices.ContainsFunc(announcedReleases(a), func(r plan.Release) bool { return r.Statistic.Binned() })
+	if needed != (a.Tree != nil) {
+		return field("tree", "must be there where a statistic of the round is over its bins, and nowhere else")
+	}
+	if !needed {
+		return nil
+	}
+	if err := a.Tree.Validate(a.Policy.Dimension); err != nil {
+		return field("tree", "%v", err)
 	}
 	return nil
 }
@@ -131,6 +150,7 @@ func checkFinal(a *plan.Announcement) error {
 	}{
 		{"reference", len(a.Reference) > 0},
 		{"normalization", len(a.Normalization) > 0},
+		{"tree", a.Tree != nil},
 		{"plan", !a.Plan.Equal(plan.Plan{})},
 		{"encodings", len(a.Encodings) > 0},
 		{"cohort", a.Cohort != plan.Cohort{}},
@@ -270,7 +290,7 @@ func checkEncodings(a *plan.Announcement) error {
 			return field(path, "has other noise than the release of the plan")
 		}
 		want := statistic.Statistic{
-			Kind: r.Statistic, ArmDim: a.Policy.Dimension, Structure: a.Policy.Structure,
+			Kind: r.Statistic, ArmDim: a.Policy.Dimension, Structure: a.Policy.Structure, Tree: a.Tree,
 		}.Dim()
 		if n := len(e.Coordinates); n != want || n > MaxCoordinates {
 			return field(path+".coordinates",

@@ -22,6 +22,7 @@ func announcementMessage(a *plan.Announcement) *rifflev1.Announcement {
 		Deployment: a.Deployment, Epoch: a.Epoch, Round: a.Round, Previous: a.Previous,
 		Policy: policyMessage(&a.Policy), Reference: a.Reference, AnalyzerKey: a.AnalyzerKey, Final: a.Final,
 		Commitment: a.Commitment, Schema: a.Schema, Normalization: a.Normalization,
+		Tree: treeMessage(a.Tree),
 	}
 	if a.Final {
 		return m
@@ -49,7 +50,7 @@ func announcementOf(m *rifflev1.Announcement) *plan.Announcement {
 			MaxDishonest: cohort.GetMaxDishonest()},
 		Timing:      timingOf(timing),
 		AnalyzerKey: m.AnalyzerKey, Final: m.Final, Commitment: m.Commitment, Schema: m.Schema,
-		Normalization: m.Normalization,
+		Normalization: m.Normalization, Tree: treeOf(m.Tree, int(m.GetPolicy().GetDim())),
 	}
 	releases := announcedReleases(a)
 	for i, e := range m.Encodings {
@@ -148,6 +149,9 @@ func policyMessage(p *glm.Policy) *rifflev1.Policy {
 	for _, s := range p.Stages {
 		m.Stages = append(m.Stages, stageMessage(s))
 	}
+	for i := range p.Trees {
+		m.Trees = append(m.Trees, treeMessage(&p.Trees[i]))
+	}
 	if s := p.Scaling; s != nil { // its diameter is twice the norm bound
 		m.Scaling = &rifflev1.Scaling{
 			Stage: stageMessage(s.Stage), SelfConcordance: s.SelfConcordance, MaxWeight: s.MaxWeight,
@@ -177,6 +181,9 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 	}
 	for _, s := range m.GetStages() {
 		p.Stages = append(p.Stages, stageOf(s))
+	}
+	for _, t := range m.GetTrees() {
+		p.Trees = append(p.Trees, *treeOf(t, p.Dimension))
 	}
 	if s := m.GetScaling(); s != nil {
 		p.Scaling = &glm.Scaling{
@@ -317,6 +324,10 @@ var (
 		rifflev1.Statistic_STATISTIC_REWEIGHTED_GRADIENT: statistic.ReweightedGradient,
 		rifflev1.Statistic_STATISTIC_REWEIGHTED_LINEAR:   statistic.ReweightedLinear,
 		rifflev1.Statistic_STATISTIC_CLIPPED_GRADIENT:    statistic.ClippedGradient,
+		rifflev1.Statistic_STATISTIC_BIN_COUNT:           statistic.BinCount,
+		rifflev1.Statistic_STATISTIC_BIN_FIRST:           statistic.BinFirst,
+		rifflev1.Statistic_STATISTIC_BIN_SECOND:          statistic.BinSecond,
+		rifflev1.Statistic_STATISTIC_BIN_ERRORS:          statistic.BinErrors,
 	}
 	channels = map[rifflev1.Channel]plan.Channel{
 		rifflev1.Channel_CHANNEL_SHUFFLE: plan.Shuffle,

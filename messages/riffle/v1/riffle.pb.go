@@ -51,6 +51,11 @@ const (
 	Statistic_STATISTIC_REWEIGHTED_GRADIENT Statistic = 8  // (mu(x.theta) - r) u
 	Statistic_STATISTIC_REWEIGHTED_LINEAR   Statistic = 9  // u r, u x' row by row, u u' in symmetric form
 	Statistic_STATISTIC_CLIPPED_GRADIENT    Statistic = 10 // (mu(x.theta) - r) x with mu clipped
+	// Of layered regression, over the bins of Announcement.tree (pkg/glm/statistic).
+	Statistic_STATISTIC_BIN_COUNT  Statistic = 11
+	Statistic_STATISTIC_BIN_FIRST  Statistic = 12
+	Statistic_STATISTIC_BIN_SECOND Statistic = 13
+	Statistic_STATISTIC_BIN_ERRORS Statistic = 14
 )
 
 // Enum value maps for Statistic.
@@ -67,6 +72,10 @@ var (
 		8:  "STATISTIC_REWEIGHTED_GRADIENT",
 		9:  "STATISTIC_REWEIGHTED_LINEAR",
 		10: "STATISTIC_CLIPPED_GRADIENT",
+		11: "STATISTIC_BIN_COUNT",
+		12: "STATISTIC_BIN_FIRST",
+		13: "STATISTIC_BIN_SECOND",
+		14: "STATISTIC_BIN_ERRORS",
 	}
 	Statistic_value = map[string]int32{
 		"STATISTIC_UNSPECIFIED":         0,
@@ -80,6 +89,10 @@ var (
 		"STATISTIC_REWEIGHTED_GRADIENT": 8,
 		"STATISTIC_REWEIGHTED_LINEAR":   9,
 		"STATISTIC_CLIPPED_GRADIENT":    10,
+		"STATISTIC_BIN_COUNT":           11,
+		"STATISTIC_BIN_FIRST":           12,
+		"STATISTIC_BIN_SECOND":          13,
+		"STATISTIC_BIN_ERRORS":          14,
 	}
 )
 
@@ -1438,6 +1451,124 @@ func (x *Criterion) GetThreshold() float64 {
 	return 0
 }
 
+// Tree is what layered regression knows of people by the norm of what is left of their features in each layer
+// (pkg/glm/layered). The lists have one entry for each bin, and those of directions dim of them.
+type Tree struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Levels        uint32                 `protobuf:"varint,1,opt,name=levels,proto3" json:"levels,omitempty"`          // bins below one parent
+	Gamma         float64                `protobuf:"fixed64,2,opt,name=gamma,proto3" json:"gamma,omitempty"`           // ratio of the radii of neighbouring bins
+	Cap           float64                `protobuf:"fixed64,3,opt,name=cap,proto3" json:"cap,omitempty"`               // of an error's bound
+	Clip          float64                `protobuf:"fixed64,4,opt,name=clip,proto3" json:"clip,omitempty"`             // of a reward less what the tree predicts, in STATISTIC_BIN_FIRST
+	Parents       []uint32               `protobuf:"varint,5,rep,packed,name=parents,proto3" json:"parents,omitempty"` // one more than the parent's place in the list; 0: none
+	BinLevels     []uint32               `protobuf:"varint,6,rep,packed,name=bin_levels,json=binLevels,proto3" json:"bin_levels,omitempty"`
+	Directions    []float64              `protobuf:"fixed64,7,rep,packed,name=directions,proto3" json:"directions,omitempty"`
+	Values        []float64              `protobuf:"fixed64,8,rep,packed,name=values,proto3" json:"values,omitempty"`
+	Flats         []float64              `protobuf:"fixed64,9,rep,packed,name=flats,proto3" json:"flats,omitempty"`
+	Slopes        []float64              `protobuf:"fixed64,10,rep,packed,name=slopes,proto3" json:"slopes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tree) Reset() {
+	*x = Tree{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tree) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tree) ProtoMessage() {}
+
+func (x *Tree) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tree.ProtoReflect.Descriptor instead.
+func (*Tree) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Tree) GetLevels() uint32 {
+	if x != nil {
+		return x.Levels
+	}
+	return 0
+}
+
+func (x *Tree) GetGamma() float64 {
+	if x != nil {
+		return x.Gamma
+	}
+	return 0
+}
+
+func (x *Tree) GetCap() float64 {
+	if x != nil {
+		return x.Cap
+	}
+	return 0
+}
+
+func (x *Tree) GetClip() float64 {
+	if x != nil {
+		return x.Clip
+	}
+	return 0
+}
+
+func (x *Tree) GetParents() []uint32 {
+	if x != nil {
+		return x.Parents
+	}
+	return nil
+}
+
+func (x *Tree) GetBinLevels() []uint32 {
+	if x != nil {
+		return x.BinLevels
+	}
+	return nil
+}
+
+func (x *Tree) GetDirections() []float64 {
+	if x != nil {
+		return x.Directions
+	}
+	return nil
+}
+
+func (x *Tree) GetValues() []float64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *Tree) GetFlats() []float64 {
+	if x != nil {
+		return x.Flats
+	}
+	return nil
+}
+
+func (x *Tree) GetSlopes() []float64 {
+	if x != nil {
+		return x.Slopes
+	}
+	return nil
+}
+
 // Policy is the rule by which the devices of an epoch decide.
 type Policy struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1462,13 +1593,14 @@ type Policy struct {
 	// Which coordinates of an arm can be other than 0 together; empty: any. A product of two that cannot is not released.
 	Structure     []*Group `protobuf:"bytes,17,rep,name=structure,proto3" json:"structure,omitempty"`
 	Gamma         float64  `protobuf:"fixed64,18,opt,name=gamma,proto3" json:"gamma,omitempty"` // of inverse gap play only
+	Trees         []*Tree  `protobuf:"bytes,19,rep,name=trees,proto3" json:"trees,omitempty"`   // confidence sets of the elimination, after stages; greedy play follows the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1612,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1625,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{14}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Policy) GetProfile() Profile {
@@ -1622,6 +1754,13 @@ func (x *Policy) GetGamma() float64 {
 	return 0
 }
 
+func (x *Policy) GetTrees() []*Tree {
+	if x != nil {
+		return x.Trees
+	}
+	return nil
+}
+
 // Group says that of count runs of size coordinates, one after the other from coordinate from on, an arm has at most
 // one run with a coordinate other than 0.
 type Group struct {
@@ -1637,7 +1776,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1788,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1801,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{15}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Group) GetFrom() uint32 {
@@ -1714,13 +1853,14 @@ type Announcement struct {
 	// The root of the matrix U by which this round's statistics are reweighted, upper triangle row by row; empty where none
 	// is.
 	Normalization []float64 `protobuf:"fixed64,15,rep,packed,name=normalization,proto3" json:"normalization,omitempty"`
+	Tree          *Tree     `protobuf:"bytes,16,opt,name=tree,proto3" json:"tree,omitempty"` // over whose bins this round's statistics are; absent where none is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1872,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1885,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{16}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Announcement) GetDeployment() string {
@@ -1853,6 +1993,13 @@ func (x *Announcement) GetNormalization() []float64 {
 	return nil
 }
 
+func (x *Announcement) GetTree() *Tree {
+	if x != nil {
+		return x.Tree
+	}
+	return nil
+}
+
 // KeySet is a role's statement of its current HPKE keys, newest first. Older keys stay valid for messages that are
 // on their way.
 type KeySet struct {
@@ -1866,7 +2013,7 @@ type KeySet struct {
 
 func (x *KeySet) Reset() {
 	*x = KeySet{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +2025,7 @@ func (x *KeySet) String() string {
 func (*KeySet) ProtoMessage() {}
 
 func (x *KeySet) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +2038,7 @@ func (x *KeySet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
 func (*KeySet) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{17}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *KeySet) GetDeployment() string {
@@ -1931,7 +2078,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2090,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2103,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Credential) GetDeployment() string {
@@ -2008,7 +2155,7 @@ type EnrolRequest struct {
 
 func (x *EnrolRequest) Reset() {
 	*x = EnrolRequest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2167,7 @@ func (x *EnrolRequest) String() string {
 func (*EnrolRequest) ProtoMessage() {}
 
 func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,7 +2180,7 @@ func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolRequest.ProtoReflect.Descriptor instead.
 func (*EnrolRequest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EnrolRequest) GetDeployment() string {
@@ -2111,7 +2258,7 @@ type EnrolReply struct {
 
 func (x *EnrolReply) Reset() {
 	*x = EnrolReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +2270,7 @@ func (x *EnrolReply) String() string {
 func (*EnrolReply) ProtoMessage() {}
 
 func (x *EnrolReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2283,7 @@ func (x *EnrolReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolReply.ProtoReflect.Descriptor instead.
 func (*EnrolReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EnrolReply) GetRequest() []byte {
@@ -2224,7 +2371,7 @@ type FurtherReply struct {
 
 func (x *FurtherReply) Reset() {
 	*x = FurtherReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2383,7 @@ func (x *FurtherReply) String() string {
 func (*FurtherReply) ProtoMessage() {}
 
 func (x *FurtherReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2396,7 @@ func (x *FurtherReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FurtherReply.ProtoReflect.Descriptor instead.
 func (*FurtherReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FurtherReply) GetEnrolled() bool {
@@ -2310,7 +2457,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2322,7 +2469,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2335,7 +2482,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Pool) GetDeployment() string {
@@ -2395,7 +2542,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2554,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2567,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Draw) GetDeployment() string {
@@ -2477,7 +2624,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2636,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2649,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Report) GetAnnouncement() []byte {
@@ -2573,7 +2720,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2585,7 +2732,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2598,7 +2745,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Envelope) GetKey() []byte {
@@ -2635,7 +2782,7 @@ type MixedChunk struct {
 
 func (x *MixedChunk) Reset() {
 	*x = MixedChunk{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2794,7 @@ func (x *MixedChunk) String() string {
 func (*MixedChunk) ProtoMessage() {}
 
 func (x *MixedChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2807,7 @@ func (x *MixedChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MixedChunk.ProtoReflect.Descriptor instead.
 func (*MixedChunk) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MixedChunk) GetEpoch() uint64 {
@@ -2707,7 +2854,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +2866,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +2879,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Accepted) GetDeployment() string {
@@ -2794,7 +2941,7 @@ type Summed struct {
 
 func (x *Summed) Reset() {
 	*x = Summed{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2806,7 +2953,7 @@ func (x *Summed) String() string {
 func (*Summed) ProtoMessage() {}
 
 func (x *Summed) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2819,7 +2966,7 @@ func (x *Summed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summed.ProtoReflect.Descriptor instead.
 func (*Summed) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Summed) GetDeployment() string {
@@ -2897,7 +3044,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3056,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3069,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Manifest) GetDeployment() string {
@@ -3035,7 +3182,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3194,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3207,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Refused) GetReason() Refusal {
@@ -3098,7 +3245,7 @@ type ReleaseCounts struct {
 
 func (x *ReleaseCounts) Reset() {
 	*x = ReleaseCounts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3257,7 @@ func (x *ReleaseCounts) String() string {
 func (*ReleaseCounts) ProtoMessage() {}
 
 func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3270,7 @@ func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCounts.ProtoReflect.Descriptor instead.
 func (*ReleaseCounts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReleaseCounts) GetOnes() []uint64 {
@@ -3164,7 +3311,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +3323,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +3336,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Counts) GetDeployment() string {
@@ -3266,7 +3413,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3278,7 +3425,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3291,7 +3438,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Configuration) GetDeployment() string {
@@ -3361,7 +3508,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3520,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3533,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Sum) GetValues() []float64 {
@@ -3432,7 +3579,7 @@ type Learned struct {
 
 func (x *Learned) Reset() {
 	*x = Learned{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +3591,7 @@ func (x *Learned) String() string {
 func (*Learned) ProtoMessage() {}
 
 func (x *Learned) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +3604,7 @@ func (x *Learned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learned.ProtoReflect.Descriptor instead.
 func (*Learned) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{35}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Learned) GetDeployment() string {
@@ -3588,7 +3735,7 @@ type Lift struct {
 
 func (x *Lift) Reset() {
 	*x = Lift{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3600,7 +3747,7 @@ func (x *Lift) String() string {
 func (*Lift) ProtoMessage() {}
 
 func (x *Lift) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3613,7 +3760,7 @@ func (x *Lift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lift.ProtoReflect.Descriptor instead.
 func (*Lift) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{36}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Lift) GetReports() uint64 {
@@ -3751,7 +3898,22 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"covariance\x18\x01 \x03(\x01R\n" +
 	"covariance\x12\x1c\n" +
-	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\xf6\x04\n" +
+	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\xf9\x01\n" +
+	"\x04Tree\x12\x16\n" +
+	"\x06levels\x18\x01 \x01(\rR\x06levels\x12\x14\n" +
+	"\x05gamma\x18\x02 \x01(\x01R\x05gamma\x12\x10\n" +
+	"\x03cap\x18\x03 \x01(\x01R\x03cap\x12\x12\n" +
+	"\x04clip\x18\x04 \x01(\x01R\x04clip\x12\x18\n" +
+	"\aparents\x18\x05 \x03(\rR\aparents\x12\x1d\n" +
+	"\n" +
+	"bin_levels\x18\x06 \x03(\rR\tbinLevels\x12\x1e\n" +
+	"\n" +
+	"directions\x18\a \x03(\x01R\n" +
+	"directions\x12\x16\n" +
+	"\x06values\x18\b \x03(\x01R\x06values\x12\x14\n" +
+	"\x05flats\x18\t \x03(\x01R\x05flats\x12\x16\n" +
+	"\x06slopes\x18\n" +
+	" \x03(\x01R\x06slopes\"\x9d\x05\n" +
 	"\x06Policy\x12,\n" +
 	"\aprofile\x18\x01 \x01(\x0e2\x12.riffle.v1.ProfileR\aprofile\x12\x18\n" +
 	"\acohorts\x18\x02 \x01(\rR\acohorts\x12)\n" +
@@ -3772,12 +3934,13 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\acontrol\x18\x0f \x01(\x01R\acontrol\x12\x18\n" +
 	"\acaution\x18\x10 \x01(\x01R\acaution\x12.\n" +
 	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\x12\x14\n" +
-	"\x05gamma\x18\x12 \x01(\x01R\x05gamma\"]\n" +
+	"\x05gamma\x18\x12 \x01(\x01R\x05gamma\x12%\n" +
+	"\x05trees\x18\x13 \x03(\v2\x0f.riffle.v1.TreeR\x05trees\"]\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x12\n" +
 	"\x04size\x18\x03 \x01(\rR\x04size\x12\x16\n" +
-	"\x06choice\x18\x04 \x01(\rR\x06choice\"\x84\x04\n" +
+	"\x06choice\x18\x04 \x01(\rR\x06choice\"\xa9\x04\n" +
 	"\fAnnouncement\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3798,7 +3961,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"commitment\x18\r \x01(\fR\n" +
 	"commitment\x12\x16\n" +
 	"\x06schema\x18\x0e \x01(\fR\x06schema\x12$\n" +
-	"\rnormalization\x18\x0f \x03(\x01R\rnormalization\"T\n" +
+	"\rnormalization\x18\x0f \x03(\x01R\rnormalization\x12#\n" +
+	"\x04tree\x18\x10 \x01(\v2\x0f.riffle.v1.TreeR\x04tree\"T\n" +
 	"\x06KeySet\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3990,7 +4154,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\acontrol\x18\x04 \x01(\x01R\acontrol\x12\x12\n" +
 	"\x04lift\x18\x05 \x01(\x01R\x04lift\x12\x10\n" +
 	"\x03low\x18\x06 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\a \x01(\x01R\x04high*\xb1\x02\n" +
+	"\x04high\x18\a \x01(\x01R\x04high*\x97\x03\n" +
 	"\tStatistic\x12\x19\n" +
 	"\x15STATISTIC_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STATISTIC_HESSIAN\x10\x01\x12\x16\n" +
@@ -4003,7 +4167,11 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x1dSTATISTIC_REWEIGHTED_GRADIENT\x10\b\x12\x1f\n" +
 	"\x1bSTATISTIC_REWEIGHTED_LINEAR\x10\t\x12\x1e\n" +
 	"\x1aSTATISTIC_CLIPPED_GRADIENT\x10\n" +
-	"*Z\n" +
+	"\x12\x17\n" +
+	"\x13STATISTIC_BIN_COUNT\x10\v\x12\x17\n" +
+	"\x13STATISTIC_BIN_FIRST\x10\f\x12\x18\n" +
+	"\x14STATISTIC_BIN_SECOND\x10\r\x12\x18\n" +
+	"\x14STATISTIC_BIN_ERRORS\x10\x0e*Z\n" +
 	"\aChannel\x12\x13\n" +
 	"\x0fCHANNEL_SHUFFLE\x10\x00\x12\x12\n" +
 	"\x0eCHANNEL_SHARES\x10\x01\x12\x11\n" +
@@ -4079,7 +4247,7 @@ func file_riffle_v1_riffle_proto_rawDescGZIP() []byte {
 }
 
 var file_riffle_v1_riffle_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_riffle_v1_riffle_proto_goTypes = []any{
 	(Statistic)(0),         // 0: riffle.v1.Statistic
 	(Channel)(0),           // 1: riffle.v1.Channel
@@ -4101,29 +4269,30 @@ var file_riffle_v1_riffle_proto_goTypes = []any{
 	(*Stage)(nil),          // 17: riffle.v1.Stage
 	(*Scaling)(nil),        // 18: riffle.v1.Scaling
 	(*Criterion)(nil),      // 19: riffle.v1.Criterion
-	(*Policy)(nil),         // 20: riffle.v1.Policy
-	(*Group)(nil),          // 21: riffle.v1.Group
-	(*Announcement)(nil),   // 22: riffle.v1.Announcement
-	(*KeySet)(nil),         // 23: riffle.v1.KeySet
-	(*Credential)(nil),     // 24: riffle.v1.Credential
-	(*EnrolRequest)(nil),   // 25: riffle.v1.EnrolRequest
-	(*EnrolReply)(nil),     // 26: riffle.v1.EnrolReply
-	(*FurtherReply)(nil),   // 27: riffle.v1.FurtherReply
-	(*Pool)(nil),           // 28: riffle.v1.Pool
-	(*Draw)(nil),           // 29: riffle.v1.Draw
-	(*Report)(nil),         // 30: riffle.v1.Report
-	(*Envelope)(nil),       // 31: riffle.v1.Envelope
-	(*MixedChunk)(nil),     // 32: riffle.v1.MixedChunk
-	(*Accepted)(nil),       // 33: riffle.v1.Accepted
-	(*Summed)(nil),         // 34: riffle.v1.Summed
-	(*Manifest)(nil),       // 35: riffle.v1.Manifest
-	(*Refused)(nil),        // 36: riffle.v1.Refused
-	(*ReleaseCounts)(nil),  // 37: riffle.v1.ReleaseCounts
-	(*Counts)(nil),         // 38: riffle.v1.Counts
-	(*Configuration)(nil),  // 39: riffle.v1.Configuration
-	(*Sum)(nil),            // 40: riffle.v1.Sum
-	(*Learned)(nil),        // 41: riffle.v1.Learned
-	(*Lift)(nil),           // 42: riffle.v1.Lift
+	(*Tree)(nil),           // 20: riffle.v1.Tree
+	(*Policy)(nil),         // 21: riffle.v1.Policy
+	(*Group)(nil),          // 22: riffle.v1.Group
+	(*Announcement)(nil),   // 23: riffle.v1.Announcement
+	(*KeySet)(nil),         // 24: riffle.v1.KeySet
+	(*Credential)(nil),     // 25: riffle.v1.Credential
+	(*EnrolRequest)(nil),   // 26: riffle.v1.EnrolRequest
+	(*EnrolReply)(nil),     // 27: riffle.v1.EnrolReply
+	(*FurtherReply)(nil),   // 28: riffle.v1.FurtherReply
+	(*Pool)(nil),           // 29: riffle.v1.Pool
+	(*Draw)(nil),           // 30: riffle.v1.Draw
+	(*Report)(nil),         // 31: riffle.v1.Report
+	(*Envelope)(nil),       // 32: riffle.v1.Envelope
+	(*MixedChunk)(nil),     // 33: riffle.v1.MixedChunk
+	(*Accepted)(nil),       // 34: riffle.v1.Accepted
+	(*Summed)(nil),         // 35: riffle.v1.Summed
+	(*Manifest)(nil),       // 36: riffle.v1.Manifest
+	(*Refused)(nil),        // 37: riffle.v1.Refused
+	(*ReleaseCounts)(nil),  // 38: riffle.v1.ReleaseCounts
+	(*Counts)(nil),         // 39: riffle.v1.Counts
+	(*Configuration)(nil),  // 40: riffle.v1.Configuration
+	(*Sum)(nil),            // 41: riffle.v1.Sum
+	(*Learned)(nil),        // 42: riffle.v1.Learned
+	(*Lift)(nil),           // 43: riffle.v1.Lift
 }
 var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	8,  // 0: riffle.v1.Encoding.coordinates:type_name -> riffle.v1.Coordinate
@@ -4141,29 +4310,31 @@ var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	3,  // 12: riffle.v1.Policy.play:type_name -> riffle.v1.Play
 	19, // 13: riffle.v1.Policy.criterion:type_name -> riffle.v1.Criterion
 	17, // 14: riffle.v1.Policy.optimism:type_name -> riffle.v1.Stage
-	21, // 15: riffle.v1.Policy.structure:type_name -> riffle.v1.Group
-	20, // 16: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
-	13, // 17: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
-	9,  // 18: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
-	15, // 19: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
-	16, // 20: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
-	6,  // 21: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
-	4,  // 22: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
-	27, // 23: riffle.v1.EnrolReply.further:type_name -> riffle.v1.FurtherReply
-	4,  // 24: riffle.v1.FurtherReply.refusal:type_name -> riffle.v1.Refusal
-	5,  // 25: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
-	36, // 26: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
-	4,  // 27: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
-	37, // 28: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
-	16, // 29: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
-	40, // 30: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
-	42, // 31: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
-	42, // 32: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	22, // 15: riffle.v1.Policy.structure:type_name -> riffle.v1.Group
+	20, // 16: riffle.v1.Policy.trees:type_name -> riffle.v1.Tree
+	21, // 17: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
+	13, // 18: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
+	9,  // 19: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
+	15, // 20: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
+	16, // 21: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
+	20, // 22: riffle.v1.Announcement.tree:type_name -> riffle.v1.Tree
+	6,  // 23: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
+	4,  // 24: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
+	28, // 25: riffle.v1.EnrolReply.further:type_name -> riffle.v1.FurtherReply
+	4,  // 26: riffle.v1.FurtherReply.refusal:type_name -> riffle.v1.Refusal
+	5,  // 27: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
+	37, // 28: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
+	4,  // 29: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
+	38, // 30: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
+	16, // 31: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
+	41, // 32: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
+	43, // 33: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
+	43, // 34: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_riffle_v1_riffle_proto_init() }
@@ -4171,14 +4342,14 @@ func file_riffle_v1_riffle_proto_init() {
 	if File_riffle_v1_riffle_proto != nil {
 		return
 	}
-	file_riffle_v1_riffle_proto_msgTypes[24].OneofWrappers = []any{}
+	file_riffle_v1_riffle_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_riffle_v1_riffle_proto_rawDesc), len(file_riffle_v1_riffle_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

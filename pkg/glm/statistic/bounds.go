@@ -14,6 +14,9 @@ type Bounds struct {
 	// Diameter is at least the Euclidean distance of the vectors of any two records: the sensitivity of a sum when one
 	// record is replaced by another.
 	Diameter float64
+	// Diameter1 is at least the same in the l1 norm; 0 where no bound is known but Diameter times the root of the number
+	// of coordinates.
+	Diameter1 float64
 }
 
 // rowBounds encloses (x, r, explored) with |x| <= 1 and r between the family's least and largest reward. The distance

@@ -10,6 +10,7 @@
 //	runs.go                    tighter ranges and diameters where arms lie in disjoint runs of coordinates
 //	enclosing_ball.go          the smallest ball that holds every gradient
 //	joint_spread.go            the sensitivity of a gradient and an outer product together
+//	bins.go                    the statistics of layered regression; their bounds
 //	reweighted.go, clipped.go  the statistics of regressions that are reweighted by a matrix, or improper; their bounds
 //
 // For every record, clipped as Statistic.Vector clips it, the vector lies in Statistic.Bounds; every bound is proved in
@@ -25,6 +26,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/layered"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
@@ -66,12 +68,24 @@ const (
 	// ClippedGradient is Gradient with the prediction mu(<x,theta>) clipped to the range of rewards and half its length
 	// more on either side, which bounds it however long theta is. d numbers.
 	ClippedGradient Kind = "clipped-gradient"
+	// BinCount is 1 for the bin of the record, among those of the layer below the last of a public tree, Tree; so are the
+	// next two. One number for each bin.
+	BinCount Kind = "bin-count"
+	// BinFirst is y v for the bin of the record: its reward less what the tree predicts, clipped, and the scaled rest of
+	// its features. d numbers for each bin.
+	BinFirst Kind = "bin-first"
+	// BinSecond is v v' for the bin of the record, as its upper triangle in row-major order. d(d+1)/2 numbers for each
+	// bin.
+	BinSecond Kind = "bin-second"
+	// BinErrors is eta |<u,v>| for the bin of the record in the last layer of Tree, with the bin's direction u and the
+	// width eta of the bin above it. One number for each bin.
+	BinErrors Kind = "bin-errors"
 )
 
 // kinds are all of them.
 func kinds() []Kind {
-	return []Kind{Hessian, Gradient, Covariance, Row, Rewards, Pair, Normalization, ReweightedGradient, ReweightedLinear,
-		ClippedGradient}
+	return []Kind{Hessian, Gradient, Covariance, Row, Rewards, Pair, Normalization, ReweightedGradient,
+		ReweightedLinear, ClippedGradient, BinCount, BinFirst, BinSecond, BinErrors}
 }
 
 // Summed reports whether this is a kind of which sums are released: any that is known but Row.
@@ -87,8 +101,8 @@ func (k Kind) Pointed() bool {
 	return k == Hessian || k == Gradient || k == ReweightedGradient || k == ClippedGradient
 }
 
-// MaxParameterNorm is the largest norm of an evaluation point that a Statistic accepts. Beyond it the families' means
-// are 0 or R to machine precision, and no model needs it.
+// MaxParameterNorm is the largest norm of an evaluation point that a Statistic accepts, but ClippedGradient. Beyond it
+// the families' means are 0 or R to machine precision, and no model needs it.
 const MaxParameterNorm = 50
 
 // boundsSlack is the relative amount by which every bound is widened: far more than rounding adds on the way from a
@@ -108,6 +122,8 @@ type Statistic struct {
 	Theta []float64
 	// Normalization is the root U^(1/2) of a public matrix U, of the kinds that are Normalized; the others ignore it.
 	Normalization symmetric.Packed
+	// Tree is the public tree of the kinds that are Binned; the others ignore it.
+	Tree *layered.Tree
 	// ArmDim is d. Where there is a Theta it must be len(Theta).
 	ArmDim int
 	// WeightBound is the largest weight of Covariance; the other kinds ignore it.
@@ -175,15 +191,21 @@ func (s Statistic) Validate() error {
 			return fmt.Errorf("%w: %s: theta has %d coordinates, the arms %d",
 				ErrInvalid, s.Kind, len(s.Theta), s.ArmDim)
 		}
-		if n := convex.Norm(s.Theta); !(n <= MaxParameterNorm) {
-			return fmt.Errorf("%w: %s: the norm of theta is %v, it must be at most %d",
-				ErrInvalid, s.Kind, n, MaxParameterNorm)
+		most := float64(MaxParameterNorm)
+		if s.Kind == ClippedGradient {
+			most = symmetric.MaxEntry
+		}
+		if n := convex.Norm(s.Theta); !(n <= most) {
+			return fmt.Errorf("%w: %s: the norm of theta is %v, it must be at most %v", ErrInvalid, s.Kind, n, most)
 		}
 	}
 	if s.Kind.Normalized() {
 		if err := s.Normalization.CheckSize(s.ArmDim); err != nil {
 			return fmt.Errorf("%w: %s: normalization: %w", ErrInvalid, s.Kind, err)
 		}
+	}
+	if s.Kind.Binned() {
+		return s.checkTree()
 	}
 	return nil
 }
@@ -197,6 +219,8 @@ func (s Statistic) Dim() int {
 		return symmetric.Dim(s.ArmDim)
 	case ReweightedLinear:
 		return s.ArmDim + s.ArmDim*s.ArmDim + symmetric.Dim(s.ArmDim)
+	case BinCount, BinFirst, BinSecond, BinErrors:
+		return s.bins() * s.perBin()
 	case Row:
 		return s.ArmDim + 2
 	case Pair:

@@ -46,6 +46,8 @@ func (s Statistic) vector(dst []float64, r Record, pairs products) ([]float64, e
 		return s.appendClipped(dst, r), nil
 	case Normalization, ReweightedGradient, ReweightedLinear:
 		return s.appendReweighted(dst, r), nil
+	case BinCount, BinFirst, BinSecond, BinErrors:
+		return s.appendBins(dst, r), nil
 	case Row:
 		explored := 0.0
 		if r.Explored {
@@ -155,12 +157,15 @@ func (s Statistic) Bounds() (Bounds, error) {
 		b = s.clippedBounds()
 	case Normalization, ReweightedGradient, ReweightedLinear:
 		b = s.reweightedBounds()
+	case BinCount, BinFirst, BinSecond, BinErrors:
+		b = s.binBounds()
 	case Row:
 		b = rowBounds(s.Family, s.ArmDim)
 	default:
 		b = s.possible(outerBounds(s.ArmDim, s.WeightBound))
 	}
 	b.Diameter *= 1 + boundsSlack
+	b.Diameter1 *= 1 + boundsSlack
 	for j := range b.Lower {
 		slack := boundsSlack * math.Max(b.Upper[j]-b.Lower[j], b.Diameter*1e-3)
 		b.Lower[j] -= slack
