@@ -11,6 +11,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/lab/regression"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -18,8 +19,15 @@ import (
 
 // predictBy predicts by a parameter, with the same bound everywhere.
 func predictBy(bound float64, theta ...float64) learn.Model {
-	return estimate.Linear{Theta: theta, Width: func([]float64) float64 { return bound }}
+	return boundedBy{estimate.Linear{Stage: glm.Stage{Theta: theta}}, bound}
 }
+
+type boundedBy struct {
+	estimate.Linear
+	bound float64
+}
+
+func (m boundedBy) Bound([]float64) float64 { return m.bound }
 
 // A score is what one computes by hand: case II has contexts (.9, +-s) with s = 2 n^(-1/4) = .2 for 10,000 people, and
 // the true parameter (.4, .9).
@@ -45,7 +53,7 @@ func TestScoreByHand(t *testing.T) {
 			}
 		}
 	}
-	if s := data.Score(estimate.Linear{Theta: []float64{0, 0}}); s.Coverage != nil {
+	if s := data.Score(estimate.Linear{Stage: glm.Stage{Theta: []float64{0, 0}}}); s.Coverage != nil {
 		t.Error("a model without a bound has a coverage")
 	}
 }
