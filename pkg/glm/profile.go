@@ -34,7 +34,7 @@ const (
 	EliminationLinear Profile = "elimination-linear"
 	// SquareCB is inverse gap weighting on improper regression.
 	SquareCB Profile = "squarecb"
-	// RegCB is optimistic play on layered regression.
+	// RegCB is elimination with layered regression.
 	RegCB Profile = "regcb"
 )
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/layered"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
@@ -152,6 +153,7 @@ func LayeredOracles(s learn.Setting, oracles, people int, ask learn.Asker) (
 // layeredRun is a run: its numbers, and what each oracle has learned.
 type layeredRun struct {
 	family           family.Family
+	structure        structure.Structure
 	dim, phase       int // d, n
 	people           int
 	epsilon, radius  float64
@@ -187,7 +189,7 @@ func newLayered(s learn.Setting, oracles, people int) (*layeredRun, error) {
 			"reweighted regression", layered.MaxDimension, s.Dimension)
 	}
 	questions := LayeredQuestions(s.Dimension)
-	l := &layeredRun{family: s.Family, dim: s.Dimension, phase: people / questions, people: people,
+	l := &layeredRun{family: s.Family, structure: s.Structure, dim: s.Dimension, phase: people / questions, people: people,
 		epsilon: s.Epsilon, radius: s.Radius, variant: s.Variant, gamma: s.Option(layeredGamma, math.E),
 		threshold: s.Option(layeredThreshold, 2.36), clip: s.Option(layeredClip, 2),
 		firstClip: s.Option(layeredClip, layeredReward), shares: [3]float64{1, 3, 2}}

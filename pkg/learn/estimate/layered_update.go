@@ -45,7 +45,7 @@ func (l *layeredRun) ofAll(kind statistic.Kind, oracles []int) (learn.Statistic,
 	parts := make(map[int]learn.Statistic, len(oracles))
 	for _, o := range oracles {
 		part, err := learn.Announced(statistic.Statistic{Kind: kind, Family: l.family, ArmDim: l.dim,
-			Tree: l.oracles[o].tree.Clone()})
+			Structure: l.structure, Tree: l.oracles[o].tree.Clone()})
 		if err != nil {
 			return learn.Statistic{}, err
 		}

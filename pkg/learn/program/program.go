@@ -74,7 +74,7 @@ func New(c learner.Config) (*Learner, error) {
 
 // resolve checks the configuration and makes the program's setting of it.
 func resolve(c learner.Config) (learner.Config, func(learn.Setting) (*learn.Learner, error), learn.Setting, error) {
-	start, err := starter(c.Profile)
+	of, err := entryOf(c.Profile)
 	if err != nil {
 		return c, nil, learn.Setting{}, err
 	}
@@ -85,7 +85,10 @@ func resolve(c learner.Config) (learner.Config, func(learn.Setting) (*learn.Lear
 	if err != nil { // not reached: Resolve tried it
 		return c, nil, learn.Setting{}, err
 	}
-	return c, start, learn.Setting{Family: f, Dimension: c.Dimension, Arms: c.Program.Arms, Horizon: c.Horizon,
+	if c.Program.Variant == "" {
+		c.Program.Variant = of.variant
+	}
+	return c, of.start, learn.Setting{Family: f, Dimension: c.Dimension, Arms: c.Program.Arms, Horizon: c.Horizon,
 		Radius: c.Radius, Epsilon: c.Epsilon, Delta: c.Delta, Failure: c.Program.Failure, Variant: c.Program.Variant,
 		Options: maps.Clone(c.Program.Options), Structure: c.Structure}, nil
 }
