@@ -29,7 +29,7 @@ func FuzzOpenSigned(f *testing.F) {
 		"configuration", "learned", "audited-manifest", "panel-announcement", "pool", "draw", "registration",
 		"panel-reply",
 		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies", "nonced-request",
-		"structured-announcement", "play-announcement"}
+		"structured-announcement", "play-announcement", "tree-announcement"}
 	seeds(f, names...)
 	known := map[string]bool{}
 	for _, messages := range accepted(f) {
