@@ -37,7 +37,8 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 			privacy.MaxDelta).Draw(t, "delta"),
 		TailDelta: 1e-10, Channel: rapid.SampledFrom([]plan.Channel{plan.Shuffle, plan.Shares}).Draw(t, "channel"),
 	}
-	kinds := rapid.SampledFrom([]statistic.Kind{statistic.Hessian, statistic.Gradient, statistic.Covariance})
+	kinds := rapid.SampledFrom([]statistic.Kind{statistic.Hessian, statistic.Gradient, statistic.Covariance,
+		statistic.ReweightedLinear, statistic.ClippedGradient})
 	for range rapid.IntRange(1, 3).Draw(t, "rounds") {
 		var round plan.Round
 		for range rapid.IntRange(1, 2).Draw(t, "releases") {
@@ -63,10 +64,14 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 			})
 		}
 		a.Encodings = append(a.Encodings, e)
+		if r.Statistic.Normalized() {
+			a.Normalization = make(symmetric.Packed, symmetric.Dim(dim))
+			a.Normalization[0] = drawNumber(t)
+		}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "curated") == 0 {
 		noise, fits := rapid.Float64Range(1e-3, 1e3), rapid.Uint32Min(1)
-		a.Round = 0
+		a.Round, a.Normalization = 0, nil
 		a.Plan = plan.Plan{Epsilon: 1, Delta: 1e-6, Channel: plan.Central, Curator: &plan.Curator{
 			Leaves: fits.Draw(t, "leaves"), ExplorerNoise: noise.Draw(t, "noise"), OtherNoise: noise.Draw(t, "noise"),
 			ExplorerFits: fits.Draw(t, "fits"), OtherFits: fits.Draw(t, "fits"),

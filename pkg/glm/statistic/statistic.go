@@ -98,8 +98,8 @@ func (k Kind) Pointed() bool {
 	return k == Hessian || k == Gradient || k == ReweightedGradient || k == ClippedGradient
 }
 
-// MaxParameterNorm is the largest norm of an evaluation point that a Statistic accepts. Beyond it the families' means
-// are 0 or R to machine precision, and no model needs it.
+// MaxParameterNorm is the largest norm of an evaluation point that a Statistic accepts, but ClippedGradient. Beyond it
+// the families' means are 0 or R to machine precision, and no model needs it.
 const MaxParameterNorm = 50
 
 // boundsSlack is the relative amount by which every bound is widened: far more than rounding adds on the way from a
@@ -182,9 +182,12 @@ func (s Statistic) Validate() error {
 			return fmt.Errorf("%w: %s: theta has %d coordinates, the arms %d",
 				ErrInvalid, s.Kind, len(s.Theta), s.ArmDim)
 		}
-		if n := convex.Norm(s.Theta); !(n <= MaxParameterNorm) {
-			return fmt.Errorf("%w: %s: the norm of theta is %v, it must be at most %d",
-				ErrInvalid, s.Kind, n, MaxParameterNorm)
+		most := float64(MaxParameterNorm)
+		if s.Kind == ClippedGradient {
+			most = symmetric.MaxEntry
+		}
+		if n := convex.Norm(s.Theta); !(n <= most) {
+			return fmt.Errorf("%w: %s: the norm of theta is %v, it must be at most %v", ErrInvalid, s.Kind, n, most)
 		}
 	}
 	if s.Kind.Normalized() {

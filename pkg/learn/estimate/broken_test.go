@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"gonum.org/v1/gonum/mat"
-
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 )
@@ -28,8 +28,13 @@ func broken(d int) []learn.Record {
 // with NaN in it would show the record whatever the noise.
 func TestStatisticsOfBrokenRecords(t *testing.T) {
 	const d = 3
-	far := []float64{1e9, -1e9, 1e9} // Algorithm 6 projects nothing
-	for _, s := range []learn.Statistic{estimate.Moments(d), estimate.Gradient(far, 2)} {
+	// Algorithm 6 projects nothing.
+	far, err := learn.Announced(statistic.Statistic{Kind: statistic.ClippedGradient, Family: family.Linear{},
+		Theta: []float64{1e9, -1e9, 1e9}, ArmDim: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []learn.Statistic{estimate.Moments(d), far} {
 		var all [][]float64
 		for _, r := range broken(d) {
 			v := s.Vector(nil, r)
@@ -79,34 +84,6 @@ func TestCuratorsOfBrokenRecords(t *testing.T) {
 		others[3] = r
 		if got := theta(t, estimate.NoisyDescent, s, others); !(distance(usual, got) < 10) {
 			t.Errorf("%+v makes the estimate %v", r, got)
-		}
-	}
-}
-
-// The normalization's statistic keeps its diameter for matrices so ill-conditioned that U x is nothing but rounding
-// error.
-func TestNormalizationOfIllConditionedMatrices(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 8))
-	const d = 3
-	for range 2000 {
-		var qr mat.QR
-		random := mat.NewDense(d, d, nil)
-		random.Apply(func(_, _ int, _ float64) float64 { return rng.NormFloat64() }, random)
-		qr.Factorize(random)
-		var q mat.Dense
-		qr.QTo(&q)
-		u := mat.NewSymDense(d, nil)
-		for j, v := range []float64{1e-10, 1, 1e6} {
-			u.SymRankOne(u, v, q.ColView(j))
-		}
-		s, err := estimate.NormalizationStatistic(u, math.Sqrt2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		record := func(j int) learn.Record { return learn.Record{Arm: mat.Col(nil, j, &q)} }
-		a, b := s.Vector(nil, record(0)), s.Vector(nil, record(2))
-		if gap := distance(a, b); !(gap <= s.Diameter) {
-			t.Fatalf("two records are %v apart, the diameter is %v", gap, s.Diameter)
 		}
 	}
 }

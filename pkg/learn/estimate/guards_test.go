@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -271,31 +270,6 @@ func TestEveryFitIsNoised(t *testing.T) {
 	}
 	if g := (mechanism.None{}).Guarantee(momentsMove(3)); g.Promises() {
 		t.Errorf("no noise promises %+v", g)
-	}
-}
-
-// A public point outside the ball of the radius moves a reweighted gradient no more than one on its border: the score
-// is clipped, as the diameter counts it.
-func TestLongPointsMoveTheGradientNoMore(t *testing.T) {
-	draw := rand.New(rand.NewPCG(25, 8))
-	for _, family := range []family.Family{family.Linear{}, family.Logistic{}} {
-		l, err := NewLink(learn.Setting{Family: family, Dimension: 2, Horizon: 100, Radius: 1, Kappa: 5})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := GradientStatistic(NewNormalization(identity(2), 0.1), l, []float64{5, -3})
-		var vectors [][]float64
-		for range 400 {
-			arm, reward := 2*math.Pi*draw.Float64(), l.low
-			if draw.IntN(2) == 0 {
-				reward = l.high
-			}
-			vectors = append(vectors, s.Vector(nil, learn.Record{Arm: []float64{math.Cos(arm), math.Sin(arm)},
-				Reward: reward}))
-		}
-		if moved := farthest(vectors); moved > s.Diameter || moved < 0.95*s.Diameter {
-			t.Errorf("%s: gradients are up to %v apart, the diameter is %v", family.Name(), moved, s.Diameter)
-		}
 	}
 }
 
