@@ -323,7 +323,8 @@ func (a *Announcement) statistic(kind statistic.Kind) (statistic.Statistic, erro
 	}
 	if s.Family = rewards; kind.Pointed() {
 		norm := convex.Norm(a.Reference)
-		if len(a.Reference) != policy.Dimension || !(norm <= policy.Radius*(1+1e-12)) {
+		near := norm <= policy.Radius*(1+1e-12) || kind == statistic.ClippedGradient // which bounds it
+		if len(a.Reference) != policy.Dimension || !near {
 			return s, fmt.Errorf("the reference has %d coordinates and norm %v, the policy %d and the bound %v",
 				len(a.Reference), norm, policy.Dimension, policy.Radius)
 		}

@@ -33,7 +33,7 @@ func checkAnnouncement(a *plan.Announcement) error {
 	if a.Final {
 		return checkFinal(a)
 	}
-	if err := checkReference("reference", a.Reference, &a.Policy); err != nil {
+	if err := checkReference(a); err != nil {
 		return err
 	}
 	if err := checkPlan(&a.Plan); err != nil {

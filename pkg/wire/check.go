@@ -2,10 +2,13 @@ package wire
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // CheckDeployment refuses names that cannot be part of a NATS subject or a file name: 1 to MaxDeployment of a-z, 0-9
@@ -83,13 +86,17 @@ func checkEstimate(path string, theta []float64, p *glm.Policy) error {
 	return nil
 }
 
-// checkReference refuses a vector that is not a parameter of the policy, with the slack of glm for its norm.
-func checkReference(path string, theta []float64, p *glm.Policy) error {
-	if err := checkEstimate(path, theta, p); err != nil {
+// checkReference refuses a reference that is not a parameter of the policy, with the slack of glm for its norm, which is
+// not held to the bound where a statistic of the round clips its predictions.
+func checkReference(a *plan.Announcement) error {
+	p := &a.Policy
+	if err := checkEstimate("reference", a.Reference, p); err != nil {
 		return err
 	}
-	if norm := convex.Norm(theta); !(norm <= p.Radius*(1+1e-12)) {
-		return field(path, "has norm %v, above policy.norm_bound %v", norm, p.Radius)
+	clips := func(r plan.Release) bool { return r.Statistic == statistic.ClippedGradient }
+	norm := convex.Norm(a.Reference)
+	if !(norm <= p.Radius*(1+1e-12)) && !slices.ContainsFunc(announcedReleases(a), clips) {
+		return field("reference", "has norm %v, above policy.norm_bound %v", norm, p.Radius)
 	}
 	return nil
 }

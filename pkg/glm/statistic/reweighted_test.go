@@ -162,7 +162,7 @@ func TestClippedBoundsHold(t *testing.T) {
 				if broken != "" {
 					t.Errorf("%v d=%d |theta|=%v: %s", c, d, size, broken)
 				}
-				if dist < 0.95 || spread < 0.75 {
+				if dist < 0.93 || spread < 0.75 {
 					t.Errorf("%v d=%d |theta|=%v: the attack reaches only %.3f of the diameter, %.3f of a range", c, d,
 						size, dist, spread)
 				}

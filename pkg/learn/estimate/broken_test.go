@@ -12,6 +12,14 @@ import (
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 )
 
+func distance(a, b []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += (a[i] - b[i]) * (a[i] - b[i])
+	}
+	return math.Sqrt(sum)
+}
+
 // broken are records that no honest device has.
 func broken(d int) []learn.Record {
 	arm := func(v float64) []float64 { return slices.Repeat([]float64{v}, d) }
