@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 
@@ -60,6 +61,7 @@ func New(c learner.Config) (*Learner, error) {
 			return nil, err
 		}
 	}
+	maps.DeleteFunc(s.Used, func(_ string, v float64) bool { return math.IsNaN(v) })
 	own := *c.Program
 	own.Options, s.Options, s.Used = s.Used, s.Used, nil
 	c.Program = &own
@@ -107,7 +109,8 @@ func begin(c learner.Config, start func(learn.Setting) (*learn.Learner, error), 
 	return l, nil
 }
 
-// Config is the resolved configuration, with the value of every option that the program asked for.
+// Config is the resolved configuration, with the value of every option that the program asked for, but of those whose
+// default changes during the run.
 func (l *Learner) Config() learner.Config { return l.config }
 
 // Forms are what the program asks for, in order, if all answers are zeros.
