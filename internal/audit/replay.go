@@ -158,11 +158,11 @@ func (re *replay) possible(s *statement, v *wire.Counts, a *plan.Announcement) b
 		return false
 	}
 	for i, one := range v.Releases {
-		switch curated := a.Plan.Curator != nil; {
-		case curated != (len(one.Curated) > 0):
+		switch curated, pairs := a.Plan.Curator != nil, a.Plan.Pairs(); {
+		case curated != (len(one.Curated) > 0) || pairs != (len(one.Entries) > 0):
 			re.wrong(CountsShape, s, "release %d has counts of another sort than its plan", i)
 			return false
-		case !curated && len(one.Ones) != len(a.Encodings[i].Coordinates):
+		case !curated && !pairs && len(one.Ones) != len(a.Encodings[i].Coordinates):
 			re.wrong(CountsShape, s, "release %d has counts of %d coordinates, planned are %d", i, len(one.Ones),
 				len(a.Encodings[i].Coordinates))
 			return false

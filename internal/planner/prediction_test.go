@@ -137,7 +137,7 @@ func TestAPredictionAgreesWithTheChannel(t *testing.T) {
 			t.Fatal(err)
 		}
 		source := rand.NewChaCha8([32]byte{byte(seed)})
-		config, _, err := o.configured()
+		config, err := o.configured()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 // gets the sums of its statistics through a channel. It is Riffle in all profiles but joint and in all four channels, and
 // with other Trusts the yardsticks of Gaussian noise and the same algorithm without noise.
 type Batched struct {
-	learner  batches
+	learner  Learner
 	trust    Trust
 	devices  protocol.Source // people's own coins
 	noise    protocol.Source // the channel's
@@ -34,25 +34,29 @@ type Batched struct {
 	epochs   int // policies that were in force
 }
 
-// batches is a learner of sums: *learner.Learner documents the methods.
-type batches interface {
+// Learner is a learner of sums. *learner.Learner documents the methods; *program.Learner is another.
+type Learner interface {
 	Config() learner.Config
+	Schedule() []int
 	Next() learner.Step
 	Absorb(sums []learner.Aggregate) error
 }
 
+// NewLearner starts the profile's learner, of any profile but joint.
+func NewLearner(cfg learner.Config) (Learner, error) {
+	if cfg.Profile.Program() {
+		return program.New(cfg)
+	}
+	return learner.New(cfg)
+}
+
 // NewBatched starts the profile's learner. Both sources are the simulation's.
 func NewBatched(cfg learner.Config, trust Trust, devices, noise protocol.Source) (*Batched, error) {
-	b := &Batched{trust: trust, devices: devices, noise: noise}
-	var err error
-	if cfg.Profile.Program() {
-		b.learner, err = program.New(cfg)
-	} else {
-		b.learner, err = learner.New(cfg)
-	}
+	l, err := NewLearner(cfg)
 	if err != nil {
 		return nil, err
 	}
+	b := &Batched{learner: l, trust: trust, devices: devices, noise: noise}
 	b.records.dimension = b.learner.Config().Dimension
 	return b, b.begin()
 }

@@ -262,6 +262,12 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 			Reports:   int(counts.Reports),
 			Decisions: a.Plan.PerReport()}
 	}
+	if a.Plan.Pairs() {
+		if aggregates[0].Each, err = Reports(a, counts); err != nil {
+			return err
+		}
+		aggregates[0].Reports = len(aggregates[0].Each)
+	}
 	sums, ok := m.learner.(summing)
 	if !ok { // not reached: the curator's learner is the only other one
 		return fmt.Errorf("%T takes no sums", m.learner)
@@ -285,19 +291,26 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 // Sums removes the expected noise from counts, of devices and of servers: one sum for each release of the round, in
 // units of decisions. A report is divided by the most decisions that it can hold, so that the sum of reports is
 // multiplied by that number, and its variance by the square. It refuses counts that this number of reports cannot give.
+// Those of pairs are what the listed reports add up to.
 func Sums(a *plan.Announcement, counts *wire.Counts) (sums []wire.Sum, err error) {
 	releases := a.Releases()
 	if len(counts.Releases) != len(a.Encodings) || len(releases) != len(a.Encodings) {
 		return nil, fmt.Errorf("%d releases have counts, the round has %d", len(counts.Releases), len(a.Encodings))
 	}
-	decisions := float64(a.Plan.PerReport())
+	decisions, pairs := float64(a.Plan.PerReport()), a.Plan.Pairs()
 	for i, e := range a.Encodings {
 		noise := releases[i].ServerNoise()
-		values, err := e.Decode(counts.Releases[i].Ones, uint64(counts.Reports), noise)
+		ones, reports := counts.Releases[i].Ones, uint64(counts.Reports)
+		if pairs {
+			if ones, reports, err = onesOf(a, counts); err != nil {
+				return nil, fmt.Errorf("release %d: %w", i, err)
+			}
+		}
+		values, err := e.Decode(ones, reports, noise)
 		if err != nil {
 			return nil, fmt.Errorf("release %d: %w", i, err)
 		}
-		variance := e.Variance(uint64(counts.Reports), noise)
+		variance := e.Variance(reports, noise)
 		for j := range values {
 			values[j] *= decisions
 			variance[j] *= decisions * decisions

@@ -123,7 +123,9 @@ type Answer struct {
 	People  int           // who answered
 	Sums    []Sum         // of Sums, in the order of the statistics
 	Reports [][][]float64 // of Reports: one for each person, a vector for each statistic
-	Records []Record      // of Records
+	// Variance is, of Reports, that of the noise on each coordinate of each statistic; 0 where there is none.
+	Variance [][]float64
+	Records  []Record // of Records
 }
 
 // Asker puts a question to people under the policy in force, and returns the answer.
@@ -160,6 +162,14 @@ func (q Question) Check(a Answer) error {
 			}
 		}
 	case Reports:
+		if len(a.Variance) != len(q.Statistics) {
+			return fmt.Errorf("%w: variances of %d statistics of %d", ErrAnswer, len(a.Variance), len(q.Statistics))
+		}
+		for i, s := range q.Statistics {
+			if len(a.Variance[i]) != s.Dim() || !convex.AllFinite(a.Variance[i]) {
+				return fmt.Errorf("%w: the variance of %s is not %d finite numbers", ErrAnswer, s.Name, s.Dim())
+			}
+		}
 		for _, report := range a.Reports {
 			if len(report) != len(q.Statistics) {
 				return fmt.Errorf("%w: a report of %d vectors for %d statistics", ErrAnswer, len(report),

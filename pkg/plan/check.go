@@ -119,6 +119,9 @@ func guaranteeOrNone(a *Announcement, noise func(Release) uint64) (privacy.Guara
 // guarantee bounds what the plan reveals to an observer who does not know so many noise bits on each coordinate of a
 // release.
 func guarantee(a *Announcement, noise func(Release) uint64) (privacy.Guarantee, error) {
+	if err := a.CheckPairs(); err != nil {
+		return privacy.NoGuarantee(), err
+	}
 	rounds := a.Plan.Rounds
 	if len(rounds) == 0 {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: no releases", ErrPlan)
@@ -253,6 +256,9 @@ type Encoder struct {
 func CheckRound(a *Announcement) (*Encoder, error) {
 	if uint64(a.Round) >= uint64(len(a.Plan.Rounds)) || len(a.Plan.Rounds[a.Round].Releases) != len(a.Encodings) {
 		return nil, fmt.Errorf("%w: the encodings do not fit the plan", ErrPlan)
+	}
+	if err := a.CheckPairs(); err != nil {
+		return nil, err
 	}
 	r := new(Encoder)
 	vectors := map[statistic.Kind]privacy.Vector{} // a kind is one statistic here, and its bounds can take a second

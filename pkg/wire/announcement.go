@@ -51,6 +51,9 @@ func checkAnnouncement(a *plan.Announcement) error {
 	if err := checkCohort(a.Cohort); err != nil {
 		return inside("cohort.", err)
 	}
+	if err := a.CheckPairs(); err != nil {
+		return field("plan", "is refused: %v", err)
+	}
 	if err := checkTiming(a.Timing); err != nil {
 		return inside("timing.", err)
 	}

@@ -265,7 +265,8 @@ func countsMessage(s *Counts) *rifflev1.Counts {
 		Reports: s.Reports, Destroyed: s.Destroyed,
 	}
 	for _, r := range s.Releases {
-		m.Releases = append(m.Releases, &rifflev1.ReleaseCounts{Ones: r.Ones, Curated: r.Curated})
+		m.Releases = append(m.Releases, &rifflev1.ReleaseCounts{
+			Ones: r.Ones, Curated: r.Curated, Entries: r.Entries})
 	}
 	return m
 }
@@ -276,7 +277,8 @@ func countsOf(m *rifflev1.Counts) *Counts {
 		Reports: m.Reports, Destroyed: m.Destroyed,
 	}
 	for _, r := range m.Releases {
-		s.Releases = append(s.Releases, ReleaseCounts{Ones: r.GetOnes(), Curated: r.GetCurated()})
+		s.Releases = append(s.Releases, ReleaseCounts{
+			Ones: r.GetOnes(), Curated: r.GetCurated(), Entries: r.GetEntries()})
 	}
 	return s
 }
@@ -317,6 +319,7 @@ var (
 		rifflev1.Statistic_STATISTIC_COVARIANCE:          statistic.Covariance,
 		rifflev1.Statistic_STATISTIC_RECORD:              statistic.Row,
 		rifflev1.Statistic_STATISTIC_REWARDS:             statistic.Rewards,
+		rifflev1.Statistic_STATISTIC_PAIR:                statistic.Pair,
 		rifflev1.Statistic_STATISTIC_NORMALIZATION:       statistic.Normalization,
 		rifflev1.Statistic_STATISTIC_REWEIGHTED_GRADIENT: statistic.ReweightedGradient,
 		rifflev1.Statistic_STATISTIC_REWEIGHTED_LINEAR:   statistic.ReweightedLinear,

@@ -73,8 +73,9 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 }
 
 func FuzzAnnouncement(f *testing.F) {
-	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), panelAnnouncement(f),
-		structuredAnnouncement(f), sampledAnnouncement(f), reweightedAnnouncement(f), clippedAnnouncement(f))
+	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), pairsAnnouncement(f),
+		panelAnnouncement(f), structuredAnnouncement(f), sampledAnnouncement(f), reweightedAnnouncement(f),
+		clippedAnnouncement(f))
 }
 func FuzzKeySet(f *testing.F) { fuzzBody(f, seal.KeySet, keySet(f)) }
 func FuzzManifest(f *testing.F) {
@@ -88,7 +89,7 @@ func FuzzLearned(f *testing.F) {
 }
 func FuzzPool(f *testing.F)       { fuzzBody(f, seal.Pool, pool()) }
 func FuzzDraw(f *testing.F)       { fuzzBody(f, seal.Draw, draw()) }
-func FuzzCounts(f *testing.F)     { fuzzBody(f, seal.Counts, counts(), curatedCounts()) }
+func FuzzCounts(f *testing.F)     { fuzzBody(f, seal.Counts, counts(), curatedCounts(), pairsCounts()) }
 func FuzzAccepted(f *testing.F)   { fuzzBody(f, seal.Accepted, acceptedSet()) }
 func FuzzSummed(f *testing.F)     { fuzzBody(f, seal.Summed, summed()) }
 func FuzzCredential(f *testing.F) { fuzzBody(f, seal.Credential, credential(f, signer(f, goldenHost))) }

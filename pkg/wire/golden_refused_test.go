@@ -62,6 +62,18 @@ func refused(t testing.TB) map[string][][]byte {
 		change(a.Policy)
 		add("play-announcement", forge(t, seal.Announcement, a, by))
 	}
+	for _, change := range []func(*rifflev1.Announcement){
+		func(a *rifflev1.Announcement) { a.Plan.Channel = rifflev1.Channel_CHANNEL_SHUFFLE },
+		func(a *rifflev1.Announcement) { a.Plan.Channel = rifflev1.Channel_CHANNEL_SHARES },
+		func(a *rifflev1.Announcement) { a.Cohort.Size = 1 << 20 },
+	} {
+		a := pairsAnnouncement(t)
+		change(a)
+		add("announcement", forge(t, seal.Announcement, a, by))
+	}
+	beside := pairsCounts()
+	beside.Releases[0].Ones = []uint64{1}
+	add("counts", forge(t, seal.Counts, beside, by))
 	for _, change := range []func(*rifflev1.Policy){
 		func(p *rifflev1.Policy) { p.Gamma = -1 },
 		func(p *rifflev1.Policy) { p.Gamma = math.Inf(1) },

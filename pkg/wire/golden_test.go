@@ -139,10 +139,10 @@ func accepted(t testing.TB) map[string][][]byte {
 	replaced.FirstKey = digestOf(4)
 	return map[string][][]byte{
 		"announcement": {sign(by, announcement(t)), sign(by, finalAnnouncement(t)),
-			sign(by, curatedAnnouncement(t))},
+			sign(by, curatedAnnouncement(t)), sign(by, pairsAnnouncement(t))},
 		"keyset":        {sign(by, keySet(t))},
 		"manifest":      {sign(by, manifest()), sign(by, destroyedManifest())},
-		"counts":        {sign(by, counts()), sign(by, curatedCounts())},
+		"counts":        {sign(by, counts()), sign(by, curatedCounts()), sign(by, pairsCounts())},
 		"accepted":      {sign(by, acceptedSet())},
 		"summed":        {sign(by, summed())},
 		"credential":    {sign(registrar, credential(t, host)), sign(registrar, replaced)},

@@ -93,6 +93,7 @@ var statistics = map[statistic.Kind]string{
 	statistic.Gradient:   "by how much predicted and actual rewards differ, along the arms (gradient)",
 	statistic.Covariance: "squares and products of the arms' entries (covariance)",
 	statistic.Row:        "the record itself, for the trusted analyzer (row)",
+	statistic.Pair:       "the arm and the reward (pair)",
 	statistic.Rewards:    "rewards of the policy, rewards of the control group, and how many came (rewards)",
 	statistic.Normalization: "squares and products of the arms' entries, reweighted by the announced matrix " +
 		"(normalization)",

@@ -45,6 +45,7 @@ const (
 	// Centred reward if the person was not in the control group, the same if they were, and sqrt 3 times half the range of
 	// rewards if a reward came.
 	Statistic_STATISTIC_REWARDS Statistic = 5
+	Statistic_STATISTIC_PAIR    Statistic = 6 // arm, reward: in the channel local, where counts hold every report
 	// Of regressions that are reweighted by Announcement.normalization, with u = Ux/|Ux| (pkg/glm/statistic).
 	Statistic_STATISTIC_NORMALIZATION       Statistic = 7  // U^(1/2) x x' U^(1/2) / |Ux|, symmetric form
 	Statistic_STATISTIC_REWEIGHTED_GRADIENT Statistic = 8  // (mu(x.theta) - r) u
@@ -66,6 +67,7 @@ var (
 		3:  "STATISTIC_COVARIANCE",
 		4:  "STATISTIC_RECORD",
 		5:  "STATISTIC_REWARDS",
+		6:  "STATISTIC_PAIR",
 		7:  "STATISTIC_NORMALIZATION",
 		8:  "STATISTIC_REWEIGHTED_GRADIENT",
 		9:  "STATISTIC_REWEIGHTED_LINEAR",
@@ -82,6 +84,7 @@ var (
 		"STATISTIC_COVARIANCE":          3,
 		"STATISTIC_RECORD":              4,
 		"STATISTIC_REWARDS":             5,
+		"STATISTIC_PAIR":                6,
 		"STATISTIC_NORMALIZATION":       7,
 		"STATISTIC_REWEIGHTED_GRADIENT": 8,
 		"STATISTIC_REWEIGHTED_LINEAR":   9,
@@ -3233,7 +3236,9 @@ type ReleaseCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ones  []uint64               `protobuf:"varint,1,rep,packed,name=ones,proto3" json:"ones,omitempty"` // per coordinate
 	// Of records, in place of ones: what the curator released after the cohort, in steps of grids.
-	Curated       []int64 `protobuf:"zigzag64,2,rep,packed,name=curated,proto3" json:"curated,omitempty"`
+	Curated []int64 `protobuf:"zigzag64,2,rep,packed,name=curated,proto3" json:"curated,omitempty"`
+	// Of pairs, in place of ones: the entries of every counted report, one report after the other, in ascending order.
+	Entries       []uint32 `protobuf:"varint,3,rep,packed,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3278,6 +3283,13 @@ func (x *ReleaseCounts) GetOnes() []uint64 {
 func (x *ReleaseCounts) GetCurated() []int64 {
 	if x != nil {
 		return x.Curated
+	}
+	return nil
+}
+
+func (x *ReleaseCounts) GetEntries() []uint32 {
+	if x != nil {
+		return x.Entries
 	}
 	return nil
 }
@@ -4085,10 +4097,11 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\aRefused\x12*\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x12.riffle.v1.RefusalR\x06reason\x12\x18\n" +
 	"\areports\x18\x02 \x01(\x04R\areports\x12\x1b\n" +
-	"\ttaken_out\x18\x03 \x01(\rR\btakenOut\"=\n" +
+	"\ttaken_out\x18\x03 \x01(\rR\btakenOut\"W\n" +
 	"\rReleaseCounts\x12\x12\n" +
 	"\x04ones\x18\x01 \x03(\x04R\x04ones\x12\x18\n" +
-	"\acurated\x18\x02 \x03(\x12R\acurated\"\x82\x02\n" +
+	"\acurated\x18\x02 \x03(\x12R\acurated\x12\x18\n" +
+	"\aentries\x18\x03 \x03(\rR\aentries\"\x82\x02\n" +
 	"\x06Counts\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -4141,14 +4154,15 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\acontrol\x18\x04 \x01(\x01R\acontrol\x12\x12\n" +
 	"\x04lift\x18\x05 \x01(\x01R\x04lift\x12\x10\n" +
 	"\x03low\x18\x06 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\a \x01(\x01R\x04high*\x83\x03\n" +
+	"\x04high\x18\a \x01(\x01R\x04high*\x97\x03\n" +
 	"\tStatistic\x12\x19\n" +
 	"\x15STATISTIC_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STATISTIC_HESSIAN\x10\x01\x12\x16\n" +
 	"\x12STATISTIC_GRADIENT\x10\x02\x12\x18\n" +
 	"\x14STATISTIC_COVARIANCE\x10\x03\x12\x14\n" +
 	"\x10STATISTIC_RECORD\x10\x04\x12\x15\n" +
-	"\x11STATISTIC_REWARDS\x10\x05\x12\x1b\n" +
+	"\x11STATISTIC_REWARDS\x10\x05\x12\x12\n" +
+	"\x0eSTATISTIC_PAIR\x10\x06\x12\x1b\n" +
 	"\x17STATISTIC_NORMALIZATION\x10\a\x12!\n" +
 	"\x1dSTATISTIC_REWEIGHTED_GRADIENT\x10\b\x12\x1f\n" +
 	"\x1bSTATISTIC_REWEIGHTED_LINEAR\x10\t\x12\x1e\n" +

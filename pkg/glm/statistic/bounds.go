@@ -32,6 +32,19 @@ func rowBounds(f family.Response, d int) Bounds {
 	return b
 }
 
+// pairBounds encloses (x, r) with |x| <= 1 and r between the family's least and largest reward, and (0, 0). Two are at
+// most sqrt(2^2 + (largest - least)^2) apart, as arms are at most 2 apart and rewards by the range, which holds 0. It is
+// attained by opposite arms with the two rewards: sqrt 8 for rewards in [-1, 1], sqrt 5 for rewards in [0, 1].
+func pairBounds(f family.Response, d int) Bounds {
+	least, most := f.MinReward(), f.MaxReward()
+	b := Bounds{Lower: make([]float64, d+1), Upper: make([]float64, d+1), Diameter: math.Hypot(2, most-least)}
+	for j := range d {
+		b.Lower[j], b.Upper[j] = -1, 1
+	}
+	b.Lower[d], b.Upper[d] = least, most
+	return b
+}
+
 // outerBounds encloses the scaled triangles of a xx' with 0 <= a <= w and |x| <= 1.
 //
 // Diameter: ||a xx' - b yy'||_F^2 = a^2|x|^4 + b^2|y|^4 - 2ab(x.y)^2 <= 2w^2, attained by orthogonal x and y; in one

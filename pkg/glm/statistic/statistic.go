@@ -54,6 +54,9 @@ const (
 	// policy, the same for one of the control group, and sqrt 3 times half the range if a reward came. 3 numbers; the
 	// other two are 0. See rewardsBounds.
 	Rewards Kind = "rewards"
+	// Pair is the arm and the reward. d+1 numbers. Sums of pairs are of no use: it is for the channel local, where each
+	// report is protected by its own noise and counts hold every one (plan.Plan.Pairs). See pairBounds.
+	Pair Kind = "pair"
 	// Normalization is Uxx'U in the metric that U/|Ux| gives, yy'/|Ux| with y = U^(1/2) x, in the layout of Hessian, of
 	// which a structure leaves out nothing. U is the public matrix of Normalization, here and below.
 	Normalization Kind = "normalization"
@@ -81,7 +84,7 @@ const (
 
 // kinds are all of them.
 func kinds() []Kind {
-	return []Kind{Hessian, Gradient, Covariance, Row, Rewards, Normalization, ReweightedGradient, ReweightedLinear,
+	return []Kind{Hessian, Gradient, Covariance, Row, Rewards, Pair, Normalization, ReweightedGradient, ReweightedLinear,
 		ClippedGradient, BinCount, BinFirst, BinSecond, BinErrors}
 }
 
@@ -153,6 +156,12 @@ func NewRow(f family.Family, armDim int) (Statistic, error) {
 	return s, s.Validate()
 }
 
+// NewPair is arm and reward, for arms of dimension armDim.
+func NewPair(f family.Family, armDim int) (Statistic, error) {
+	s := Statistic{Kind: Pair, Family: f, ArmDim: armDim}
+	return s, s.Validate()
+}
+
 // NewRewards is the statistic Rewards, for arms of dimension armDim.
 func NewRewards(f family.Family, armDim int) (Statistic, error) {
 	s := Statistic{Kind: Rewards, Family: f, ArmDim: armDim}
@@ -214,6 +223,8 @@ func (s Statistic) Dim() int {
 		return s.bins() * s.perBin()
 	case Row:
 		return s.ArmDim + 2
+	case Pair:
+		return s.ArmDim + 1
 	case Rewards:
 		return 3
 	}

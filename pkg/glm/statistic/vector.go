@@ -40,6 +40,8 @@ func (s Statistic) vector(dst []float64, r Record, pairs products) ([]float64, e
 		return pairs.append(dst, family.Curvature(s.Family, convex.Dot(r.Arm, s.Theta)), r.Arm), nil
 	case Rewards:
 		return appendRewards(dst, s.Family, r), nil
+	case Pair:
+		return append(append(dst, r.Arm...), r.Reward), nil
 	case ClippedGradient:
 		return s.appendClipped(dst, r), nil
 	case Normalization, ReweightedGradient, ReweightedLinear:
@@ -149,6 +151,8 @@ func (s Statistic) Bounds() (Bounds, error) {
 		}
 	case Rewards:
 		b = rewardsBounds(s.Family)
+	case Pair:
+		b = pairBounds(s.Family, s.ArmDim)
 	case ClippedGradient:
 		b = s.clippedBounds()
 	case Normalization, ReweightedGradient, ReweightedLinear:

@@ -156,10 +156,25 @@ func (l *Learner) Absorb(sums []learner.Aggregate) error {
 		return err
 	}
 	a := learn.Answer{People: sums[0].Reports}
+	if l.run.Next().Question.Form == learn.Reports {
+		return l.absorb(reports(sums[0]))
+	}
 	for _, s := range sums {
 		a.Sums = append(a.Sums, learn.Sum{Values: s.Sum, Variance: s.Variance})
 	}
 	return l.absorb(a)
+}
+
+// reports is an answer of pairs. A step that asks for them asks for nothing else.
+func reports(of learner.Aggregate) learn.Answer {
+	a := learn.Answer{People: of.Reports, Variance: [][]float64{slices.Clone(of.Variance)}}
+	for j := range a.Variance[0] {
+		a.Variance[0][j] /= float64(of.Reports)
+	}
+	for _, v := range of.Each {
+		a.Reports = append(a.Reports, [][]float64{v})
+	}
+	return a
 }
 
 func (l *Learner) absorb(a learn.Answer) error {
@@ -236,6 +251,11 @@ func (l *Learner) statistics(q learn.Question) ([][]statistic.Statistic, [][]flo
 		return nil, nil, l.refuse("question %d, with %d statistics, asks for %q, which no channel carries", l.epoch,
 			len(q.Statistics), q.Form)
 	}
+	if q.Form == learn.Reports && (len(q.Statistics) != 1 || q.Statistics[0].Data == nil ||
+		q.Statistics[0].Data.Kind != statistic.Pair) {
+		return nil, nil, l.refuse("question %d asks for each person's report, which can be announced of arm and reward "+
+			"alone, in their whole range", l.epoch)
+	}
 	var statistics []statistic.Statistic
 	var shares []float64
 	total := 0.0
@@ -274,10 +294,13 @@ func zeros(q learn.Question) learn.Answer {
 			a.Sums = append(a.Sums, learn.Sum{Values: make([]float64, s.Dim()), Variance: make([]float64, s.Dim())})
 		}
 	}
+	if q.Form != learn.Reports {
+		return a
+	}
+	for _, s := range q.Statistics {
+		a.Variance = append(a.Variance, make([]float64, s.Dim()))
+	}
 	for range q.People {
-		if q.Form != learn.Reports {
-			break
-		}
 		report := make([][]float64, len(q.Statistics))
 		for i, s := range q.Statistics {
 			report[i] = make([]float64, s.Dim())
