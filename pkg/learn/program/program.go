@@ -283,6 +283,7 @@ func (l *Learner) refuse(format string, values ...any) error {
 // greedy is the last policy: what was learned, without exploration.
 func greedy(p glm.Policy) glm.Policy {
 	p.Play, p.Explore, p.Criterion, p.Optimism, p.Stages, p.Draws = glm.PlayGreedy, 0, nil, nil, nil, nil
+	p.Gamma, p.DesignTolerance = 0, 0
 	return p
 }
 
