@@ -28,9 +28,9 @@ func programStep(kind statistic.Kind, d, cohort int) learner.Step {
 			Theta: make([]float64, d), Play: glm.PlayUniform}}
 }
 
-// Each kind is planned over every channel with the guarantee that was asked for; a device rebuilds the statistic from the
-// announcement, and refuses a scale under which one record could move the vector further, and a reference beyond the
-// ball where predictions are not clipped.
+// Each kind is planned over every channel with the guarantee that was asked for; a device rebuilds the statistic from
+// the announcement, and refuses a scale under which one record could move the vector further, and a reference beyond
+// the ball where predictions are not clipped.
 func TestReweightedStatisticsArePlannedAndChecked(t *testing.T) {
 	for _, kind := range []statistic.Kind{statistic.Normalization, statistic.ReweightedGradient,
 		statistic.ReweightedLinear, statistic.ClippedGradient} {

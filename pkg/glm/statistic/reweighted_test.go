@@ -111,8 +111,8 @@ func TestReweightedBoundsHoldForAnyMatrix(t *testing.T) {
 	}
 }
 
-// Where rounding makes |Ux| too small, as along the eigenvectors of the least eigenvalue, a normalization's vector is no
-// longer than it can be.
+// Where rounding makes |Ux| too small, as along the eigenvectors of the least eigenvalue, a normalization's vector is
+// no longer than it can be.
 func TestNormalizationsOfIllConditionedMatricesAreNoLonger(t *testing.T) {
 	rng := rand.New(rand.NewPCG(27, 6))
 	const d = 3

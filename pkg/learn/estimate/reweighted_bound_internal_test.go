@@ -36,7 +36,8 @@ func TestOneEllipsoidCostsLittle(t *testing.T) {
 		scales []float64
 		rare   float64 // share of the arms that lie along the last axis, where others do not
 		most   float64 // of the bound over the sum
-	}{{[]float64{1, 1, 1, 1, 1}, 0, 1.001}, {[]float64{1, 0.5, 0.2, 0.1, 0.05}, 0, 1.001}, {[]float64{1, 0.01}, 0, 1.002},
+	}{{[]float64{1, 1, 1, 1, 1}, 0, 1.001}, {[]float64{1, 0.5, 0.2, 0.1, 0.05}, 0, 1.001},
+		{[]float64{1, 0.01}, 0, 1.002},
 		{[]float64{1, 1}, 0.01, 1.2}, {[]float64{1, 1, 1}, 0.1, 1.1}} {
 		scales := c.scales
 		d, lambda := len(scales), 1e-3

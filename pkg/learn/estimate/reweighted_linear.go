@@ -45,9 +45,9 @@ func ReweightedLinearOptions() (variants, options []string) {
 //	theta = Xi^-1 xi,  literal bound = 16 lambda ||U x|| + eps ||Xi^-T x||_W,  eps = sqrt(ln(6/(p p_0))/(c_0 N))
 //
 // The paper has it for joint privacy only. All that is released is a sum, so that it runs over every channel. What
-// differs: one statistic for all three sums, with its tight joint diameter (statistic.ReweightedLinear); for a matrix that the
-// noise left singular a model without a bound instead of none; and the bound, which needs no relation between lambda
-// and the noise. It is, for v = Xi^-T x, s the deviation of the means' noise, S the radius, B half the range of
+// differs: one statistic for all three sums, with its tight joint diameter (statistic.ReweightedLinear); for a matrix
+// that the noise left singular a model without a bound instead of none; and the bound, which needs no relation between
+// lambda and the noise. It is, for v = Xi^-T x, s the deviation of the means' noise, S the radius, B half the range of
 // rewards,
 //
 //	||v|| (lambda S + s sqrt(1 + S^2) (sqrt d + sqrt(2 ln(2/p)))) + B sqrt(2 ln(2/p_0)/N) sqrt(v'(W + w I)v),
@@ -134,10 +134,10 @@ type linearBound struct {
 	norm, solved, sampling, extra float64
 }
 
-// model is that of the released means. Its bound is one ellipsoid around two: for any t > 0 it is
-// (a + b)^2 <= (1 + t) a^2 + (1 + 1/t) b^2, with equality where b = t a. Here b/a is sampling ||v||_W over solved ||v||,
-// or about so, and t its middle over the directions of v: what it costs is in TestOneEllipsoidCostsLittle. No eigenvalue
-// of W is below lambda but by noise, and so none is used.
+// model is that of the released means. Its bound is one ellipsoid around two: for any t > 0 it is (a + b)^2 <= (1 + t)
+// a^2 + (1 + 1/t) b^2, with equality where b = t a. Here b/a is sampling ||v||_W over solved ||v||, or about so, and t
+// its middle over the directions of v: what it costs is in TestOneEllipsoidCostsLittle. No eigenvalue of W is below
+// lambda but by noise, and so none is used.
 func (b linearBound) model(mean []float64, off float64) (learn.Model, error) {
 	d, lambda := b.n.U.SymmetricDim(), b.n.Lambda
 	xi, big := mat.NewVecDense(d, append([]float64(nil), mean[:d]...)), mat.NewDense(d, d, nil)
