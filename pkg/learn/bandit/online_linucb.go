@@ -26,8 +26,8 @@ import (
 //     is Variant "literal", of simulations only.
 //   - The paper's noise is Gaussian with one deviation. What the gradient takes out is here the variance that the answer
 //     states for each coordinate: in a deployment that of binomial noise.
-//   - The paper's policy changes after each person. Here a batch of people decide with one, and their reports are taken
-//     one after the other.
+//   - The paper's policy changes after each person. Here a batch of people can decide with one, and their reports are
+//     taken one after the other.
 //   - The curator computes the gradient, of reports and its own state. The paper has the device do it; it is the same.
 //   - The noise zeta that makes the loss strongly convex (Delta^2 > 0) is added by the curator to the report. Its law
 //     is the same, no guarantee counts it, and it is public (learn.Public), so that an auditor adds the same.
@@ -41,9 +41,9 @@ import (
 // Options: width (default 1); domain (D, default 1); clip (G, default 4(1 + sigma^2), where gradients are rarely
 // clipped; sigma is that of Gaussian noise for the budget); ogd (0: Maler, the default; otherwise online gradient
 // descent with this strong convexity); lambda_min (of E[xx'], default 1: no zeta); threshold (lambda bar, default
-// T^(-1/4)); batch (default T over 50); theory (1: the radius of Lemma 3.3 instead of width); debiased (1: the center is
-// least squares less the noise's share of the second moments, which is no part of the paper); lowest_reward (default the
-// family's; a larger one cannot be announced).
+// T^(-1/4)); batch (people who decide with the same policy, default 1); theory (1: the radius of Lemma 3.3 instead of
+// width); debiased (1: the center is least squares less the noise's share of the second moments, which is no part of the
+// paper); lowest_reward (default the family's; a larger one cannot be announced).
 func OnlineLinUCB(s learn.Setting) (*learn.Learner, error) {
 	p, err := newOnlineParameters(s, "lambda_min", "threshold")
 	if err != nil {
@@ -53,9 +53,6 @@ func OnlineLinUCB(s learn.Setting) (*learn.Learner, error) {
 	zeta := p.zeta(p.lambdaMin, s.Option("threshold", p.threshold(0.25)))
 	return p.start(func() (onlineBase, error) { return p.base(s.Horizon, zeta) })
 }
-
-// onlineBatches is how many batches a horizon has by default: a cohort waits for its rewards, and each is an epoch.
-const onlineBatches = 50
 
 // onlineOptions are those of all algorithms made of Algorithm 1.
 var onlineOptions = []string{"width", "domain", "clip", "ogd", "batch", "theory", "debiased", optionLowest}
@@ -87,7 +84,7 @@ func newOnlineParameters(s learn.Setting, more ...string) (*onlineParameters, er
 	p := &onlineParameters{setting: s, profile: glm.OnlineLinUCB, width: s.Option("width", 1),
 		domain: s.Option("domain", 1), ogd: s.Option("ogd", 0), lambdaMin: 1, theory: s.Option("theory", 0) != 0,
 		debiased: s.Option("debiased", 0) != 0}
-	batch := s.Option("batch", math.Ceil(float64(s.Horizon)/onlineBatches))
+	batch := s.Option("batch", 1)
 	if !(batch >= 1 && batch <= 1<<31) || !(p.domain > 0) || !(p.width >= 0) {
 		return nil, fmt.Errorf("bandit: batch %v and domain %v must be positive, width %v not negative", batch, p.domain,
 			p.width)
