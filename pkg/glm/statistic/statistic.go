@@ -84,8 +84,8 @@ const (
 
 // kinds are all of them.
 func kinds() []Kind {
-	return []Kind{Hessian, Gradient, Covariance, Row, Rewards, Pair, Normalization, ReweightedGradient, ReweightedLinear,
-		ClippedGradient, BinCount, BinFirst, BinSecond, BinErrors}
+	return []Kind{Hessian, Gradient, Covariance, Row, Rewards, Pair, Normalization, ReweightedGradient,
+		ReweightedLinear, ClippedGradient, BinCount, BinFirst, BinSecond, BinErrors}
 }
 
 // Summed reports whether this is a kind of which sums are released: any that is known but Row.
@@ -157,7 +157,7 @@ func NewRow(f family.Family, armDim int) (Statistic, error) {
 }
 
 // NewPair is arm and reward, for arms of dimension armDim.
-func NewPair(f family.Family, armDim int) (Statistic, error) {
+func NewPair(f family.Response, armDim int) (Statistic, error) {
 	s := Statistic{Kind: Pair, Family: f, ArmDim: armDim}
 	return s, s.Validate()
 }

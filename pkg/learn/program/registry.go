@@ -20,6 +20,8 @@ type entry struct {
 // registry holds the programs that deployments run.
 var registry = []entry{
 	{profile: glm.LinUCB, start: bandit.LinUCB},
+	{profile: glm.OnlineLinUCB, start: bandit.OnlineLinUCB},
+	{profile: glm.OnlineLinUCBCombiner, start: bandit.Combiner},
 	// Simulations have noise of pure epsilon by default, which no channel of a deployment has.
 	{profile: glm.RegCB, start: bandit.RegCB, variant: estimate.LayeredGauss},
 }
