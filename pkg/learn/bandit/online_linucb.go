@@ -31,6 +31,7 @@ import (
 //   - The curator computes the gradient, of reports and its own state. The paper has the device do it; it is the same.
 //   - The noise zeta that makes the loss strongly convex (Delta^2 > 0) is added by the curator to the report. Its law
 //     is the same, no guarantee counts it, and it is public (learn.Public), so that an auditor adds the same.
+//   - A report that no honest device's noise explains is brought back to what it can explain (plausible).
 //   - The center of the confidence set is brought into the ball of the parameter, in the norm of the set: the set loses
 //     no parameter of the ball that it had.
 //   - The radius of Lemma 3.3 is 1e4 to 1e9 at the paper's own settings (OnlineRadius), where no arm is ever told from
@@ -158,13 +159,28 @@ func (p *onlineParameters) start(base func() (onlineBase, error)) (*learn.Learne
 			}
 			p.public = learn.NewPublic(zetaPurpose, epoch)
 			for _, report := range a.Reports {
-				if err := b.absorb(report[0], a.Variance[0]); err != nil {
+				if err := b.absorb(p.plausible(report[0], a.Variance[0]), a.Variance[0]); err != nil {
 					return nil, err
 				}
 			}
 		}
 		return b.policy()
 	})
+}
+
+// plausible is a report with each number brought to where noise of this variance takes it from the range of records: a
+// dishonest device can report numbers dozens of deviations away, whose squares would outweigh a cohort's. Noise with the
+// tails of a Gaussian of its variance, as the sum of bits of bias 1/2 has them (protocol.Encoding.Variance holds a quarter
+// for rounding), changes none of the honest reports of the whole run, except with the probability Failure.
+func (p *onlineParameters) plausible(report, variance []float64) []float64 {
+	numbers := float64(p.setting.Horizon * p.statistic.Dim())
+	deviations := math.Sqrt(2 * math.Log(2*numbers/p.setting.Failure))
+	out := make([]float64, len(report))
+	for i, v := range report {
+		reach := deviations * math.Sqrt(variance[i])
+		out[i] = math.Max(p.statistic.Lower[i]-reach, math.Min(p.statistic.Upper[i]+reach, v))
+	}
+	return out
 }
 
 // question asks the next batch for their reports.
