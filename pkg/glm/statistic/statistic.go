@@ -57,8 +57,8 @@ const (
 	// Pair is the arm and the reward. d+1 numbers. Sums of pairs are of no use: it is for the channel local, where each
 	// report is protected by its own noise and counts hold every one (plan.Plan.Pairs). See pairBounds.
 	Pair Kind = "pair"
-	// Normalization is yy'/|Ux| with y = U^(1/2) x, in the layout of Hessian, of which a structure leaves out nothing. U
-	// is the public matrix of Statistic.Normalization, here and in the next two.
+	// Normalization is yy'/|Ux| with y = U^(1/2) x, in the layout of Hessian, of which a structure leaves out nothing.
+	// U is the public matrix of Statistic.Normalization, here and in the next two.
 	Normalization Kind = "normalization"
 	// ReweightedGradient is (mu(<x,theta>) - r) u with u = Ux/|Ux|. d numbers.
 	ReweightedGradient Kind = "reweighted-gradient"

@@ -20,12 +20,12 @@ import (
 // epsilon it is Algorithm 4, Online LinUCB without privacy.
 //
 // What differs from the paper:
-//   - Arm and reward are one vector whose noise has the joint sensitivity (statistic.Pair). The paper calibrates each by
-//     itself with sigma = 2 sqrt(2 ln(1.25/delta))/epsilon and claims (epsilon, delta) for both together, which is
-//     (2 epsilon, 2 delta) by composition; the formula holds for epsilon below 1 only, and the paper uses it at 10. That
-//     is Variant "literal", of simulations only.
-//   - The paper's noise is Gaussian with one deviation. What the gradient takes out is here the variance that the answer
-//     states for each coordinate: in a deployment that of binomial noise.
+//   - Arm and reward are one vector whose noise has the joint sensitivity (statistic.Pair). The paper calibrates each
+//     by itself with sigma = 2 sqrt(2 ln(1.25/delta))/epsilon and claims (epsilon, delta) for both together, which is
+//     (2 epsilon, 2 delta) by composition; the formula holds for epsilon below 1 only, and the paper uses it at 10.
+//     That is Variant "literal", of simulations only.
+//   - The paper's noise is Gaussian with one deviation. What the gradient takes out is here the variance that the
+//     answer states for each coordinate: in a deployment that of binomial noise.
 //   - The paper's policy changes after each person. Here a batch of people can decide with one, and their reports are
 //     taken one after the other.
 //   - The curator computes the gradient, of reports and its own state. The paper has the device do it; it is the same.
@@ -43,8 +43,8 @@ import (
 // clipped; sigma is that of Gaussian noise for the budget); ogd (0: Maler, the default; otherwise online gradient
 // descent with this strong convexity); lambda_min (of E[xx'], default 1: no zeta); threshold (lambda bar, default
 // T^(-1/4)); batch (people who decide with the same policy, default 1); theory (1: the radius of Lemma 3.3 instead of
-// width); debiased (1: the center is least squares less the noise's share of the second moments, which is no part of the
-// paper); lowest_reward (default the family's; a larger one cannot be announced).
+// width); debiased (1: the center is least squares less the noise's share of the second moments, which is no part of
+// the paper); lowest_reward (default the family's; a larger one cannot be announced).
 func OnlineLinUCB(s learn.Setting) (*learn.Learner, error) {
 	p, err := newOnlineParameters(s, "lambda_min", "threshold")
 	if err != nil {
@@ -87,8 +87,8 @@ func newOnlineParameters(s learn.Setting, more ...string) (*onlineParameters, er
 		debiased: s.Option("debiased", 0) != 0}
 	batch := s.Option("batch", 1)
 	if !(batch >= 1 && batch <= 1<<31) || !(p.domain > 0) || !(p.width >= 0) {
-		return nil, fmt.Errorf("bandit: batch %v and domain %v must be positive, width %v not negative", batch, p.domain,
-			p.width)
+		return nil, fmt.Errorf("bandit: batch %v and domain %v must be positive, width %v not negative", batch,
+			p.domain, p.width)
 	}
 	p.batch = int(batch)
 	lowest := s.Option(optionLowest, s.Family.MinReward())
@@ -169,9 +169,9 @@ func (p *onlineParameters) start(base func() (onlineBase, error)) (*learn.Learne
 }
 
 // plausible is a report with each number brought to where noise of this variance takes it from the range of records: a
-// dishonest device can report numbers dozens of deviations away, whose squares would outweigh a cohort's. Noise with the
-// tails of a Gaussian of its variance, as the sum of bits of bias 1/2 has them (protocol.Encoding.Variance holds a quarter
-// for rounding), changes none of the honest reports of the whole run, except with the probability Failure.
+// dishonest device can report numbers dozens of deviations away, whose squares would outweigh a cohort's. Noise with
+// the tails of a Gaussian of its variance, as the sum of bits of bias 1/2 has them (protocol.Encoding.Variance holds a
+// quarter for rounding), changes none of the honest reports of the whole run, except with the probability Failure.
 func (p *onlineParameters) plausible(report, variance []float64) []float64 {
 	numbers := float64(p.setting.Horizon * p.statistic.Dim())
 	deviations := math.Sqrt(2 * math.Log(2*numbers/p.setting.Failure))
@@ -278,8 +278,8 @@ func (b *onlineLinUCB) absorb(report, variance []float64) error {
 // other and of the noise of y, E[xx'] is S and the outer product without noise, so that the expectation of the loss is
 // that without noise, up to a constant: theta* minimises it.
 //
-// Variances are bounds where a coordinate is rounded (protocol.Encoding.Variance): too large by at most a quarter of the
-// square of a level, which with b noise bits of bias 1/2 is 1/b of them.
+// Variances are bounds where a coordinate is rounded (protocol.Encoding.Variance): too large by at most a quarter of
+// the square of a level, which with b noise bits of bias 1/2 is 1/b of them.
 func onlineGradient(x []float64, y float64, theta, variance []float64) []float64 {
 	residual, g := convex.Dot(x, theta)-y, make([]float64, len(x))
 	for i, v := range x {

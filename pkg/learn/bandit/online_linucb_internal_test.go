@@ -22,10 +22,10 @@ func lucbSetting(epsilon, delta float64) learn.Setting {
 		Epsilon: epsilon, Delta: delta, Failure: 0.01}
 }
 
-// The average gradient at a point is 2 E[xx'](theta - theta*) + 2 Delta^2 theta, the noise of the arm taken out, however
-// large that is on each coordinate: each mean within 4.5 standard errors (false alarm below 2e-4 over the twelve).
-// Without the term of the variances the first mean is off by 2 sigma^2 theta, hundreds of standard errors, and with one
-// variance for both coordinates by tens of them, which is asserted.
+// The average gradient at a point is 2 E[xx'](theta - theta*) + 2 Delta^2 theta, the noise of the arm taken out,
+// however large that is on each coordinate: each mean within 4.5 standard errors (false alarm below 2e-4 over the
+// twelve). Without the term of the variances the first mean is off by 2 sigma^2 theta, hundreds of standard errors, and
+// with one variance for both coordinates by tens of them, which is asserted.
 func TestGradientOfAReportIsUnbiased(t *testing.T) {
 	const n = 200_000
 	theta, star := []float64{0.5, -0.3}, []float64{-0.2, 0.7}
@@ -54,16 +54,16 @@ func TestGradientOfAReportIsUnbiased(t *testing.T) {
 					t.Errorf("sigma %v, zeta %v: mean %v, want %v, standard error %v", sigma, zeta, mean, want[i], se)
 				}
 				if off := 2 * math.Abs((one-variance[i])*theta[i]); one != variance[i] && off < 10*se {
-					t.Errorf("one variance for both coordinates would not be noticed: off by %v, standard error %v", off,
-						se)
+					t.Errorf("one variance for both would not be noticed: off by %v, standard error %v", off, se)
 				}
 			}
 		}
 	}
 }
 
-// The policy is optimistic over the confidence set of the reports: its covariance is the inverse of V = I + sum xx', and
-// its center minimises |theta|^2 + sum (<x, theta_t> - <x, theta>)^2 over the ball of the parameter. A device follows it.
+// The policy is optimistic over the confidence set of the reports: its covariance is the inverse of V = I + sum xx',
+// and its center minimises |theta|^2 + sum (<x, theta_t> - <x, theta>)^2 over the ball of the parameter. A device
+// follows it.
 func TestPolicyIsTheConfidenceSetOfTheReports(t *testing.T) {
 	s := lucbSetting(1, 1e-3)
 	for _, radius := range []float64{1, 0.02} {
