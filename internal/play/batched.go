@@ -143,7 +143,7 @@ func (b *Batched) absorb() error {
 			b.spent = append(b.spent, CohortCost{b.step.Cohort, cost})
 		}
 		statistics := b.step.Statistics[b.step.Round]
-		sums, err := sums(c, statistics, b.records.reports(statistics), b.noise)
+		sums, err := b.sums(c, statistics)
 		if err != nil {
 			return err
 		}
@@ -156,40 +156,26 @@ func (b *Batched) absorb() error {
 	}
 }
 
-// sums are what the channel brings back of a cohort's reports. Of pairs it brings back each report by itself.
-func sums(c simulated.Channel, statistics []statistic.Statistic, reports iter.Seq[simulated.Report],
-	noise protocol.Source) ([]learner.Aggregate, error) {
-	if statistics[0].Kind == statistic.Pair {
-		return pairs(c, reports, noise)
-	}
-	aggregates, err := c.Aggregate(reports, noise)
-	if err != nil {
-		return nil, err
-	}
-	sums := make([]learner.Aggregate, len(aggregates))
-	for i, a := range aggregates {
-		sums[i] = learner.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports}
-	}
-	return sums, nil
-}
-
-// pairs are reports one by one, each with its own noise, as cohorts of one.
-func pairs(c simulated.Channel, reports iter.Seq[simulated.Report], noise protocol.Source) ([]learner.Aggregate, error) {
-	all := learner.Aggregate{Kind: statistic.Pair}
-	for report := range reports {
-		one, err := c.Aggregate(func(yield func(simulated.Report) bool) { yield(report) }, noise)
+// sums are what the channel brings back of the cohort: of pairs each report by itself.
+func (b *Batched) sums(c simulated.Channel, statistics []statistic.Statistic) (sums []learner.Aggregate, err error) {
+	reports := b.records.reports(statistics)
+	if len(statistics) == 1 && statistics[0].Kind == statistic.Pair {
+		each, a, err := simulated.Each(c, reports, b.noise)
 		if err != nil {
 			return nil, err
 		}
-		if all.Each == nil {
-			all.Sum, all.Variance = make([]float64, len(one[0].Sum)), make([]float64, len(one[0].Sum))
-		}
-		for j, v := range one[0].Sum {
-			all.Sum[j], all.Variance[j] = all.Sum[j]+v, all.Variance[j]+one[0].Variance[j]
-		}
-		all.Each, all.Reports = append(all.Each, one[0].Sum), all.Reports+1
+		return []learner.Aggregate{{Kind: statistic.Pair, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports,
+			Each: each}}, nil
 	}
-	return []learner.Aggregate{all}, nil
+	aggregates, err := c.Aggregate(reports, b.noise)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range aggregates {
+		sums = append(sums, learner.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance,
+			Reports: a.Reports})
+	}
+	return sums, nil
 }
 
 // MessagesPerPerson implements Sender.

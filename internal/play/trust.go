@@ -6,7 +6,6 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
-	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -38,9 +37,6 @@ func Planned(terms plan.Terms) Trust {
 			announced.Encodings = e
 		}
 		c := simulated.Integer{Encodings: announced.Encodings, MinCohort: int(announced.Cohort.Minimum)}
-		if step.Statistics[step.Round][0].Kind == statistic.Pair { // each report by itself
-			c.MinCohort = 1
-		}
 		for _, r := range announced.Plan.Rounds[step.Round].Releases {
 			c.ServerNoise = append(c.ServerNoise, r.ServerNoise())
 		}
