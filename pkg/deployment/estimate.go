@@ -55,7 +55,9 @@ const (
 		"a wrong model, and what dishonest parties do to the sums; whether the width is one that is proved, its " +
 		"options say."
 	noProgramInterval = "There are no intervals: the profile has no confidence set of the parameter."
-	noInterval        = "Nothing was learnt yet."
+	treeInterval      = "There are no coefficients, which are 0 here, and no intervals: layered regression learns trees of " +
+		"bins, which the policy has, each with the bounds of its predictions."
+	noInterval = "Nothing was learnt yet."
 )
 
 // Estimate says what was learnt from the counts that were absorbed: nothing of an epoch whose rounds are not over.
@@ -69,6 +71,9 @@ func (m *Machine) Estimate() (Estimate, error) {
 		return math.Max(family.MinReward(), math.Min(family.MaxReward(), family.Mean(z)))
 	}
 	norm := convex.Norm(p.Theta)
+	if len(p.Trees) > 0 {
+		norm = p.Radius
+	}
 	e := Estimate{
 		Cohorts: p.Epoch, Theta: slices.Clone(p.Theta), Interval: noInterval,
 		Predicted: Predicted{Least: mean(-norm), Neutral: mean(0), Most: mean(norm)},
@@ -79,6 +84,8 @@ func (m *Machine) Estimate() (Estimate, error) {
 	l, _ := m.learner.(*learner.Learner)
 	program, _ := m.learner.(*program.Learner)
 	switch {
+	case p.Profile == glm.RegCB:
+		e.Interval = treeInterval
 	case program != nil:
 		e.Interval = noProgramInterval
 		if set := program.Confidence(); set != nil {

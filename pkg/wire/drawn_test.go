@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/layered"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
@@ -139,6 +140,17 @@ func drawPolicy(t *rapid.T, dim int) glm.Policy {
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "stages") {
 		p.Stages = append(p.Stages, stage(true))
+	}
+	if dim <= layered.MaxDimension && rapid.IntRange(0, 2).Draw(t, "trees") == 0 {
+		p.Family = family.NameLinear
+		tree := layered.Tree{Levels: 2, Gamma: 2, Cap: 2, Clip: 1}
+		for k := range rapid.IntRange(0, 2).Draw(t, "bins") {
+			direction := make([]float64, dim)
+			direction[0] = 1
+			tree.Bins = append(tree.Bins, layered.Bin{Level: k, Direction: direction, Value: drawNumber(t),
+				Flat: math.Abs(drawNumber(t))})
+		}
+		p.Trees = append(p.Trees, tree)
 	}
 	if rapid.Bool().Draw(t, "scaling") {
 		p.Scaling = &glm.Scaling{Stage: stage(false), Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}

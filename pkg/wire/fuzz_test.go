@@ -29,7 +29,8 @@ func FuzzOpenSigned(f *testing.F) {
 		"configuration", "learned", "audited-manifest", "panel-announcement", "pool", "draw", "registration",
 		"panel-reply",
 		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies", "nonced-request",
-		"structured-announcement", "play-announcement", "reweighted-announcement"}
+		"structured-announcement", "play-announcement", "tree-announcement",
+		"reweighted-announcement"}
 	seeds(f, names...)
 	known := map[string]bool{}
 	for _, messages := range accepted(f) {
@@ -75,7 +76,7 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 func FuzzAnnouncement(f *testing.F) {
 	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), pairsAnnouncement(f),
 		panelAnnouncement(f), structuredAnnouncement(f), sampledAnnouncement(f), reweightedAnnouncement(f),
-		clippedAnnouncement(f))
+		clippedAnnouncement(f), treeAnnouncement(f), errorsAnnouncement(f))
 }
 func FuzzKeySet(f *testing.F) { fuzzBody(f, seal.KeySet, keySet(f)) }
 func FuzzManifest(f *testing.F) {

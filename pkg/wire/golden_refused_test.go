@@ -84,6 +84,17 @@ func refused(t testing.TB) map[string][][]byte {
 		change(a.Policy)
 		add("play-announcement", forge(t, seal.Announcement, a, by))
 	}
+	for _, change := range []func(*rifflev1.Announcement){
+		func(a *rifflev1.Announcement) { a.Tree = nil },
+		func(a *rifflev1.Announcement) { a.Tree.Parents[0] = 1 },
+		func(a *rifflev1.Announcement) { a.Tree.Directions = a.Tree.Directions[:1] },
+		func(a *rifflev1.Announcement) { a.Policy.Trees[1].Slopes[1] = -1 },
+		func(a *rifflev1.Announcement) { a.Policy.Trees[1].Values = a.Policy.Trees[1].Values[:1] },
+	} {
+		a := treeAnnouncement(t)
+		change(a)
+		add("tree-announcement", forge(t, seal.Announcement, a, by))
+	}
 	unknown := announcement(t) // a field of the plan that the schema does not have
 	unknown.Plan.ProtoReflect().SetUnknown([]byte{11 << 3, 1})
 	add("announcement", forge(t, seal.Announcement, unknown, by))

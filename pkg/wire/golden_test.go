@@ -55,6 +55,10 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
 		},
+		"tree-announcement": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[plan.Announcement](b, from)
+			return d, err
+		},
 		"reweighted-announcement": func(b []byte) ([32]byte, error) {
 			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
@@ -170,6 +174,7 @@ func accepted(t testing.TB) map[string][][]byte {
 		"reweighted-announcement": {sign(by, reweightedAnnouncement(t)), sign(by, clippedAnnouncement(t))},
 		"play-announcement": {sign(by, sampledAnnouncement(t)), sign(by, optimisticAnnouncement(t)),
 			sign(by, spannerAnnouncement(t)), sign(by, inverseGapAnnouncement(t))},
+		"tree-announcement": {sign(by, treeAnnouncement(t)), sign(by, errorsAnnouncement(t))},
 	}
 }
 
@@ -178,7 +183,7 @@ var formats = []string{"announcement", "keyset", "manifest", "counts", "credenti
 	"enrol-reply", "report", "chunk", "accepted", "summed", "configuration", "learned", "audited-manifest",
 	"panel-announcement", "pool", "draw", "registration", "panel-reply", "lasting-configuration", "compared-learned",
 	"enrol-requests", "enrol-replies", "nonced-request", "structured-announcement", "play-announcement",
-	"reweighted-announcement"}
+	"tree-announcement", "reweighted-announcement"}
 
 const goldenFile = "testdata/wire.golden"
 

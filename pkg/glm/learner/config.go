@@ -104,7 +104,7 @@ type PracticalConfig struct {
 	// it assumes a norm of theta* of about S/sqrt(Prior), and no coordinate far beyond 3. It keeps the first estimates
 	// small where the first cohort shows nothing. Default DefaultPrior.
 	Prior float64 `json:"prior"`
-	// Bend in [0, 1) is the share by which the slopes of a cohort's Hessian may be wrong: see tempered. Default
+	// Bend in [0, 1] is the share by which the slopes of a cohort's Hessian may be wrong: see tempered. Default
 	// family.Flatness up to Radius; negative means 0, for those who know that scores are small.
 	Bend float64 `json:"bend"`
 	// DesignTolerance is that of design.Options, of the first cohort; default DefaultPracticalTolerance.

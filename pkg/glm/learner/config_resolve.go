@@ -34,7 +34,8 @@ func (c Config) Resolve() (Config, error) {
 			c.MinCohort = 500
 		}
 	}
-	if _, err := family.New(c.Family, c.MaxReward); err != nil {
+	model, err := family.New(c.Family, c.MaxReward)
+	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if c.Dimension < 1 || c.Dimension > glm.MaxDimension {
@@ -62,7 +63,7 @@ func (c Config) Resolve() (Config, error) {
 	case c.Profile == glm.Paper:
 		return c.resolvePaper()
 	}
-	return c.resolvePractical()
+	return c.resolvePractical(model)
 }
 
 // resolveProgram checks what all programs have in common. The options are the program's own.
