@@ -25,8 +25,8 @@ func TestRegCBRunsEndToEnd(t *testing.T) {
 	for _, channel := range []plan.Channel{plan.Local, plan.Shares} {
 		t.Run(string(channel), func(t *testing.T) {
 			slow(t)
-			r, dir := run(t, Options{Population: linear(t, 600, 7), Hosts: 2, Profile: string(glm.RegCB), Trust: channel,
-				Epsilon: 40, Delta: 1e-6, Disturb: func(c *cluster.Cluster, epoch uint64) error {
+			r, dir := run(t, Options{Population: linear(t, 600, 7), Hosts: 2, Profile: string(glm.RegCB),
+				Trust: channel, Epsilon: 40, Delta: 1e-6, Disturb: func(c *cluster.Cluster, epoch uint64) error {
 					if channel != plan.Shares || epoch > 3 {
 						return nil
 					}

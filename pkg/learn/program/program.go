@@ -90,9 +90,14 @@ func resolve(c learner.Config) (learner.Config, func(learn.Setting) (*learn.Lear
 	if c.Program.Variant == "" {
 		c.Program.Variant = of.variant
 	}
+	options := maps.Clone(c.Program.Options)
+	if c.Program.Variant == of.variant && of.options != nil {
+		options = of.options(c.Horizon)
+		maps.Copy(options, c.Program.Options)
+	}
 	return c, of.start, learn.Setting{Family: f, Dimension: c.Dimension, Arms: c.Program.Arms, Horizon: c.Horizon,
 		Radius: c.Radius, Epsilon: c.Epsilon, Delta: c.Delta, Failure: c.Program.Failure, Variant: c.Program.Variant,
-		Options: maps.Clone(c.Program.Options), Structure: c.Structure}, nil
+		Options: options, Structure: c.Structure}, nil
 }
 
 // begin starts the program, up to its first question.
