@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 
 	simulation "github.com/riffle-dp/riffle/internal/play"
@@ -12,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -125,6 +127,9 @@ func (o Options) trust() simulation.Trust {
 		if want := len(step.Statistics[step.Round]); len(deviations) != want {
 			return nil, simulation.Cost{}, fmt.Errorf("%w: noise of %d statistics, the learner asks for %d", ErrOptions,
 				len(deviations), want)
+		}
+		if step.Statistics[step.Round][0].Kind == statistic.Pair { // each report has its part of the sum's noise
+			deviations = []float64{deviations[0] / math.Sqrt(float64(step.Cohort))}
 		}
 		return noisy(deviations), simulation.Cost{Messages: 1}, nil
 	}
