@@ -52,15 +52,15 @@ func TestProgramsArePlanned(t *testing.T) {
 
 func TestPlansOfProgramsAreRefused(t *testing.T) {
 	for says, spoil := range map[string]func(*planner.Options){
-		"--cohort":              func(o *planner.Options) { o.Cohorts = []int{500} },
-		"--releases":            func(o *planner.Options) { o.Releases = 2 },
-		"--hessian-share":       func(o *planner.Options) { o.HessianShare = 0.3 },
-		"--theta-norm":          func(o *planner.Options) { o.ThetaNorm = 1 },
-		"--mean-messages":       func(o *planner.Options) { o.MeanMessages = 100 },
-		"--registered":          func(o *planner.Options) { o.Registered = 1000 },
-		"practical or":          func(o *planner.Options) { o.Learner = glm.Paper },
-		"for the family linear": func(o *planner.Options) { o.Family = family.NameLogistic },
-		"--learner x":           func(o *planner.Options) { o.Learner = "x" },
+		"--cohort":               func(o *planner.Options) { o.Cohorts = []int{500} },
+		"--releases":             func(o *planner.Options) { o.Releases = 2 },
+		"--hessian-share":        func(o *planner.Options) { o.HessianShare = 0.3 },
+		"--theta-norm":           func(o *planner.Options) { o.ThetaNorm = 1 },
+		"--mean-messages":        func(o *planner.Options) { o.MeanMessages = 100 },
+		"--registered":           func(o *planner.Options) { o.Registered = 1000 },
+		"plans are of practical": func(o *planner.Options) { o.Learner = glm.Paper },
+		"for the family linear":  func(o *planner.Options) { o.Family = family.NameLogistic },
+		"--learner x":            func(o *planner.Options) { o.Learner = "x" },
 	} {
 		o := programmed()
 		spoil(&o)
