@@ -219,26 +219,31 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 		return nil, nil, err
 	}
 	first = o.first(config, steps)
-	terms := o.Terms
-	// This is the channel shuffle's request without server noise, with a limit that is set for each cohort.
-	terms.Channel, terms.ServerNoise, terms.NoDeviceNoise, terms.MaxMessages = plan.Shuffle, 0, false, 0
 	after := config.Horizon
 	for i, step := range steps {
 		n := step.Cohort
 		after -= n
-		step.VarianceRatio = o.VarianceRatio
-		r, err := proposer.Request(step, terms)
+		t, err := o.task(proposer, step)
 		if err != nil {
 			return nil, nil, o.explain(err, i, n, 1)
 		}
-		r.VarianceRatio = o.VarianceRatio
-		t := task{size: n, step: step, request: r, rounds: 1}
 		if first != nil && i > 0 && !o.Learner.Program() {
 			t.spread = config.Spread(n, after)
 		}
 		all = append(all, t)
 	}
 	return all, first, nil
+}
+
+// task is the plan of a step's cohort.
+func (o Options) task(proposer *plan.Proposer, step learner.Step) (task, error) {
+	terms := o.Terms
+	// This is the channel shuffle's request without server noise, with a limit that is set for each cohort.
+	terms.Channel, terms.ServerNoise, terms.NoDeviceNoise, terms.MaxMessages = plan.Shuffle, 0, false, 0
+	step.VarianceRatio = o.VarianceRatio
+	r, err := proposer.Request(step, terms)
+	r.VarianceRatio = o.VarianceRatio
+	return task{size: step.Cohort, step: step, request: r, rounds: 1}, err
 }
 
 // step is what a learner asks of a cohort at a public point of the given norm.

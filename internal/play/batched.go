@@ -143,13 +143,9 @@ func (b *Batched) absorb() error {
 			b.spent = append(b.spent, CohortCost{b.step.Cohort, cost})
 		}
 		statistics := b.step.Statistics[b.step.Round]
-		aggregates, err := c.Aggregate(b.records.reports(statistics), b.noise)
+		sums, err := b.sums(c, statistics)
 		if err != nil {
 			return err
-		}
-		sums := make([]learner.Aggregate, len(aggregates))
-		for i, a := range aggregates {
-			sums[i] = learner.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports}
 		}
 		if err := b.learner.Absorb(sums); err != nil {
 			return err
@@ -158,6 +154,28 @@ func (b *Batched) absorb() error {
 			return nil
 		}
 	}
+}
+
+// sums are what the channel brings back of the cohort: of pairs each report by itself.
+func (b *Batched) sums(c simulated.Channel, statistics []statistic.Statistic) (sums []learner.Aggregate, err error) {
+	reports := b.records.reports(statistics)
+	if len(statistics) == 1 && statistics[0].Kind == statistic.Pair {
+		each, a, err := simulated.Each(c, reports, b.noise)
+		if err != nil {
+			return nil, err
+		}
+		return []learner.Aggregate{{Kind: statistic.Pair, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports,
+			Each: each}}, nil
+	}
+	aggregates, err := c.Aggregate(reports, b.noise)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range aggregates {
+		sums = append(sums, learner.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance,
+			Reports: a.Reports})
+	}
+	return sums, nil
 }
 
 // MessagesPerPerson implements Sender.

@@ -267,9 +267,9 @@ func TestLocalRidgeOnCaseII(t *testing.T) {
 }
 
 // The squared error of both improper procedures is bounded in any dimension, while Ridge's grows by a factor of more
-// than 5 from 50 to 400. The curator's at 400 is within 30 % of that at 50, over 10 runs each (the standard error of the
-// ratio is about 8 %). With the paper's noise the local one has 0.06 in both; its noise is that of its points, which are
-// shorter in few dimensions, and leaves 0.014 and 0.034.
+// than 5 from 50 to 400. The curator's at 400 is within 30 % of that at 50, over 10 runs each (the standard error of
+// the ratio is about 8 %). With the paper's noise the local one has 0.06 in both; its noise is that of its points,
+// which are shorter in few dimensions, and leaves 0.014 and 0.034.
 func TestImproperIsDimensionFree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")

@@ -55,8 +55,8 @@ const (
 		"a wrong model, and what dishonest parties do to the sums; whether the width is one that is proved, its " +
 		"options say."
 	noProgramInterval = "There are no intervals: the profile has no confidence set of the parameter."
-	treeInterval      = "There are no coefficients, which are 0 here, and no intervals: layered regression learns trees of " +
-		"bins, which the policy has, each with the bounds of its predictions."
+	treeInterval      = "There are no coefficients, which are 0 here, and no intervals: layered regression learns " +
+		"trees of bins, which the policy has, each with the bounds of its predictions."
 	noInterval = "Nothing was learnt yet."
 )
 

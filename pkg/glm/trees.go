@@ -8,8 +8,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
-// MaxTrees bounds the trees of a policy, and with them the work of a decision. RegCB has one for each epoch that learned
-// something, and each epoch has twice the people of the one before.
+// MaxTrees bounds the trees of a policy, and with them the work of a decision. RegCB has one for each epoch that
+// learned something, and each epoch has twice the people of the one before.
 const MaxTrees = 32
 
 // checkTrees refuses too many trees, those of another family than the linear one, and one that is not well formed.

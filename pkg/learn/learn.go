@@ -1,7 +1,8 @@
 // Package learn is what the learners of all five papers have in common: a policy goes out, sums, reports or records
-// come in. Its subpackages hold the rest: estimators ([github.com/riffle-dp/riffle/pkg/learn/estimate]), ways to play
-// ([github.com/riffle-dp/riffle/lab/learn/play]), and the bandits that are made of both
-// ([github.com/riffle-dp/riffle/lab/learn/bandit]), one file for each algorithm of a paper.
+// come in. Its subpackages hold the rest: estimators ([github.com/riffle-dp/riffle/pkg/learn/estimate]) and the bandits
+// that are made of them ([github.com/riffle-dp/riffle/pkg/learn/bandit]; those of simulations only in
+// [github.com/riffle-dp/riffle/lab/learn/bandit]), one file for each algorithm of a paper. How people play is the
+// policy's, of [github.com/riffle-dp/riffle/pkg/glm].
 //
 // A learner does not know how its answers come about. It asks a Question; whoever runs it (a simulation, or the
 // analyzer) has people's devices answer, over a channel, and protects the answer: the noise of Sums and Reports is the

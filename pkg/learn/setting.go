@@ -31,7 +31,8 @@ type Setting struct {
 	Options map[string]float64
 	// Structure says which coordinates of an arm can be other than 0 together; nil: any arm.
 	Structure structure.Structure
-	// Used, if not nil, takes down the value of each option that the algorithm asks for, its default if it is not set.
+	// Used, if not nil, takes down the value of each option that the algorithm asks for, its default if it is not set; NaN
+	// where it asks with several defaults.
 	Used map[string]float64
 }
 
@@ -44,7 +45,9 @@ func (s Setting) Option(name string, otherwise float64) float64 {
 	if !set {
 		v = otherwise
 	}
-	if s.Used != nil {
+	if before, asked := s.Used[name]; asked && before != v {
+		s.Used[name] = math.NaN()
+	} else if s.Used != nil {
 		s.Used[name] = v
 	}
 	return v

@@ -26,10 +26,11 @@ type Announcement struct {
 	// Reference is the point at which this round's statistics are evaluated. It has Policy.Dimension entries and at
 	// most the norm Policy.Radius.
 	Reference []float64
-	// Normalization is statistic.Statistic.Normalization of the statistics of this round that need one; empty where none
-	// does.
+	// Normalization is statistic.Statistic.Normalization of the statistics of this round that need one; empty where
+	// none does.
 	Normalization symmetric.Packed
-	// Tree is statistic.Statistic.Tree of the statistics of this round that are over the bins of one; nil where none is.
+	// Tree is statistic.Statistic.Tree of the statistics of this round that are over the bins of one; nil where none
+	// is.
 	Tree *layered.Tree
 
 	Plan        Plan

@@ -36,8 +36,8 @@ func binStep(t *testing.T, cohort int, errors bool) learner.Step {
 	return step
 }
 
-// In every channel a device rebuilds the statistics over bins from the announced tree alone, and finds a guarantee within
-// the target that uses most of it.
+// In every channel a device rebuilds the statistics over bins from the announced tree alone, and finds a guarantee
+// within the target that uses most of it.
 func TestStatisticsOverBinsArePlanned(t *testing.T) {
 	for _, of := range every() {
 		for _, errors := range []bool{false, true} {
@@ -57,7 +57,8 @@ func TestStatisticsOverBinsArePlanned(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, s := range round.Statistics {
-				if s.Kind != step.Statistics[0][i].Kind || s.Dim() != len(a.Encodings[i].Coordinates) || s.Tree != a.Tree {
+				if s.Kind != step.Statistics[0][i].Kind || s.Dim() != len(a.Encodings[i].Coordinates) ||
+					s.Tree != a.Tree {
 					t.Errorf("%+v: statistic %d is %s with %d coordinates", of, i, s.Kind, s.Dim())
 				}
 			}

@@ -60,7 +60,7 @@ func pairsIn(c Channel) error {
 		return nil
 	}
 	return fmt.Errorf("%w: arm and reward of each person (%s) are counted report by report, which needs the channel %s, "+
-		"where a report is protected by its own noise: in %s nobody but the person may see one person's report",
+		"where its own noise protects a report from whoever sees it: in %s it does not, and only sums may be published",
 		ErrPlan, statistic.Pair, Local, c)
 }
 

@@ -129,7 +129,7 @@ func TestPairsAreProposedInLocalAlone(t *testing.T) {
 			continue
 		}
 		if !errors.Is(err, plan.ErrPlan) || !strings.Contains(err.Error(),
-			"nobody but the person may see one person's report") {
+			"only sums may be published") {
 			t.Errorf("%s: %v", c, err)
 		}
 	}

@@ -86,8 +86,8 @@ func checkEstimate(path string, theta []float64, p *glm.Policy) error {
 	return nil
 }
 
-// checkReference refuses a reference that is not a parameter of the policy, with the slack of glm for its norm, which is
-// not held to the bound where a statistic of the round clips its predictions.
+// checkReference refuses a reference that is not a parameter of the policy, with the slack of glm for its norm, which
+// is not held to the bound where a statistic of the round clips its predictions.
 func checkReference(a *plan.Announcement) error {
 	p := &a.Policy
 	if err := checkEstimate("reference", a.Reference, p); err != nil {

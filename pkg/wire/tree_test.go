@@ -17,7 +17,8 @@ import (
 
 // tree is one of two bins in the first layer, and one below the second of them.
 func tree() *rifflev1.Tree {
-	return &rifflev1.Tree{Levels: 3, Gamma: 2, Cap: 2, Clip: 1.5, Parents: []uint32{0, 0, 2}, BinLevels: []uint32{0, 2, 1},
+	return &rifflev1.Tree{Levels: 3, Gamma: 2, Cap: 2, Clip: 1.5, Parents: []uint32{0, 0, 2},
+		BinLevels:  []uint32{0, 2, 1},
 		Directions: []float64{1, 0, 0.6, -0.8, 0.8, 0.6}, Values: []float64{0.5, -1, math.Copysign(0, -1)},
 		Flats: []float64{0, 0.25, 0}, Slopes: []float64{0.5, 4, 0}}
 }
@@ -87,8 +88,8 @@ var lists = map[string]func(m *rifflev1.Tree){
 	"slopes":     func(m *rifflev1.Tree) { m.Slopes = m.Slopes[:len(m.Slopes)-1] },
 }
 
-// A tree that glm refuses, larger than its limits, with lists of unequal lengths, where no statistic is over its bins, or
-// nowhere where one is.
+// A tree that glm refuses, larger than its limits, with lists of unequal lengths, where no statistic is over its bins,
+// or nowhere where one is.
 func TestTreesOutOfRangeAreRefused(t *testing.T) {
 	type a = rifflev1.Announcement
 	many := func(m *rifflev1.Tree, n int) {

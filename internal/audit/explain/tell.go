@@ -100,7 +100,8 @@ var statistics = map[statistic.Kind]string{
 	statistic.ReweightedGradient: "by how much predicted and actual rewards differ, along the reweighted arms " +
 		"(reweighted gradient)",
 	statistic.ReweightedLinear: "reward, arm and reweighted arm, each times the reweighted arm (reweighted linear)",
-	statistic.ClippedGradient:  "by how much clipped predictions and actual rewards differ, along the arms (clipped gradient)",
+	statistic.ClippedGradient: "by how much clipped predictions and actual rewards differ, along the arms " +
+		"(clipped gradient)",
 }
 
 // statistic is that of a release in words.

@@ -350,7 +350,10 @@ func value(p *population.Population, best int, final *glm.Policy, result *chart.
 		into   **float64
 		player population.Policy
 	}{
-		{&result.PolicyValue, population.Greedy(final.Theta)},
+		{&result.PolicyValue, population.Choose(func(arms [][]float64) (int, error) {
+			d, err := final.DecideFor(arms, glm.Choice{Unrecorded: true}, nil)
+			return d.Arm, err
+		})},
 		{&result.ConstantValue, population.Constant(best)},
 		{&result.NonPrivateValue, population.Greedy(fit)},
 	} {

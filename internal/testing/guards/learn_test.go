@@ -109,7 +109,7 @@ var estimateGuards = []guard{
 		file: "pkg/glm/statistic/reweighted.go",
 		old:  "math.Min(1/math.Sqrt(length), 1/n)",
 		new:  "1 / math.Sqrt(length+0*n)",
-		at:   "pkg/glm/statistic", test: "TestReweightedBoundsHoldForAnyMatrix",
+		at:   "pkg/glm/statistic", test: "TestNormalizationsOfIllConditionedMatricesAreNoLonger",
 	}, {
 		what: "distance of two records of the reweighted linear regression",
 		file: "pkg/glm/statistic/reweighted.go",

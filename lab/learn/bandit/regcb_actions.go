@@ -2,9 +2,9 @@ package bandit
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
-	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/glm/layered"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/bandit"
@@ -27,44 +27,25 @@ type byAction struct {
 	radius float64
 }
 
-// Decide implements learn.Policy. The tag is the action: the oracle that the record is for.
+// Decide implements learn.Policy. The tag is the action: the oracle that the record is for. Trees that would rule out all
+// actions, which happens only where a bound fails, are passed over.
 func (p byAction) Decide(arms [][]float64, src protocol.Source) (learn.Choice, error) {
-	e := play.Elimination{Among: true, Then: play.Uniform{}}
-	marked := make([][]float64, len(arms))
-	for a, x := range arms {
-		marked[a] = append(slices.Clone(x), float64(a))
+	left := make([]int, len(arms))
+	for a := range arms {
+		left[a] = a
 	}
 	for _, trees := range p.epochs {
 		if len(arms) > len(trees) {
 			return learn.Choice{}, fmt.Errorf("bandit: %d arms, and oracles for %d", len(arms), len(trees))
 		}
-		var models marks
-		for _, t := range trees {
-			models = append(models, estimate.TreeModel{Tree: t, Radius: p.radius})
+		least, upper := math.Inf(-1), make([]float64, len(arms))
+		for _, a := range left {
+			model := estimate.TreeModel{Tree: trees[a], Radius: p.radius}
+			value, bound := model.Predict(arms[a]), model.Bound(arms[a])
+			least, upper[a] = math.Max(least, value-bound), value+bound
 		}
-		e.Models = append(e.Models, models)
+		left = slices.DeleteFunc(left, func(a int) bool { return upper[a] < least })
 	}
-	choice, err := e.Decide(marked, src)
-	choice.Tag = choice.Arm
-	return choice, err
-}
-
-// marks is a model for each action, of arms whose last coordinate is the action.
-type marks []learn.Model
-
-func (m marks) of(x []float64) (learn.Model, []float64) {
-	last := len(x) - 1
-	return m[int(x[last])], x[:last]
-}
-
-// Predict implements learn.Model.
-func (m marks) Predict(x []float64) float64 {
-	model, arm := m.of(x)
-	return model.Predict(arm)
-}
-
-// Bound implements learn.Model.
-func (m marks) Bound(x []float64) float64 {
-	model, arm := m.of(x)
-	return model.Bound(arm)
+	arm := left[int(protocol.Uniform(src)*float64(len(left)))]
+	return learn.Choice{Arm: arm, Propensity: 1 / float64(len(left)), Tag: arm}, nil
 }

@@ -53,8 +53,8 @@ type Bin struct {
 	// Direction is u, of norm 1, orthogonal to those of the bins above.
 	Direction []float64 `json:"direction"`
 	Value     float64   `json:"value"` // <u, theta>: the rest's part along u times this is its part of the mean
-	// Flat and Slope make up the error's bound: the bin adds Flat, and Slope for each unit along u. Both are 0 while they
-	// are not known.
+	// Flat and Slope make up the error's bound: the bin adds Flat, and Slope for each unit along u. Both are 0 while
+	// they are not known.
 	Flat  float64 `json:"flat"`
 	Slope float64 `json:"slope"`
 }
@@ -72,8 +72,8 @@ func (t *Tree) Clone() *Tree {
 	return &out
 }
 
-// Validate refuses a tree that a device must not follow: of more than MaxDimension dimensions, larger than the limits of
-// this package, out of order, with a direction that has not norm 1, or with numbers out of range.
+// Validate refuses a tree that a device must not follow: of more than MaxDimension dimensions, larger than the limits
+// of this package, out of order, with a direction that has not norm 1, or with numbers out of range.
 func (t *Tree) Validate(dimension int) error {
 	if dimension < 1 || dimension > MaxDimension {
 		return fmt.Errorf("layered: a tree of bins is for 1 to %d dimensions, not %d", MaxDimension, dimension)
@@ -121,8 +121,8 @@ func compare(a, b Bin) int {
 	return a.Level - b.Level
 }
 
-// layers are the numbers of bins up to and with each layer. The order of bins makes layers contiguous: a bin's parent is
-// in the layer before.
+// layers are the numbers of bins up to and with each layer. The order of bins makes layers contiguous: a bin's parent
+// is in the layer before.
 func (t *Tree) layers() (ends []int) {
 	for end := 0; end < len(t.Bins); {
 		next := sort.Search(len(t.Bins), func(i int) bool { return t.Bins[i].Parent > end })
@@ -150,8 +150,8 @@ func (t *Tree) Last() (first, number int) {
 	return first, ends[n-1] - first
 }
 
-// Open is the number of bins on the layer below the last: those whose people are asked next. They are numbered by parent
-// and level.
+// Open is the number of bins on the layer below the last: those whose people are asked next. They are numbered by
+// parent and level.
 func (t *Tree) Open() int {
 	if len(t.Bins) == 0 {
 		return t.Levels

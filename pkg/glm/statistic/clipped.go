@@ -33,8 +33,8 @@ func (s Statistic) appendClipped(dst []float64, r Record) []float64 {
 // clippedBounds encloses the vectors of ClippedGradient in a ball, as gradientBounds does those of Gradient, with the
 // clipped mean in place of mu. Its proof needs no more of the mean than that it increases: the radius about c theta/
 // |theta|, c >= 0, is the largest m^2 - 2 c m a + c^2 over a = cos(phi), whose m is at least 0 and increases with a. In
-// a cell [a', a] of the angle this is convex in m and falls in a, so that it is largest at a' and one of m(a') and m(a).
-// The radius is convex in c.
+// a cell [a', a] of the angle this is convex in m and falls in a, so that it is largest at a' and one of m(a') and
+// m(a). The radius is convex in c.
 func (s Statistic) clippedBounds() Bounds {
 	d, size := s.ArmDim, convex.Norm(s.Theta)
 	m := func(a float64) float64 { // the longer of both branches

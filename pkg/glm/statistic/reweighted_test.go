@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
@@ -106,6 +107,28 @@ func TestReweightedBoundsHoldForAnyMatrix(t *testing.T) {
 					t.Fatalf("%s of %v: %s", s.Kind, root, broken)
 				}
 			}
+		}
+	}
+}
+
+// Where rounding makes |Ux| too small, as along the eigenvectors of the least eigenvalue, a normalization's vector is
+// no longer than it can be.
+func TestNormalizationsOfIllConditionedMatricesAreNoLonger(t *testing.T) {
+	rng := rand.New(rand.NewPCG(27, 6))
+	const d = 3
+	for range 4000 {
+		root := normalization(rng, d, math.Pow(10, 13+3*rng.Float64()), 1e6)
+		_, basis, err := convex.Spectrum(root.Dense(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := reweighted(nil, root, make([]float64, d))[0]
+		v, err := s.Vector(nil, statistic.Record{Arm: mat.Col(nil, 0, basis)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := convex.Norm(v); n > 1+1e-14 {
+			t.Fatalf("a vector has the norm 1 + %v", n-1)
 		}
 	}
 }

@@ -11,7 +11,7 @@
 //	enclosing_ball.go          the smallest ball that holds every gradient
 //	joint_spread.go            the sensitivity of a gradient and an outer product together
 //	bins.go                    the statistics of layered regression; their bounds
-//	reweighted.go, clipped.go  the statistics of regressions that are reweighted by a matrix, or improper; their bounds
+//	reweighted.go, clipped.go  the statistics of regressions that a matrix reweights, or that are improper; their bounds
 //
 // For every record, clipped as Statistic.Vector clips it, the vector lies in Statistic.Bounds; every bound is proved in
 // the comment of its function, error margins included. The package adds no noise and certifies no privacy: packages
@@ -57,22 +57,22 @@ const (
 	// Pair is the arm and the reward. d+1 numbers. Sums of pairs are of no use: it is for the channel local, where each
 	// report is protected by its own noise and counts hold every one (plan.Plan.Pairs). See pairBounds.
 	Pair Kind = "pair"
-	// Normalization is Uxx'U in the metric that U/|Ux| gives, yy'/|Ux| with y = U^(1/2) x, in the layout of Hessian, of
-	// which a structure leaves out nothing. U is the public matrix of Normalization, here and below.
+	// Normalization is yy'/|Ux| with y = U^(1/2) x, in the layout of Hessian, of which a structure leaves out nothing. U
+	// is the public matrix of Statistic.Normalization, here and in the next two.
 	Normalization Kind = "normalization"
 	// ReweightedGradient is (mu(<x,theta>) - r) u with u = Ux/|Ux|. d numbers.
 	ReweightedGradient Kind = "reweighted-gradient"
-	// ReweightedLinear is u r, then u x' row by row, then u u' in the layout of Hessian, of which a structure leaves out
-	// nothing. d + d^2 + d(d+1)/2 numbers.
+	// ReweightedLinear is u r, then u x' row by row, then u u' in the layout of Hessian, of which a structure leaves
+	// out nothing. d + d^2 + d(d+1)/2 numbers.
 	ReweightedLinear Kind = "reweighted-linear"
 	// ClippedGradient is Gradient with the prediction mu(<x,theta>) clipped to the range of rewards and half its length
 	// more on either side, which bounds it however long theta is. d numbers.
 	ClippedGradient Kind = "clipped-gradient"
-	// BinCount is 1 for the bin of the record, among those of the layer below the last of a public tree, Tree; so are the
-	// next two. One number for each bin.
+	// BinCount is 1 for the bin of the record, among those of the layer below the last of a public tree, Tree; so are
+	// the next two. One number for each bin.
 	BinCount Kind = "bin-count"
-	// BinFirst is y v for the bin of the record: its reward less what the tree predicts, clipped, and the scaled rest of
-	// its features. d numbers for each bin.
+	// BinFirst is y v for the bin of the record: its reward less what the tree predicts, clipped, and the scaled rest
+	// of its features. d numbers for each bin.
 	BinFirst Kind = "bin-first"
 	// BinSecond is v v' for the bin of the record, as its upper triangle in row-major order. d(d+1)/2 numbers for each
 	// bin.
@@ -84,8 +84,8 @@ const (
 
 // kinds are all of them.
 func kinds() []Kind {
-	return []Kind{Hessian, Gradient, Covariance, Row, Rewards, Pair, Normalization, ReweightedGradient, ReweightedLinear,
-		ClippedGradient, BinCount, BinFirst, BinSecond, BinErrors}
+	return []Kind{Hessian, Gradient, Covariance, Row, Rewards, Pair, Normalization, ReweightedGradient,
+		ReweightedLinear, ClippedGradient, BinCount, BinFirst, BinSecond, BinErrors}
 }
 
 // Summed reports whether this is a kind of which sums are released: any that is known but Row.
@@ -157,7 +157,7 @@ func NewRow(f family.Family, armDim int) (Statistic, error) {
 }
 
 // NewPair is arm and reward, for arms of dimension armDim.
-func NewPair(f family.Family, armDim int) (Statistic, error) {
+func NewPair(f family.Response, armDim int) (Statistic, error) {
 	s := Statistic{Kind: Pair, Family: f, ArmDim: armDim}
 	return s, s.Validate()
 }

@@ -70,11 +70,9 @@ func squareCB(
 	epochs := math.Max(1, math.Ceil(math.Log2(float64(s.Horizon)/first))+1)
 	inner := s
 	inner.Failure = 1 / (float64(s.Horizon) * 2 * epochs * epochs)
-	inner.Options = map[string]float64{}
-	for _, name := range []string{"batches", "c"} {
-		if v, ok := s.Options[name]; ok {
-			inner.Options[name] = v
-		}
+	inner.Options, inner.Used = map[string]float64{"c": s.Option("c", 1)}, nil
+	if _, set := s.Options["batches"]; set { // or each epoch has a number of its own
+		inner.Options["batches"] = s.Option("batches", 0)
 	}
 	return learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
 		policy := s.Policy(glm.SquareCB, glm.PlayInverseGap)

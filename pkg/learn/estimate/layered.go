@@ -189,8 +189,8 @@ func newLayered(s learn.Setting, oracles, people int) (*layeredRun, error) {
 			"reweighted regression", layered.MaxDimension, s.Dimension)
 	}
 	questions := LayeredQuestions(s.Dimension)
-	l := &layeredRun{family: s.Family, structure: s.Structure, dim: s.Dimension, phase: people / questions, people: people,
-		epsilon: s.Epsilon, radius: s.Radius, variant: s.Variant, gamma: s.Option(layeredGamma, math.E),
+	l := &layeredRun{family: s.Family, structure: s.Structure, dim: s.Dimension, phase: people / questions,
+		people: people, epsilon: s.Epsilon, radius: s.Radius, variant: s.Variant, gamma: s.Option(layeredGamma, math.E),
 		threshold: s.Option(layeredThreshold, 2.36), clip: s.Option(layeredClip, 2),
 		firstClip: s.Option(layeredClip, layeredReward), shares: [3]float64{1, 3, 2}}
 	widest, steepest, score := 2.0, 1.0, 2.0

@@ -43,8 +43,8 @@ func (l *layeredRun) widen(oracles []int, a learn.Answer) {
 	}
 }
 
-// width is chi of a bin: what it adds to its parent's width, flat and for each unit along its direction. carried is what
-// the errors above do to it, with its deviation.
+// width is chi of a bin: what it adds to its parent's width, flat and for each unit along its direction. carried is
+// what the errors above do to it, with its deviation.
 //
 // Plug-in, with every deviation z times: the paper's term kappa_3 gamma^2 (d+1)^4/(psi sqrt(n)) becomes
 // |<u, phi>|/s times the deviation of <u, lambda - Lambda theta*>, from the noise of the sums, the scatter of the

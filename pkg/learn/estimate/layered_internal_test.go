@@ -203,7 +203,8 @@ func TestLayeredCarriesErrors(t *testing.T) {
 		o.of[i] = regressed{share: .25, moment: .5}
 	}
 	l := &layeredRun{dim: 2, gamma: tree.Gamma, radius: 1, oracles: []*layeredOracle{o}} // z is 0
-	l.widen([]int{0}, learn.Answer{People: len(records), Sums: []learn.Sum{{Values: sums, Variance: make([]float64, n)}}})
+	l.widen([]int{0}, learn.Answer{People: len(records),
+		Sums: []learn.Sum{{Values: sums, Variance: make([]float64, n)}}})
 	for i, sum := range sums {
 		b := o.tree.Bins[first+i]
 		want := sum * math.Pow(tree.Gamma, -float64(b.Level)) / (.5 * .25 * float64(len(records)))

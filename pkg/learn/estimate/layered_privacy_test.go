@@ -71,8 +71,8 @@ func distances(v, w []float64) (l1, l2 float64) {
 
 // No pair of records, of three oracles and of none, moves a statistic farther than it says, in any question of a run;
 // every coordinate is within its bounds; and the bounds of counts and vectors are nearly attained, so that they are not
-// too wide. A report's length says nothing of its record: who is in no bin sends zeros. The same holds where each oracle
-// has one bin, whose counts move by half as much in one oracle as in two.
+// too wide. A report's length says nothing of its record: who is in no bin sends zeros. The same holds where each
+// oracle has one bin, whose counts move by half as much in one oracle as in two.
 func TestLayeredOraclesAgainstBruteForce(t *testing.T) {
 	for _, d := range []int{1, 2, 3} {
 		for _, bins := range []float64{1, 3} {

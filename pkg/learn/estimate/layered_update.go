@@ -13,8 +13,8 @@ import (
 )
 
 // sums are the statistics of LPLR-UPDATE, Algorithm 3 of "On the optimal regret of locally private linear contextual
-// bandit", for all bins that are open, of all oracles at once: how many people are in a bin, the sum of their y_h phi_h,
-// and that of phi_h phi_h'. Their ranges and diameters are proved in package statistic.
+// bandit", for all bins that are open, of all oracles at once: how many people are in a bin, the sum of their y_h
+// phi_h, and that of phi_h phi_h'. Their ranges and diameters are proved in package statistic.
 //
 // The literal variant has the paper's noise. It fits counts that move by 1, and y v by sqrt(d): a record that comes or
 // goes. Replacement moves both by twice as much, and the guarantee of these two alone is twice as weak. The noise of

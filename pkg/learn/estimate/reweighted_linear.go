@@ -45,9 +45,9 @@ func ReweightedLinearOptions() (variants, options []string) {
 //	theta = Xi^-1 xi,  literal bound = 16 lambda ||U x|| + eps ||Xi^-T x||_W,  eps = sqrt(ln(6/(p p_0))/(c_0 N))
 //
 // The paper has it for joint privacy only. All that is released is a sum, so that it runs over every channel. What
-// differs: one statistic for all three sums, with its tight joint diameter (statistic.ReweightedLinear); for a matrix that the
-// noise left singular a model without a bound instead of none; and the bound, which needs no relation between lambda
-// and the noise. It is, for v = Xi^-T x, s the deviation of the means' noise, S the radius, B half the range of
+// differs: one statistic for all three sums, with its tight joint diameter (statistic.ReweightedLinear); for a matrix
+// that the noise left singular a model without a bound instead of none; and the bound, which needs no relation between
+// lambda and the noise. It is, for v = Xi^-T x, s the deviation of the means' noise, S the radius, B half the range of
 // rewards,
 //
 //	||v|| (lambda S + s sqrt(1 + S^2) (sqrt d + sqrt(2 ln(2/p)))) + B sqrt(2 ln(2/p_0)/N) sqrt(v'(W + w I)v),
@@ -134,10 +134,10 @@ type linearBound struct {
 	norm, solved, sampling, extra float64
 }
 
-// model is that of the released means. Its bound is one ellipsoid around two: for any t > 0 it is
-// (a + b)^2 <= (1 + t) a^2 + (1 + 1/t) b^2, with equality where b = t a. Under a normalization v is about U x, and x
-// such that U x is the same in all directions have b = t a on average for the t here; the bound is at most a few per
-// cent above the sum there.
+// model is that of the released means. Its bound is one ellipsoid around two: for any t > 0 it is (a + b)^2 <= (1 + t)
+// a^2 + (1 + 1/t) b^2, with equality where b = t a. Here b/a is sampling ||v||_W over solved ||v||, or about so, and t
+// its middle over the directions of v: what it costs is in TestOneEllipsoidCostsLittle. No eigenvalue of W is below
+// lambda but by noise, and so none is used.
 func (b linearBound) model(mean []float64, off float64) (learn.Model, error) {
 	d, lambda := b.n.U.SymmetricDim(), b.n.Lambda
 	xi, big := mat.NewVecDense(d, append([]float64(nil), mean[:d]...)), mat.NewDense(d, d, nil)
@@ -151,10 +151,16 @@ func (b linearBound) model(mean []float64, off float64) (learn.Model, error) {
 	for i := range d {
 		w.SetSym(i, i, w.At(i, i)+lambda+b.extra)
 	}
-	w, err := convex.MapSpectrum(w, func(v, _ float64) float64 { return math.Max(0, v) })
+	values, basis, err := convex.Spectrum(w)
 	if err != nil {
 		return nil, fmt.Errorf("estimate: the released matrix: %w", err)
 	}
+	middle := 0.0 // half the mean of logarithms of the eigenvalues
+	for i, v := range values {
+		values[i] = math.Max(lambda, v)
+		middle += math.Log(values[i]) / float64(2*d)
+	}
+	w = convex.FromSpectrum(values, basis)
 	var lu mat.LU
 	lu.Factorize(big)
 	var theta mat.VecDense
@@ -163,7 +169,7 @@ func (b linearBound) model(mean []float64, off float64) (learn.Model, error) {
 		lu.SolveTo(&inverse, false, identity(d)) != nil {
 		return point(make([]float64, d)), nil
 	}
-	t := b.sampling * math.Sqrt(mat.Trace(w)/float64(d)) / (b.norm + b.solved)
+	t := b.sampling * math.Exp(middle) / (b.norm + b.solved)
 	inner, outer := mat.NewSymDense(d, nil), mat.NewSymDense(d, nil) // of v and of U x
 	inner.ScaleSym((1+1/t)*b.sampling*b.sampling, w)
 	for i := range d {

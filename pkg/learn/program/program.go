@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 
@@ -60,6 +61,7 @@ func New(c learner.Config) (*Learner, error) {
 			return nil, err
 		}
 	}
+	maps.DeleteFunc(s.Used, func(_ string, v float64) bool { return math.IsNaN(v) })
 	own := *c.Program
 	own.Options, s.Options, s.Used = s.Used, s.Used, nil
 	c.Program = &own
@@ -88,9 +90,14 @@ func resolve(c learner.Config) (learner.Config, func(learn.Setting) (*learn.Lear
 	if c.Program.Variant == "" {
 		c.Program.Variant = of.variant
 	}
+	options := maps.Clone(c.Program.Options)
+	if c.Program.Variant == of.variant && of.options != nil {
+		options = of.options(c.Horizon)
+		maps.Copy(options, c.Program.Options)
+	}
 	return c, of.start, learn.Setting{Family: f, Dimension: c.Dimension, Arms: c.Program.Arms, Horizon: c.Horizon,
 		Radius: c.Radius, Epsilon: c.Epsilon, Delta: c.Delta, Failure: c.Program.Failure, Variant: c.Program.Variant,
-		Options: maps.Clone(c.Program.Options), Structure: c.Structure}, nil
+		Options: options, Structure: c.Structure}, nil
 }
 
 // begin starts the program, up to its first question.
@@ -107,7 +114,8 @@ func begin(c learner.Config, start func(learn.Setting) (*learn.Learner, error), 
 	return l, nil
 }
 
-// Config is the resolved configuration, with the value of every option that the program asked for.
+// Config is the resolved configuration, with the value of every option that the program asked for, but of those whose
+// default changes during the run.
 func (l *Learner) Config() learner.Config { return l.config }
 
 // Forms are what the program asks for, in order, if all answers are zeros.
@@ -283,7 +291,7 @@ func (l *Learner) refuse(format string, values ...any) error {
 // greedy is the last policy: what was learned, without exploration.
 func greedy(p glm.Policy) glm.Policy {
 	p.Play, p.Explore, p.Criterion, p.Optimism, p.Stages, p.Draws = glm.PlayGreedy, 0, nil, nil, nil, nil
-	p.Gamma = 0
+	p.Gamma, p.DesignTolerance = 0, 0
 	return p
 }
 

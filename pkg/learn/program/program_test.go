@@ -74,7 +74,21 @@ func sums(t *testing.T, step learner.Step, reports int, r *rand.ChaCha8) []learn
 				a.Sum[j] += x
 			}
 		}
+		for _, record := range records {
+			if s.Kind != statistic.Pair {
+				break
+			}
+			v, err := s.Vector(nil, record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Each = append(a.Each, v)
+		}
 		for j := range a.Sum {
+			if s.Kind == statistic.Pair {
+				a.Variance[j] = float64(reports)
+				continue
+			}
 			a.Sum[j] += 3 * (2*float64(r.Uint64()>>11)/(1<<53) - 1)
 			a.Variance[j] = 3
 		}

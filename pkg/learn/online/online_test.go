@@ -6,8 +6,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/riffle-dp/riffle/lab/learn/online"
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/learn/online"
 )
 
 func maler(t *testing.T, d online.Domain, rounds int) *online.Maler {

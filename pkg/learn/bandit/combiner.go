@@ -3,6 +3,7 @@ package bandit
 import (
 	"math"
 
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
@@ -23,6 +24,7 @@ func Combiner(s learn.Setting) (*learn.Learner, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.profile = glm.OnlineLinUCBCombiner
 	return p.start(func() (onlineBase, error) {
 		first, err := p.anytime(0.125)
 		if err != nil {
@@ -120,9 +122,9 @@ func (c *combined) policy() (learn.Policy, error) {
 }
 
 // absorb takes a report of the people who played the current base.
-func (c *combined) absorb(report []float64) error {
+func (c *combined) absorb(report, variance []float64) error {
 	b := &c.bases[c.current]
-	if err := b.absorb(report); err != nil {
+	if err := b.absorb(report, variance); err != nil {
 		return err
 	}
 	y := report[len(report)-1]

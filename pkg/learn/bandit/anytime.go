@@ -44,8 +44,8 @@ func (d *doubling) restart() (err error) {
 
 func (d *doubling) policy() (learn.Policy, error) { return d.run.policy() }
 
-func (d *doubling) absorb(report []float64) error {
-	if err := d.run.absorb(report); err != nil {
+func (d *doubling) absorb(report, variance []float64) error {
+	if err := d.run.absorb(report, variance); err != nil {
 		return err
 	}
 	if d.left--; d.left > 0 {

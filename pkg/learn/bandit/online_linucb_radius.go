@@ -49,8 +49,8 @@ func (b OnlineBound) Radius() float64 {
 func (p *onlineParameters) radius(people int, zeta float64) float64 {
 	s := p.setting
 	return OnlineBound{People: people, Failure: s.Failure, Epsilon: s.Epsilon, Delta: s.Delta, Sigma: p.sigma,
-		Domain: p.domain, Zeta: zeta, Noise: p.read.span() / 2,
-		Convexity: 2 * (max(0, s.Option("lambda_min", 1)) + zeta)}.Radius()
+		Domain: p.domain, Zeta: zeta, Noise: p.span / 2,
+		Convexity: 2 * (max(0, p.lambdaMin) + zeta)}.Radius()
 }
 
 func squareOf(v float64) float64 { return v * v }
