@@ -131,7 +131,7 @@ func FirstCohort(c Config) (int, error) {
 	const rounding, filled = 4.0 / 3, 0.8
 	mu, share := gaussianMu(c.Epsilon, c.Delta), c.Practical.HessianShare
 	d, precision := float64(c.Dimension), c.priorPrecision()
-	distance := d / precision / float64(max(1, len(c.Structure.Runs(c.Dimension))))
+	distance := d / precision / float64(max(1, len(c.Structure.Disjoint(c.Dimension))))
 	noise := rounding * (g.Diameter*g.Diameter/(1-share) +
 		math.Max(0, c.Practical.HessianNoise)/2*h.Diameter*h.Diameter/share*distance) / (mu * mu)
 	want := firstCohortSignal * precision

@@ -196,7 +196,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	d, p := r.cfg.Dimension, r.cfg.Practical
 	ceiling := float64(sums[0].Reports) * float64(max(1, p.Decisions)) * r.score.MaxVariance(convex.Norm(r.theta))
 	noiseH, noiseG := slices.Max(sums[0].Variance), slices.Max(sums[1].Variance)
-	runs := r.cfg.Structure.Runs(d)
+	runs := r.cfg.Structure.Disjoint(d)
 	h, err := estimate(r.released().Matrix(sums[0].Sum), len(sums[0].Sum), runs, noiseH, ceiling)
 	if err != nil {
 		return err
