@@ -104,7 +104,7 @@ func (c Config) resolvePractical() (Config, error) {
 }
 
 // FirstCohort is the rule for n1. The information of n1 decisions drawn from the design about one direction of theta is
-// h^2/(h+v), with h = 0.8 n1 w_max/d the curvature per direction under the optimal design and v the noise of the two
+// h^2/(phi h + v), with h = 0.8 n1 w_max/d the curvature per direction under the optimal design and v the noise of the two
 // releases: v = (D_g/mu_g)^2 + HessianNoise/2 * (D_H/mu_H)^2 * |theta*|^2 and a third more for randomised rounding, D
 // being the diameters at theta = 0, mu_g and mu_H the shares of mu*(epsilon, delta), and |theta*|^2 the prior's mean of
 // it, for one run of coordinates where arms lie in disjoint ones. The rule demands firstCohortSignal times the prior's
@@ -134,7 +134,8 @@ func FirstCohort(c Config) (int, error) {
 	noise := rounding * (g.Diameter*g.Diameter/(1-share) +
 		math.Max(0, c.Practical.HessianNoise)/2*h.Diameter*h.Diameter/share*distance) / (mu * mu)
 	want := firstCohortSignal * precision
-	curvature := (want + math.Sqrt(want*want+4*want*noise)) / 2 // h with h^2/(h+v) = want
+	sampling := score.Dispersion() * want
+	curvature := (sampling + math.Sqrt(sampling*sampling+4*want*noise)) / 2 // h with h^2/(phi h + v) = want
 	n := curvature * d / (filled * score.Variance(0))
 	return int(math.Max(float64(c.MinCohort), math.Min(math.Ceil(n), float64(c.Horizon)/mostFirst))), nil
 }

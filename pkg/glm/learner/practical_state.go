@@ -10,8 +10,8 @@ import (
 // practicalRun estimates theta by one noise-aware Newton step per cohort.
 //
 // Cohort k releases its Hessian H and gradient g, both at the public estimate theta of the cohorts before it, with
-// known noise. To first order g = H (theta - theta*) + e, where e has the sampling covariance H (the information
-// equality of the family) plus the noise of the release. So -g observes H (theta* - theta), and the estimate is the
+// known noise. To first order g = H (theta - theta*) + e, where e has the sampling covariance phi H, phi being
+// the family's dispersion (its information equality), plus the noise of the release. So -g observes H (theta* - theta), and the estimate is the
 // Gaussian posterior mean: with R the covariance of e,
 //
 //	W <- W + H R^-1 H,   theta <- Proj_S( theta - W^-1 H R^-1 g ),
@@ -59,11 +59,12 @@ type belief struct {
 
 // evidence is the information that a cohort's decisions gave, by direction.
 type evidence struct {
-	values  []float64  // eigenvalues of the Hessian
-	vectors *mat.Dense // its eigenvectors
-	people  int
-	noise   float64 // variance of an observation's error in excess of sampling
-	edge    float64 // the largest eigenvalue that noise alone produces
+	values     []float64  // eigenvalues of the Hessian
+	vectors    *mat.Dense // its eigenvectors
+	people     int
+	dispersion float64 // the family's dispersion
+	noise      float64 // variance of an observation's error in excess of sampling
+	edge       float64 // the largest eigenvalue that noise alone produces
 }
 
 // information is H R^-1 H.
@@ -80,7 +81,7 @@ func (e evidence) compose(ratio, least float64) *mat.SymDense {
 	for i, h := range e.values {
 		if h > least {
 			h *= ratio
-			added[i] = h * h / (h + e.noise)
+			added[i] = h * h / (e.dispersion*h + e.noise)
 		}
 	}
 	return convex.FromSpectrum(added, e.vectors)
