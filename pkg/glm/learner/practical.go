@@ -56,7 +56,11 @@ func vague(c Config) belief {
 
 // priorPrecision is that of each direction without knowledge: see PracticalConfig.Prior.
 func (c Config) priorPrecision() float64 {
-	return c.Practical.Prior * math.Max(float64(c.Dimension)/(c.Radius*c.Radius), leastPrecision)
+	least := leastPrecision
+	if c.Family == family.NameLinear {
+		least = leastLinear
+	}
+	return c.Practical.Prior * math.Max(float64(c.Dimension)/(c.Radius*c.Radius), least)
 }
 
 // informed reports whether the configuration brought knowledge that still counts.

@@ -10,9 +10,9 @@ import (
 // practicalRun estimates theta by one noise-aware Newton step per cohort.
 //
 // Cohort k releases its Hessian H and gradient g, both at the public estimate theta of the cohorts before it, with
-// known noise. To first order g = H (theta - theta*) + e, where e has the sampling covariance phi H, phi being
-// the family's dispersion (its information equality), plus the noise of the release. So -g observes H (theta* - theta), and the estimate is the
-// Gaussian posterior mean: with R the covariance of e,
+// known noise. To first order g = H (theta - theta*) + e, where e has the sampling covariance phi H (the information
+// equality of a family of dispersion phi) plus the noise of the release. So -g observes H (theta* - theta), and the
+// estimate is the Gaussian posterior mean: with R the covariance of e,
 //
 //	W <- W + H R^-1 H,   theta <- Proj_S( theta - W^-1 H R^-1 g ),
 //
