@@ -214,7 +214,7 @@ func (o Options) rehearsal(cohorts []Cohort) (s rehearsal, err error) {
 	if s.tasks, _, err = o.tasks(proposer); err != nil {
 		return s, err
 	}
-	if s.config, _, err = o.configured(); err != nil {
+	if s.config, err = o.configured(); err != nil {
 		return s, err
 	}
 	if s.cohorts = cohorts; cohorts != nil {

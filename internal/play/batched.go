@@ -9,14 +9,15 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // Batched plays as a deployment does: people decide with the policy in force, and when a cohort is full the learner
-// gets the sums of its statistics through a channel. It is Riffle in both profiles and all four channels, and with
-// other Trusts the yardsticks of Gaussian noise and the same algorithm without noise.
+// gets the sums of its statistics through a channel. It is Riffle in all profiles but joint and in all four channels, and
+// with other Trusts the yardsticks of Gaussian noise and the same algorithm without noise.
 type Batched struct {
-	learner  *learner.Learner
+	learner  Learner
 	trust    Trust
 	devices  protocol.Source // people's own coins
 	noise    protocol.Source // the channel's
@@ -33,14 +34,30 @@ type Batched struct {
 	epochs   int // policies that were in force
 }
 
-// NewBatched starts a learner. Both sources are the simulation's.
+// Learner is a learner of sums. *learner.Learner documents the methods; *program.Learner is another.
+type Learner interface {
+	Config() learner.Config
+	Schedule() []int
+	Next() learner.Step
+	Absorb(sums []learner.Aggregate) error
+}
+
+// NewLearner starts the profile's learner, of any profile but joint.
+func NewLearner(cfg learner.Config) (Learner, error) {
+	if cfg.Profile.Program() {
+		return program.New(cfg)
+	}
+	return learner.New(cfg)
+}
+
+// NewBatched starts the profile's learner. Both sources are the simulation's.
 func NewBatched(cfg learner.Config, trust Trust, devices, noise protocol.Source) (*Batched, error) {
-	learner, err := learner.New(cfg)
+	l, err := NewLearner(cfg)
 	if err != nil {
 		return nil, err
 	}
-	b := &Batched{learner: learner, trust: trust, devices: devices, noise: noise}
-	b.records.dimension = learner.Config().Dimension
+	b := &Batched{learner: l, trust: trust, devices: devices, noise: noise}
+	b.records.dimension = b.learner.Config().Dimension
 	return b, b.begin()
 }
 
@@ -62,7 +79,11 @@ func (b *Batched) begin() error {
 
 // extend goes on for the given number of people after the horizon.
 func (b *Batched) extend(people int) error {
-	if err := b.learner.Extend(people); err != nil {
+	l, ok := b.learner.(*learner.Learner)
+	if !ok {
+		return learner.ErrExtend
+	}
+	if err := l.Extend(people); err != nil {
 		return err
 	}
 	return b.begin()

@@ -93,7 +93,14 @@ var statistics = map[statistic.Kind]string{
 	statistic.Gradient:   "by how much predicted and actual rewards differ, along the arms (gradient)",
 	statistic.Covariance: "squares and products of the arms' entries (covariance)",
 	statistic.Row:        "the record itself, for the trusted analyzer (row)",
+	statistic.Pair:       "the arm and the reward (pair)",
 	statistic.Rewards:    "rewards of the policy, rewards of the control group, and how many came (rewards)",
+	statistic.Normalization: "squares and products of the arms' entries, reweighted by the announced matrix " +
+		"(normalization)",
+	statistic.ReweightedGradient: "by how much predicted and actual rewards differ, along the reweighted arms " +
+		"(reweighted gradient)",
+	statistic.ReweightedLinear: "reward, arm and reweighted arm, each times the reweighted arm (reweighted linear)",
+	statistic.ClippedGradient:  "by how much clipped predictions and actual rewards differ, along the arms (clipped gradient)",
 }
 
 // statistic is that of a release in words.

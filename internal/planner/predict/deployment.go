@@ -78,7 +78,7 @@ func play(ctx context.Context, config learner.Config, f family.Family, w *world,
 
 // schedule is the cohorts that are played.
 func (o Options) schedule(config learner.Config) ([]int, error) {
-	l, err := learner.New(config)
+	l, err := simulation.NewLearner(config)
 	if err != nil {
 		return nil, err
 	}

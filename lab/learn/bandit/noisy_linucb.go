@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
@@ -73,26 +74,27 @@ func (n *noisyLinUCB) policy(moments []float64, deviation float64) (learn.Policy
 	if err != nil {
 		return nil, fmt.Errorf("bandit: %w", err)
 	}
-	set := ellipsoid{center: make([]float64, d), inverse: make([]float64, d*d)}
+	set, inverse := glm.Stage{Theta: make([]float64, d)}, make([]float64, d*d)
 	logDet := 0.0
 	for e, value := range values {
 		value = max(value, y)
 		logDet += math.Log(value)
 		for i := range d {
 			for j := range d {
-				set.inverse[i*d+j] += basis.At(i, e) * basis.At(j, e) / value
+				inverse[i*d+j] += basis.At(i, e) * basis.At(j, e) / value
 			}
 		}
 	}
 	for i := range d {
-		set.center[i] = convex.Dot(set.inverse[i*d:(i+1)*d], moments[k:])
+		set.Theta[i] = convex.Dot(inverse[i*d:(i+1)*d], moments[k:])
 	}
-	set.width = math.Sqrt(2*y) + n.noise*math.Sqrt(float64(d)*math.Log(horizon))
+	set.Width = math.Sqrt(2*y) + n.noise*math.Sqrt(float64(d)*math.Log(horizon))
 	if n.theory {
-		set.width = n.noise*math.Sqrt(2*math.Log(2/n.setting.Failure)+max(0, logDet-float64(d)*math.Log(y))) +
+		set.Width = n.noise*math.Sqrt(2*math.Log(2/n.setting.Failure)+max(0, logDet-float64(d)*math.Log(y))) +
 			n.setting.Radius*math.Sqrt(3*y) + deviation*(root+math.Sqrt(2*tail))/math.Sqrt(y)
 	}
-	return set.policy(), nil
+	set.Covariance = packed(inverse, d)
+	return optimistic(n.setting, set), nil
 }
 
 // run runs the algorithm on sums or reports of a statistic, batch by batch. variance is that of one person's noise, for

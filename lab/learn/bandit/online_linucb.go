@@ -179,9 +179,9 @@ func (b *onlineLinUCB) policy() (learn.Policy, error) {
 		if err != nil {
 			return nil, err
 		}
-		set.center = theta
+		set.Theta = theta
 	}
-	return set.policy(), nil
+	return optimistic(b.setting, set), nil
 }
 
 // absorb is steps 11 to 19: the report's gradient goes to the learner, its arm into the design.

@@ -8,7 +8,6 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
@@ -77,14 +76,15 @@ func TestCenterAndInverse(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := g.around(u, 1)
+	inverse := set.Covariance.Dense(d)
 	for i := range d {
-		if math.Abs(set.center[i]-direct.AtVec(i)) > 1e-9 {
-			t.Errorf("center %v, want %v", set.center, direct.RawVector().Data)
+		if math.Abs(set.Theta[i]-direct.AtVec(i)) > 1e-9 {
+			t.Errorf("center %v, want %v", set.Theta, direct.RawVector().Data)
 		}
 		for j := range d {
 			entry := 0.0
 			for k := range d {
-				entry += moments.At(i, k) * set.inverse[k*d+j]
+				entry += moments.At(i, k) * inverse.At(k, j)
 			}
 			if want := map[bool]float64{true: 1}[i == j]; math.Abs(entry-want) > 1e-8 {
 				t.Errorf("entry %d, %d of V times its inverse is %v", i, j, entry)
@@ -116,10 +116,10 @@ func TestScoreIsTheMaximumOverTheEllipsoid(t *testing.T) {
 				length += v[a] * v[b] * g.matrix.At(a, b)
 			}
 		}
-		point := []float64{set.center[0] + 1.5*v[0]/math.Sqrt(length), set.center[1] + 1.5*v[1]/math.Sqrt(length)}
+		point := []float64{set.Theta[0] + 1.5*v[0]/math.Sqrt(length), set.Theta[1] + 1.5*v[1]/math.Sqrt(length)}
 		best = max(best, convex.Dot(x, point))
 	}
-	if score := set.score(x); best > score+1e-9 || best < score-1e-4 {
+	if score := convex.Dot(x, set.Theta) + set.HalfWidth(x); best > score+1e-9 || best < score-1e-4 {
 		t.Errorf("score %v, largest over the surface %v", score, best)
 	}
 }
@@ -151,7 +151,7 @@ func TestAnytimeStartsAnew(t *testing.T) {
 // earning is a base that does nothing, so that a test can say what it earns.
 type earning struct{ absorbed int }
 
-func (*earning) policy() (learn.Policy, error) { return play.Uniform{}, nil }
+func (*earning) policy() (learn.Policy, error) { return learn.Data{}, nil }
 func (e *earning) absorb([]float64) error      { e.absorbed++; return nil }
 
 // Of two bases one of which earns nothing, the combiner drops it or plays it for less than a fifth of the people; a

@@ -116,3 +116,26 @@ func TestFlatnessIsTheLargestShareBelow(t *testing.T) {
 		t.Errorf("up to 0: %v", got)
 	}
 }
+
+// Flatness is the largest share by which the slope is below the curvature anywhere up to the score: 0 at a score of 0,
+// and where they are the same.
+func TestFlatnessIsTheLargestShare(t *testing.T) {
+	for _, c := range []familyCase{{"logistic", 1}, {"probit", 1}, {"linear", 1}, {"poisson", 1}, {"poisson", 5},
+		{"gaussian", 1}} {
+		f := family.Bounded(c.build(t))
+		for _, S := range []float64{0, 1e-300, 0.001, 0.1, 1, 3, 10, 50} {
+			want := 0.0
+			for i := range 101 {
+				z := S * float64(i) / 100
+				want = math.Max(want, 1-f.Variance(z)/family.Curvature(f, z))
+			}
+			got := family.Flatness(f, S)
+			if !(math.Abs(got-want) <= 1e-9) {
+				t.Errorf("%v: %v up to %v, want %v", c, got, S, want)
+			}
+			if same := !f.Symmetric() || c.name == "linear"; S >= 0.1 && same != (got == 0) {
+				t.Errorf("%v: %v up to %v", c, got, S)
+			}
+		}
+	}
+}

@@ -55,7 +55,7 @@ const (
 	mostFirst = 10
 )
 
-func (c Config) resolvePractical() (Config, error) {
+func (c Config) resolvePractical(model family.Family) (Config, error) {
 	p := &c.Practical
 	fill(&p.Sampling, DefaultSampling)
 	fill(&p.ExplorerShare, DefaultExplorerShare)
@@ -69,6 +69,7 @@ func (c Config) resolvePractical() (Config, error) {
 	if p.Control > 0 {
 		fill(&p.ControlShare, DefaultControlShare)
 	}
+	fill(&p.Bend, family.Flatness(family.Bounded(model), c.Radius))
 	if p.MaxEpochs < 1 || p.FirstCohort < 0 {
 		return c, fmt.Errorf("%w: practical.max_epochs %d and first_cohort %d must be positive",
 			ErrConfig, p.MaxEpochs, p.FirstCohort)
@@ -84,7 +85,7 @@ func (c Config) resolvePractical() (Config, error) {
 		limit{"practical.hessian_share", p.HessianShare, 1e-6, 1 - 1e-6},
 		limit{"practical.hessian_noise", p.HessianNoise, -1e9, 1e9},
 		limit{"practical.prior", p.Prior, 1e-9, 1e9},
-		limit{"practical.bend", p.Bend, -1e9, 1 - 1e-9},
+		limit{"practical.bend", p.Bend, -1e9, 1},
 		limit{"practical.design_tolerance", p.DesignTolerance, 1e-12, 1})
 	if err == nil {
 		err = c.checkLasting()

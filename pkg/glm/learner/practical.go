@@ -21,10 +21,6 @@ func newPracticalRun(cfg Config) (*practicalRun, error) {
 		return nil, err
 	}
 	r := &practicalRun{cfg: cfg, family: model, score: family.Bounded(model), steep: steepness(model, cfg.Radius)}
-	if r.bent = cfg.Practical.Bend; r.bent == 0 {
-		r.bent = family.Flatness(r.score, cfg.Radius)
-	}
-	r.bent = math.Max(0, r.bent)
 	if panel := cfg.Practical.Panel; panel > 0 {
 		r.schedule = panels(cfg.Horizon, panel)
 	} else {
@@ -241,7 +237,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	// sqrt(2 d noiseH) (Wigner).
 	width := float64(d) / float64(max(1, len(runs)))
 	next.last = evidence{values, vectors, sums[0].Reports, dispersion, noise, math.Sqrt(2 * width * noiseH)}
-	added, trusted, err := tempered(next.last.information(), next.information, r.bent)
+	added, trusted, err := tempered(next.last.information(), next.information, math.Max(0, p.Bend))
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,6 @@ type practicalRun struct {
 	score    family.Response // of the statistics
 	schedule []int
 	steep    float64 // see steepness
-	bent     float64 // family.Flatness up to the radius: see tempered
 	knowledge
 	// before holds what was known before the last two cohorts, the older first: at most two.
 	before []knowledge

@@ -13,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/posterior"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
 // The paper profile's stages, number by number: after a warm-up whose covariance release is 400 I with variance 4, the
@@ -298,5 +299,24 @@ func TestACohortAddsWhatItIsWorth(t *testing.T) {
 		if got := l.Covariance()[0]; !scalar.EqualWithinRel(got, want, 1e-9) {
 			t.Errorf("%s, variance %v: %v, want %v", c.family, c.variance, got, want)
 		}
+	}
+}
+
+// The Hessian's noise is multiplied by how far the truth may be within one run of coordinates: here half of the prior's
+// variance of 9, where each run deviates from the shape of their sum and the estimate keeps three quarters of that.
+func TestHessianNoiseCountsTheDistanceOfOneRun(t *testing.T) {
+	l := newLearner(t, learner.Config{Family: family.NameLinear, Dimension: 4, Radius: 3, Horizon: 100000,
+		Structure: structure.Options(2, 2), Practical: learner.PracticalConfig{FirstCohort: 1000}})
+	const variance, prior = 100.0, 4. / 9
+	const kept = 1 - 4*variance/1600 // of a squared deviation of 1600
+	sums := sumsOf(l.Next(), func(int) float64 { return 0 }, variance, 1000)
+	sums[0].Sum = []float64{60, 0, 20, 20, 0, 60}
+	if err := l.Absorb(sums); err != nil {
+		t.Fatal(err)
+	}
+	value, noise := 40+20*kept, variance+learner.DefaultHessianNoise/2*kept*variance*9/2
+	want := 1 / (prior + value*value/(value+noise))
+	if got := l.Covariance()[0]; !scalar.EqualWithinRel(got, want, 1e-9) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

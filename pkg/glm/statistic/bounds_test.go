@@ -182,7 +182,11 @@ func statistics(t testing.TB, f family.Family, theta []float64) []statistic.Stat
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []statistic.Statistic{h, g, c, r}
+	p, err := statistic.NewPair(f, len(theta))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []statistic.Statistic{h, g, c, r, p}
 }
 
 // Every statistic is attacked for every family, dimension and several sizes of theta. The attack must come close to the
@@ -316,6 +320,10 @@ func TestBrokenBoundsAreCaught(t *testing.T) {
 			}},
 		{"diameter of one matrix", familyCase{"logistic", 1}, 1, statistic.Covariance,
 			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter /= math.Sqrt2 }},
+		{"arm and reward each by itself", familyCase{"linear", 1}, 0.5, statistic.Pair,
+			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = 2 }},
+		{"rewards from 0 where they begin at -1, beside arms", familyCase{"linear", 1}, 0.5, statistic.Pair,
+			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = math.Sqrt(5) }},
 		{"a diameter 1 % short", familyCase{"logistic", 1}, 3, statistic.Gradient,
 			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter *= 0.99 }},
 	} {

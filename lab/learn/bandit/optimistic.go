@@ -7,33 +7,33 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
 // errMatrix reports a design matrix that cannot be inverted.
 var errMatrix = errors.New("bandit: a design matrix is not positive definite")
 
-// ellipsoid is the confidence set of all linear bandits here: the theta with |theta - center|_V <= width. Optimistic
-// play over it takes the arm with the largest <x, center> + width |x|_{V^-1}.
-type ellipsoid struct {
-	center  []float64
-	inverse []float64 // V^-1, row by row
-	width   float64
+// optimistic is the policy of all linear bandits here: it takes the arm with the largest <x, theta> over a confidence
+// set, which is <x, center> + width |x|_{V^-1}.
+func optimistic(s learn.Setting, set glm.Stage) learn.Data {
+	p := s.Policy(glm.LinUCB, glm.PlayOptimistic)
+	p.Theta, p.Optimism = set.Theta, &set
+	return learn.Data{Policy: p}
 }
 
-// score is the largest <x, theta> over the set.
-func (e ellipsoid) score(x []float64) float64 {
-	d, square := len(e.center), 0.0
-	for i, v := range x {
-		square += v * convex.Dot(e.inverse[i*d:(i+1)*d], x)
+// packed is the upper triangle of a matrix that rounding left a little asymmetric: the mean of both triangles, which has
+// the same form.
+func packed(rows []float64, d int) (out symmetric.Packed) {
+	for i := range d {
+		for j := i; j < d; j++ {
+			out = append(out, (rows[i*d+j]+rows[j*d+i])/2)
+		}
 	}
-	return convex.Dot(x, e.center) + e.width*math.Sqrt(max(0, square))
+	return out
 }
-
-// policy is optimistic play over the set.
-func (e ellipsoid) policy() learn.Policy { return play.Greedy{Score: e.score} }
 
 // growing is a design matrix V = ridge I + sum xx' with its inverse, kept by the formula of Sherman and Morrison.
 type growing struct {
@@ -85,8 +85,8 @@ func (g *growing) times(x []float64) []float64 {
 }
 
 // around is the confidence set with the center V^-1 u.
-func (g *growing) around(u []float64, width float64) ellipsoid {
-	return ellipsoid{center: g.times(u), inverse: append([]float64(nil), g.inverse...), width: width}
+func (g *growing) around(u []float64, width float64) glm.Stage {
+	return glm.Stage{Theta: g.times(u), Covariance: packed(g.inverse, g.d), Width: width}
 }
 
 // inverseRows is the inverse of a positive definite matrix, row by row.

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/lab/learn/bandit"
-	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -45,7 +44,7 @@ func run(t *testing.T, start func(learn.Setting) (*learn.Learner, error), s lear
 	step, records := l.Next(), []learn.Record(nil)
 	for person := range s.Horizon {
 		arms := make([][]float64, s.Arms)
-		best := math.Inf(-1)
+		best, first := math.Inf(-1), 0
 		for a := range arms {
 			arms[a] = make([]float64, s.Dimension)
 			for i := range arms[a] {
@@ -55,7 +54,9 @@ func run(t *testing.T, start func(learn.Setting) (*learn.Learner, error), s lear
 			for i := range arms[a] {
 				arms[a][i] /= n
 			}
-			best = math.Max(best, convex.Dot(arms[a], theta))
+			if v := convex.Dot(arms[a], theta); v > best {
+				best, first = v, a
+			}
 		}
 		choice, err := step.Policy.Decide(arms, src)
 		if err != nil {
@@ -64,13 +65,19 @@ func run(t *testing.T, start func(learn.Setting) (*learn.Learner, error), s lear
 		if !(choice.Propensity > 0 && choice.Propensity <= 1) {
 			t.Fatalf("a propensity of %v", choice.Propensity)
 		}
-		e := step.Policy.(play.Elimination)
-		left := e.Survivors(arms)
-		if !slices.Contains(left, play.Best(arms, func(x []float64) float64 { return convex.Dot(x, theta) })) {
+		p := step.Policy.(learn.Data)
+		if err := p.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		left, err := p.Eliminate(arms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(left, first) {
 			out.lost++
 		}
 		out.eliminated += len(arms) - len(left)
-		out.epochs = len(e.Models)
+		out.epochs = len(p.Stages)
 		mean, reward := convex.Dot(arms[choice.Arm], theta), -1.0
 		if rng.Float64() < (1+mean)/2 {
 			reward = 1
@@ -208,7 +215,7 @@ func TestDoubling(t *testing.T) {
 }
 
 func TestEliminationRefuses(t *testing.T) {
-	for _, options := range []map[string]float64{{bandit.SpannerFactor: 0.5}, {bandit.Exploit: 1}, {"width": 1}} {
+	for _, options := range []map[string]float64{{bandit.SpannerFactor: 0.5}, {bandit.SpannerFactor: 2.1}, {bandit.Exploit: 1}, {"width": 1}} {
 		s := eliminationSetting(6000, 1)
 		s.Options = options
 		if _, err := bandit.NewElimination(s); err == nil {

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/riffle-dp/riffle/lab/learn/play"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/design"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 )
@@ -13,10 +14,12 @@ import (
 const (
 	// FirstEpoch is the size of the first epoch; 0 or less than the regression needs: what it needs.
 	FirstEpoch = "first_epoch"
-	// SpannerFactor is play.Spanner.Factor: 2; 1 in estimate.Literal.
+	// SpannerFactor is the largest coefficient of a spanner, from 1 to 2 (design.Spanner): 2; 1 in estimate.Literal.
 	SpannerFactor = "spanner_factor"
-	// Exploit is play.Spanner.Exploit: 0.5; 0 in estimate.Literal. Elimination alone begins only where bounds are below
-	// the gaps of arms, after some 10^5 people in the setting's dimension 5.
+	// Exploit is the share of people who play what looks best instead, in [0, 1): 0.5; 0 in estimate.Literal. The
+	// paper's regret bound (Theorem D.2) then holds up to a factor 1/(1 - Exploit), since every arm of the spanner keeps
+	// so much of its probability. Elimination alone begins only where bounds are below the gaps of arms, after some 10^5
+	// people in the setting's dimension 5.
 	Exploit = "exploit"
 )
 
@@ -44,17 +47,18 @@ type Epochwise struct {
 //
 // Contexts must be independent draws from one law: the theorems do not hold for adversarial ones.
 //
-// What differs (not in estimate.Literal, except for the first): an epoch's policy uses all finished epochs, where the
-// paper's index 0 means both the first guess and the first epoch; the first epoch is as long as the regression needs;
-// each descent begins at the last estimate; Exploit; the failure probability of an epoch is the setting's over the
-// number of epochs, where the paper has 1/T.
+// What differs (not in estimate.Literal, except for the first two): an epoch's policy uses all finished epochs, where
+// the paper's index 0 means both the first guess and the first epoch; arms are compared with those that are left, not
+// with all, which keeps the best arm as long, too; the first epoch is as long as the regression needs; each descent
+// begins at the last estimate; Exploit; the failure probability of an epoch is the setting's over the number of epochs,
+// where the paper has 1/T.
 func NewElimination(s learn.Setting) (*learn.Learner, error) {
 	own, told := divide(s)
 	least, err := estimate.LeastL1(told)
 	if err != nil {
 		return nil, err
 	}
-	return own.start(told, Oracle{Least: least, Adapt: failure,
+	return own.start(glm.EliminationReweighted, told, Oracle{Least: least, Adapt: failure,
 		Estimator: func(previous learn.Model) estimate.Estimator {
 			if linear, ok := previous.(estimate.Linear); ok && s.Variant != estimate.Literal {
 				return estimate.WarmL1(linear.Theta)
@@ -68,7 +72,7 @@ func NewElimination(s learn.Setting) (*learn.Learner, error) {
 // point is delta/(T K): the paper prints 1/(delta T^2 K), which its proof cannot mean.
 func NewLinearElimination(s learn.Setting) (*learn.Learner, error) {
 	own, told := divide(s)
-	return own.start(told, Oracle{Least: linearLeast, Adapt: func(e *Epochwise) {
+	return own.start(glm.EliminationLinear, told, Oracle{Least: linearLeast, Adapt: func(e *Epochwise) {
 		failure(e)
 		options := maps.Clone(e.Setting.Options)
 		if options == nil {
@@ -100,7 +104,7 @@ type elimination struct {
 
 // divide separates the bandit's own options from the regression's.
 func divide(s learn.Setting) (elimination, learn.Setting) {
-	e := elimination{factor: play.SpannerFactor, exploit: defaultExploit}
+	e := elimination{factor: 1 + design.SpannerTolerance, exploit: defaultExploit}
 	if s.Variant == estimate.Literal {
 		e.factor, e.exploit = literalFactor, 0
 	}
@@ -116,9 +120,9 @@ func divide(s learn.Setting) (elimination, learn.Setting) {
 
 // start is Algorithm 11 (the meta algorithm, Theorem D.2): epochs that double, one regression oracle for each, and
 // Algorithm 4 in between. It is as private as the oracle: each person is in one epoch.
-func (e elimination) start(s learn.Setting, o Oracle) (*learn.Learner, error) {
-	if !(e.factor >= 1) || !(e.exploit >= 0 && e.exploit < 1) {
-		return nil, fmt.Errorf("bandit: the spanner's factor %v must be at least 1, and exploit %v in [0, 1)", e.factor,
+func (e elimination) start(profile glm.Profile, s learn.Setting, o Oracle) (*learn.Learner, error) {
+	if !(e.factor >= 1 && e.factor <= 2) || !(e.exploit >= 0 && e.exploit < 1) {
+		return nil, fmt.Errorf("bandit: the spanner's factor %v must be in [1, 2], and exploit %v in [0, 1)", e.factor,
 			e.exploit)
 	}
 	sizes, err := Doubling(s.Horizon, max(e.first, o.Least))
@@ -131,23 +135,35 @@ func (e elimination) start(s learn.Setting, o Oracle) (*learn.Learner, error) {
 		s = adapted.Setting
 	}
 	return learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
-		policy := play.Elimination{Then: play.Spanner{Factor: e.factor}}
+		policy := s.Policy(profile, glm.PlaySpanner)
+		policy.DesignTolerance = max(leastTolerance, e.factor-1)
 		var last learn.Model
 		for _, people := range sizes {
-			m, err := o.Estimator(last)(s, people, func(q learn.Question) (learn.Answer,
-				error) {
-				return ask(policy, q)
+			m, err := o.Estimator(last)(s, people, func(q learn.Question) (learn.Answer, error) {
+				return ask(learn.Data{Policy: policy}, q)
 			})
 			if err != nil {
 				return nil, err
 			}
-			last = m
-			policy = play.Elimination{Models: append(policy.Models[:len(policy.Models):len(policy.Models)], m),
-				Then: play.Spanner{Factor: e.factor, Exploit: e.exploit, Score: m.Predict}}
+			linear, ok := m.(estimate.Linear)
+			if !ok {
+				return nil, fmt.Errorf("bandit: a model %T is no data", m)
+			}
+			last, policy = m, *policy.Clone()
+			policy.Theta = linear.Theta
+			if e.exploit > 0 {
+				policy.Explore = 1 - e.exploit
+			}
+			if len(linear.Covariance) > 0 {
+				policy.Stages = append(policy.Stages, linear.Stage)
+			}
 		}
-		return policy, nil
+		return learn.Data{Policy: policy}, nil
 	})
 }
+
+// leastTolerance is the least tolerance that a policy can have.
+const leastTolerance = 1e-12
 
 // Doubling are the sizes of epochs T_1 = first, T_(j+1) = 2 T_j up to the horizon; a last one shorter than the first
 // goes to the one before.

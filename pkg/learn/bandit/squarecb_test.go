@@ -6,11 +6,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/riffle-dp/riffle/lab/learn/bandit"
-	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 )
 
@@ -73,7 +72,7 @@ func playSquare(t *testing.T, s learn.Setting, seed uint64) (out square) {
 			t.Fatal(err)
 		}
 		step, records = l.Next(), nil
-		if g := step.Policy.(play.InverseGap).Gamma; len(out.gammas) == 0 || g != out.gammas[len(out.gammas)-1] {
+		if g := step.Policy.(learn.Data).Gamma; len(out.gammas) == 0 || g != out.gammas[len(out.gammas)-1] {
 			out.gammas = append(out.gammas, g)
 		}
 	}

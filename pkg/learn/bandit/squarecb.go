@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/lab/learn/play"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 )
@@ -77,10 +77,13 @@ func squareCB(
 		}
 	}
 	return learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
-		policy := play.InverseGap{Score: func([]float64) float64 { return 0 }, Gamma: 1}
+		policy := s.Policy(glm.SquareCB, glm.PlayInverseGap)
+		policy.Gamma = 1
 		for done := 0; done < s.Horizon; {
 			people := min(max(int(first), done), s.Horizon-done)
-			model, err := regress(inner, people, func(q learn.Question) (learn.Answer, error) { return ask(policy, q) })
+			model, err := regress(inner, people, func(q learn.Question) (learn.Answer, error) {
+				return ask(learn.Data{Policy: policy}, q)
+			})
 			if err != nil {
 				return nil, err
 			}
@@ -88,8 +91,8 @@ func squareCB(
 			gamma := multiplier * math.Sqrt(float64(s.Arms)) / deviation(math.Max(2, float64(people)), sigma,
 				inner.Failure)
 			// A last epoch that the horizon cuts short knows less than the one before it, and must not explore more.
-			policy = play.InverseGap{Score: model.Predict, Gamma: math.Max(policy.Gamma, gamma)}
+			policy.Theta, policy.Gamma = model.(estimate.Linear).Theta, math.Max(policy.Gamma, gamma)
 		}
-		return policy, nil
+		return learn.Data{Policy: policy}, nil
 	})
 }
