@@ -11,7 +11,7 @@
 //	enclosing_ball.go          the smallest ball that holds every gradient
 //	joint_spread.go            the sensitivity of a gradient and an outer product together
 //	bins.go                    the statistics of layered regression; their bounds
-//	reweighted.go, clipped.go  the statistics of regressions that a matrix reweights, or that are improper; their bounds
+//	reweighted.go, clipped.go  the statistics of reweighted and of improper regressions; their bounds
 //
 // For every record, clipped as Statistic.Vector clips it, the vector lies in Statistic.Bounds; every bound is proved in
 // the comment of its function, error margins included. The package adds no noise and certifies no privacy: packages
