@@ -261,8 +261,8 @@ func (l *Learner) statistics(q learn.Question) ([][]statistic.Statistic, [][]flo
 	}
 	if q.Form == learn.Reports && (len(q.Statistics) != 1 || q.Statistics[0].Data == nil ||
 		q.Statistics[0].Data.Kind != statistic.Pair) {
-		return nil, nil, l.refuse("question %d asks for each person's report, which can be announced of arm and reward "+
-			"alone, in their whole range", l.epoch)
+		return nil, nil, l.refuse("question %d asks for each person's report, which can be announced of arm and "+
+			"reward alone, in their whole range", l.epoch)
 	}
 	var statistics []statistic.Statistic
 	var shares []float64
