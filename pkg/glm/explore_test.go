@@ -70,7 +70,7 @@ func TestInverseGapsAreTheFormula(t *testing.T) {
 			r.Fatalf("%+v after %d words, probabilities %v, %v", decision, src.words, got, err)
 		}
 	})
-	if shared < 10 {
+	if !testing.Short() && shared < 10 {
 		t.Errorf("%d cases have several survivors: they show nothing", shared)
 	}
 }
