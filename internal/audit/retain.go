@@ -235,8 +235,8 @@ func (b *bitRecount) counts(m *wire.Manifest) (counts []wire.ReleaseCounts) {
 }
 
 // envelopeRecount is that of the channel local. An envelope that does not open, or is the second of a device, counts as
-// absent, and is left out of pairs. Which envelopes the analyzer refused for its own limits (a host's share, devices of earlier epochs) it cannot
-// know.
+// absent, and is left out of pairs. Which envelopes the analyzer refused for its own limits (a host's share, devices of
+// earlier epochs) it cannot know.
 type envelopeRecount struct {
 	a      *plan.Announcement
 	opener *envelope.Opener

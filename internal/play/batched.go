@@ -14,8 +14,8 @@ import (
 )
 
 // Batched plays as a deployment does: people decide with the policy in force, and when a cohort is full the learner
-// gets the sums of its statistics through a channel. It is Riffle in all profiles but joint and in all four channels, and
-// with other Trusts the yardsticks of Gaussian noise and the same algorithm without noise.
+// gets the sums of its statistics through a channel. It is Riffle in all profiles but joint and in all four channels,
+// and with other Trusts the yardsticks of Gaussian noise and the same algorithm without noise.
 type Batched struct {
 	learner  Learner
 	trust    Trust

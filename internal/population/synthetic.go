@@ -30,10 +30,10 @@ type SyntheticOptions struct {
 	Family string
 }
 
-// Synthetic returns people whose rewards follow a logistic or a linear model: a parameter drawn uniformly from the sphere
-// of radius Norm, arms drawn fresh for each person and uniformly from the unit ball, and rewards that are 1 with the
-// probability that the model gives at <arm, parameter>, else the family's smallest. The true means are known, so regret
-// is exact. No one is held out. Package environment has synthetic populations of other kinds and families.
+// Synthetic returns people whose rewards follow a logistic or a linear model: a parameter drawn uniformly from the
+// sphere of radius Norm, arms drawn fresh for each person and uniformly from the unit ball, and rewards that are 1 with
+// the probability that the model gives at <arm, parameter>, else the family's smallest. The true means are known, so
+// regret is exact. No one is held out. Package environment has synthetic populations of other kinds and families.
 func Synthetic(o SyntheticOptions) (*Population, error) {
 	s, err := newSynthetic(o)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Learner says what is announced next. *learner.Learner is one, and documents the methods; *program.Learner and *Curated
-// are the others.
+// Learner says what is announced next. *learner.Learner is one, and documents the methods; *program.Learner and
+// *Curated are the others.
 type Learner interface {
 	Next() learner.Step
 	Destroyed() error

@@ -56,7 +56,8 @@ func TestReportsOfARoundOfPairs(t *testing.T) {
 		for _, v := range reports {
 			added += v[j]
 		}
-		if math.Abs(added-sum) > 1e-6 || math.Abs(sums[0].Variance[j]/(float64(len(reports))*e.Variance(1, 0)[j])-1) > 1e-9 {
+		each := e.Variance(uint64(len(reports)), 0)[j]
+		if math.Abs(added-sum) > 1e-6 || math.Abs(sums[0].Variance[j]/each-1) > 1e-9 {
 			t.Errorf("coordinate %d: the reports add up to %v, the sum is %v of variance %v", j, added, sum,
 				sums[0].Variance[j])
 		}
@@ -83,8 +84,10 @@ func TestImpossiblePairsAreRefused(t *testing.T) {
 			c.Releases[0].Entries = append(slices.Clone(e[3:]), e[:3]...)
 		}, "ascending order"},
 		"half a report": {func(c *wire.Counts) { c.Releases[0].Entries = c.Releases[0].Entries[1:] }, "whole reports"},
-		"sums":          {func(c *wire.Counts) { c.Releases[0] = wire.ReleaseCounts{Ones: []uint64{9, 9, 9}} }, "whole"},
-		"two releases":  {func(c *wire.Counts) { c.Releases = append(c.Releases, c.Releases[0]) }, "releases"},
+		"sums": {func(c *wire.Counts) {
+			c.Releases[0] = wire.ReleaseCounts{Ones: []uint64{9, 9, 9}}
+		}, "whole"},
+		"two releases": {func(c *wire.Counts) { c.Releases = append(c.Releases, c.Releases[0]) }, "releases"},
 		"out of range": {func(c *wire.Counts) {
 			e := c.Releases[0].Entries
 			e[len(e)-3] = 1 << 16

@@ -31,8 +31,8 @@ type Setting struct {
 	Options map[string]float64
 	// Structure says which coordinates of an arm can be other than 0 together; nil: any arm.
 	Structure structure.Structure
-	// Used, if not nil, takes down the value of each option that the algorithm asks for, its default if it is not set; NaN
-	// where it asks with several defaults.
+	// Used, if not nil, takes down the value of each option that the algorithm asks for, its default if it is not set;
+	// NaN where it asks with several defaults.
 	Used map[string]float64
 }
 

@@ -59,9 +59,9 @@ func pairsIn(c Channel) error {
 	if c == Local {
 		return nil
 	}
-	return fmt.Errorf("%w: arm and reward of each person (%s) are counted report by report, which needs the channel %s, "+
-		"where its own noise protects a report from whoever sees it: in %s it does not, and only sums may be published",
-		ErrPlan, statistic.Pair, Local, c)
+	return fmt.Errorf("%w: arm and reward of each person (%s) are counted report by report, which needs the channel "+
+		"%s, where its own noise protects a report from whoever sees it: in %s it does not, and only sums may be "+
+		"published", ErrPlan, statistic.Pair, Local, c)
 }
 
 // ofPairs reports whether the step asks for pairs.

@@ -56,7 +56,7 @@ func TestPairsOutOfRangeAreRefused(t *testing.T) {
 			m.Plan.Decisions, m.Plan.Records, m.Commitment = 2, 1, digestOf(11)
 		}},
 		{"plan", func(m *a) {
-			m.Plan.Rounds = append(m.Plan.Rounds, &rifflev1.PlannedRound{Releases: announcement(t).Plan.Rounds[1].Releases})
+			m.Plan.Rounds = append(m.Plan.Rounds, announcement(t).Plan.Rounds[1])
 		}},
 		{"plan", func(m *a) {
 			m.Plan.Rounds[0].Releases = append(m.Plan.Rounds[0].Releases, m.Plan.Rounds[0].Releases[0])

@@ -12,8 +12,8 @@
 // # What it does not guarantee
 //
 // In the channel central this process reads what every person reports, and people must trust it. In the channel local
-// it reads entries that carry each device's own noise, which is all that protects a person; of pairs (plan.Plan.Pairs) it
-// gives out those of every device that is counted.
+// it reads entries that carry each device's own noise, which is all that protects a person; of pairs (plan.Plan.Pairs)
+// it gives out those of every device that is counted.
 package envelope
 
 import (
@@ -53,10 +53,10 @@ func CountReasons() []outcome.Reason {
 
 // Counting is the analyzer's side of the channels local and central.
 //
-// In a round of sums, an envelope that is refused counts as the envelope of a device that has nothing to report (envelope.Absent): so the
-// number of reports in the counts stays that of the manifest, which fixes the mean of the noise, and the sums stay
-// without bias, whoever sends malformed envelopes. As many are tolerated as the plan counts dishonest reports; with
-// more the round is rejected.
+// In a round of sums, an envelope that is refused counts as the envelope of a device that has nothing to report
+// (envelope.Absent): so the number of reports in the counts stays that of the manifest, which fixes the mean of the
+// noise, and the sums stay without bias, whoever sends malformed envelopes. As many are tolerated as the plan counts
+// dishonest reports; with more the round is rejected.
 type Counting struct {
 	chunks.Receiver[*Found]
 	Verifier  *devices.Verifier // of proofs of participation

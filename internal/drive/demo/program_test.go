@@ -27,8 +27,8 @@ func linear(t *testing.T, users int, seed uint64) *population.Population {
 }
 
 // A program runs through the real processes: nobody is lost, the guarantee is kept, and the audit recomputes every
-// policy. In shares the analyzer is killed in two epochs: it replays its log, and announces what it would have announced
-// (it stops if it cannot).
+// policy. In shares the analyzer is killed in two epochs: it replays its log, and announces what it would have
+// announced (it stops if it cannot).
 func TestProgramsRunEndToEnd(t *testing.T) {
 	for _, trust := range []plan.Channel{plan.Shuffle, plan.Shares} {
 		t.Run(string(trust), func(t *testing.T) {

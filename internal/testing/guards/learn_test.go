@@ -230,11 +230,17 @@ var banditGuards = []guard{
 		new:  "L2: of.Diameter}",
 		at:   "lab/learn/bandit", test: "TestJointBudget",
 	}, {
-		what: "noise of a report of arm and reward",
-		file: "lab/learn/bandit/online_linucb.go",
-		old:  "mechanism.Sensitivity{Dim: of.Dim(), L2: of.Diameter}, rho)",
-		new:  "mechanism.Sensitivity{Dim: of.Dim(), L2: of.Diameter / 2}, rho)",
-		at:   "lab/learn/bandit", test: "TestReportsSpendTheBudget",
+		what: "distance of arm and reward of two records",
+		file: "pkg/glm/statistic/bounds.go",
+		old:  "Diameter: math.Hypot(2, most-least)}",
+		new:  "Diameter: math.Max(2, most-least)}",
+		at:   "pkg/glm/statistic", test: "TestPairsMoveAsFarAsStated",
+	}, {
+		what: "variance taken out of a gradient, of each coordinate",
+		file: "pkg/learn/bandit/online_linucb.go",
+		old:  "2*variance[i]*theta[i]",
+		new:  "2*variance[0]*theta[i]",
+		at:   "pkg/learn/bandit", test: "TestGradientOfAReportIsUnbiased",
 	}, {
 		what: "coins of the published vector sum",
 		file: "lab/learn/bandit/shuffle_linucb.go",
@@ -249,10 +255,10 @@ var banditGuards = []guard{
 		at:   "lab/learn/bandit", test: "TestGreedySGDGradientStaysInItsBounds",
 	}, {
 		what: "gradient clipped, of the online learners",
-		file: "lab/learn/online/online.go",
+		file: "pkg/learn/online/online.go",
 		old:  "g, err := convex.Ball{Radius: d.Gradient}.Project(nil, gradient)",
 		new:  "g, err := convex.Ball{Radius: d.Gradient * 1e9}.Project(nil, gradient)",
-		at:   "lab/learn/online", test: "TestGradientsAreClippedAndChecked",
+		at:   "pkg/learn/online", test: "TestGradientsAreClippedAndChecked",
 	},
 }
 

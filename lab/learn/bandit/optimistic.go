@@ -24,8 +24,8 @@ func optimistic(s learn.Setting, set glm.Stage) learn.Data {
 	return learn.Data{Policy: p}
 }
 
-// packed is the upper triangle of a matrix that rounding left a little asymmetric: the mean of both triangles, which has
-// the same form.
+// packed is the upper triangle of a matrix that rounding left a little asymmetric: the mean of both triangles, which
+// has the same form.
 func packed(rows []float64, d int) (out symmetric.Packed) {
 	for i := range d {
 		for j := i; j < d; j++ {

@@ -11,8 +11,8 @@ import (
 )
 
 // Every report by itself is its vector with one device's noise: mean and variance over 4000 people are within five
-// standard errors (a false alarm in 3e5 runs for each of the four), and the reports add up to the sum. Noise of the whole
-// cohort on each report, or half a device's, fails.
+// standard errors (a false alarm in 3e5 runs for each of the four), and the reports add up to the sum. Noise of the
+// whole cohort on each report, or half a device's, fails.
 func TestEachReportHasTheNoiseOfOneDevice(t *testing.T) {
 	const people = 4000
 	e := protocol.Encoding{Scale: 4, NoiseBits: 1000, Bias: protocol.BiasHalf,

@@ -62,8 +62,8 @@ type Aggregate struct {
 	Each [][]float64 `json:"each,omitempty"`
 }
 
-// CheckAggregates refuses sums that are not those of the statistics over a cohort of so many people, with at most so many
-// decisions in a report. Errors wrap ErrAggregate.
+// CheckAggregates refuses sums that are not those of the statistics over a cohort of so many people, with at most so
+// many decisions in a report. Errors wrap ErrAggregate.
 func CheckAggregates(sums []Aggregate, want []statistic.Statistic, cohort, decisions int) error {
 	if len(sums) != len(want) {
 		return fmt.Errorf("%w: %d sums for the round's %d releases", ErrAggregate, len(sums), len(want))

@@ -11,7 +11,7 @@
 //	enclosing_ball.go          the smallest ball that holds every gradient
 //	joint_spread.go            the sensitivity of a gradient and an outer product together
 //	bins.go                    the statistics of layered regression; their bounds
-//	reweighted.go, clipped.go  the statistics of regressions that a matrix reweights, or that are improper; their bounds
+//	reweighted.go, clipped.go  the statistics of reweighted and of improper regressions; their bounds
 //
 // For every record, clipped as Statistic.Vector clips it, the vector lies in Statistic.Bounds; every bound is proved in
 // the comment of its function, error margins included. The package adds no noise and certifies no privacy: packages
@@ -57,8 +57,8 @@ const (
 	// Pair is the arm and the reward. d+1 numbers. Sums of pairs are of no use: it is for the channel local, where each
 	// report is protected by its own noise and counts hold every one (plan.Plan.Pairs). See pairBounds.
 	Pair Kind = "pair"
-	// Normalization is yy'/|Ux| with y = U^(1/2) x, in the layout of Hessian, of which a structure leaves out nothing. U
-	// is the public matrix of Statistic.Normalization, here and in the next two.
+	// Normalization is yy'/|Ux| with y = U^(1/2) x, in the layout of Hessian, of which a structure leaves out nothing.
+	// U is the public matrix of Statistic.Normalization, here and in the next two.
 	Normalization Kind = "normalization"
 	// ReweightedGradient is (mu(<x,theta>) - r) u with u = Ux/|Ux|. d numbers.
 	ReweightedGradient Kind = "reweighted-gradient"

@@ -17,9 +17,9 @@ const (
 	// SpannerFactor is the largest coefficient of a spanner, from 1 to 2 (design.Spanner): 2; 1 in estimate.Literal.
 	SpannerFactor = "spanner_factor"
 	// Exploit is the share of people who play what looks best instead, in [0, 1): 0.5; 0 in estimate.Literal. The
-	// paper's regret bound (Theorem D.2) then holds up to a factor 1/(1 - Exploit), since every arm of the spanner keeps
-	// so much of its probability. Elimination alone begins only where bounds are below the gaps of arms, after some 10^5
-	// people in the setting's dimension 5.
+	// paper's regret bound (Theorem D.2) then holds up to a factor 1/(1 - Exploit), since every arm of the spanner
+	// keeps so much of its probability. Elimination alone begins only where bounds are below the gaps of arms, after
+	// some 10^5 people in the setting's dimension 5.
 	Exploit = "exploit"
 )
 

@@ -20,17 +20,18 @@ import (
 // epsilon it is Algorithm 4, Online LinUCB without privacy.
 //
 // What differs from the paper:
-//   - Arm and reward are one vector whose noise has the joint sensitivity (statistic.Pair). The paper calibrates each by
-//     itself with sigma = 2 sqrt(2 ln(1.25/delta))/epsilon and claims (epsilon, delta) for both together, which is
-//     (2 epsilon, 2 delta) by composition; the formula holds for epsilon below 1 only, and the paper uses it at 10. That
-//     is Variant "literal", of simulations only.
-//   - The paper's noise is Gaussian with one deviation. What the gradient takes out is here the variance that the answer
-//     states for each coordinate: in a deployment that of binomial noise.
-//   - The paper's policy changes after each person. Here a batch of people decide with one, and their reports are taken
-//     one after the other.
+//   - Arm and reward are one vector whose noise has the joint sensitivity (statistic.Pair). The paper calibrates each
+//     by itself with sigma = 2 sqrt(2 ln(1.25/delta))/epsilon and claims (epsilon, delta) for both together, which is
+//     (2 epsilon, 2 delta) by composition; the formula holds for epsilon below 1 only, and the paper uses it at 10.
+//     That is Variant "literal", of simulations only.
+//   - The paper's noise is Gaussian with one deviation. What the gradient takes out is here the variance that the
+//     answer states for each coordinate: in a deployment that of binomial noise.
+//   - The paper's policy changes after each person. Here a batch of people can decide with one, and their reports are
+//     taken one after the other.
 //   - The curator computes the gradient, of reports and its own state. The paper has the device do it; it is the same.
 //   - The noise zeta that makes the loss strongly convex (Delta^2 > 0) is added by the curator to the report. Its law
 //     is the same, no guarantee counts it, and it is public (learn.Public), so that an auditor adds the same.
+//   - A report that no honest device's noise explains is brought back to what it can explain (plausible).
 //   - The center of the confidence set is brought into the ball of the parameter, in the norm of the set: the set loses
 //     no parameter of the ball that it had.
 //   - The radius of Lemma 3.3 is 1e4 to 1e9 at the paper's own settings (OnlineRadius), where no arm is ever told from
@@ -41,9 +42,9 @@ import (
 // Options: width (default 1); domain (D, default 1); clip (G, default 4(1 + sigma^2), where gradients are rarely
 // clipped; sigma is that of Gaussian noise for the budget); ogd (0: Maler, the default; otherwise online gradient
 // descent with this strong convexity); lambda_min (of E[xx'], default 1: no zeta); threshold (lambda bar, default
-// T^(-1/4)); batch (default T over 50); theory (1: the radius of Lemma 3.3 instead of width); debiased (1: the center is
-// least squares less the noise's share of the second moments, which is no part of the paper); lowest_reward (default the
-// family's; a larger one cannot be announced).
+// T^(-1/4)); batch (people who decide with the same policy, default 1); theory (1: the radius of Lemma 3.3 instead of
+// width); debiased (1: the center is least squares less the noise's share of the second moments, which is no part of
+// the paper); lowest_reward (default the family's; a larger one cannot be announced).
 func OnlineLinUCB(s learn.Setting) (*learn.Learner, error) {
 	p, err := newOnlineParameters(s, "lambda_min", "threshold")
 	if err != nil {
@@ -53,9 +54,6 @@ func OnlineLinUCB(s learn.Setting) (*learn.Learner, error) {
 	zeta := p.zeta(p.lambdaMin, s.Option("threshold", p.threshold(0.25)))
 	return p.start(func() (onlineBase, error) { return p.base(s.Horizon, zeta) })
 }
-
-// onlineBatches is how many batches a horizon has by default: a cohort waits for its rewards, and each is an epoch.
-const onlineBatches = 50
 
 // onlineOptions are those of all algorithms made of Algorithm 1.
 var onlineOptions = []string{"width", "domain", "clip", "ogd", "batch", "theory", "debiased", optionLowest}
@@ -87,10 +85,10 @@ func newOnlineParameters(s learn.Setting, more ...string) (*onlineParameters, er
 	p := &onlineParameters{setting: s, profile: glm.OnlineLinUCB, width: s.Option("width", 1),
 		domain: s.Option("domain", 1), ogd: s.Option("ogd", 0), lambdaMin: 1, theory: s.Option("theory", 0) != 0,
 		debiased: s.Option("debiased", 0) != 0}
-	batch := s.Option("batch", math.Ceil(float64(s.Horizon)/onlineBatches))
+	batch := s.Option("batch", 1)
 	if !(batch >= 1 && batch <= 1<<31) || !(p.domain > 0) || !(p.width >= 0) {
-		return nil, fmt.Errorf("bandit: batch %v and domain %v must be positive, width %v not negative", batch, p.domain,
-			p.width)
+		return nil, fmt.Errorf("bandit: batch %v and domain %v must be positive, width %v not negative", batch,
+			p.domain, p.width)
 	}
 	p.batch = int(batch)
 	lowest := s.Option(optionLowest, s.Family.MinReward())
@@ -161,13 +159,28 @@ func (p *onlineParameters) start(base func() (onlineBase, error)) (*learn.Learne
 			}
 			p.public = learn.NewPublic(zetaPurpose, epoch)
 			for _, report := range a.Reports {
-				if err := b.absorb(report[0], a.Variance[0]); err != nil {
+				if err := b.absorb(p.plausible(report[0], a.Variance[0]), a.Variance[0]); err != nil {
 					return nil, err
 				}
 			}
 		}
 		return b.policy()
 	})
+}
+
+// plausible is a report with each number brought to where noise of this variance takes it from the range of records: a
+// dishonest device can report numbers dozens of deviations away, whose squares would outweigh a cohort's. Noise with
+// the tails of a Gaussian of its variance, as the sum of bits of bias 1/2 has them (protocol.Encoding.Variance holds a
+// quarter for rounding), changes none of the honest reports of the whole run, except with the probability Failure.
+func (p *onlineParameters) plausible(report, variance []float64) []float64 {
+	numbers := float64(p.setting.Horizon * p.statistic.Dim())
+	deviations := math.Sqrt(2 * math.Log(2*numbers/p.setting.Failure))
+	out := make([]float64, len(report))
+	for i, v := range report {
+		reach := deviations * math.Sqrt(variance[i])
+		out[i] = math.Max(p.statistic.Lower[i]-reach, math.Min(p.statistic.Upper[i]+reach, v))
+	}
+	return out
 }
 
 // question asks the next batch for their reports.
@@ -265,8 +278,8 @@ func (b *onlineLinUCB) absorb(report, variance []float64) error {
 // other and of the noise of y, E[xx'] is S and the outer product without noise, so that the expectation of the loss is
 // that without noise, up to a constant: theta* minimises it.
 //
-// Variances are bounds where a coordinate is rounded (protocol.Encoding.Variance): too large by at most a quarter of the
-// square of a level, which with b noise bits of bias 1/2 is 1/b of them.
+// Variances are bounds where a coordinate is rounded (protocol.Encoding.Variance): too large by at most a quarter of
+// the square of a level, which with b noise bits of bias 1/2 is 1/b of them.
 func onlineGradient(x []float64, y float64, theta, variance []float64) []float64 {
 	residual, g := convex.Dot(x, theta)-y, make([]float64, len(x))
 	for i, v := range x {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -13,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 func lucbSetting(epsilon, delta float64) learn.Setting {
@@ -20,10 +22,10 @@ func lucbSetting(epsilon, delta float64) learn.Setting {
 		Epsilon: epsilon, Delta: delta, Failure: 0.01}
 }
 
-// The average gradient at a point is 2 E[xx'](theta - theta*) + 2 Delta^2 theta, the noise of the arm taken out, however
-// large that is on each coordinate: each mean within 4.5 standard errors (false alarm below 2e-4 over the twelve).
-// Without the term of the variances the first mean is off by 2 sigma^2 theta, hundreds of standard errors, and with one
-// variance for both coordinates by tens of them, which is asserted.
+// The average gradient at a point is 2 E[xx'](theta - theta*) + 2 Delta^2 theta, the noise of the arm taken out,
+// however large that is on each coordinate: each mean within 4.5 standard errors (false alarm below 2e-4 over the
+// twelve). Without the term of the variances the first mean is off by 2 sigma^2 theta, hundreds of standard errors, and
+// with one variance for both coordinates by tens of them, which is asserted.
 func TestGradientOfAReportIsUnbiased(t *testing.T) {
 	const n = 200_000
 	theta, star := []float64{0.5, -0.3}, []float64{-0.2, 0.7}
@@ -52,16 +54,16 @@ func TestGradientOfAReportIsUnbiased(t *testing.T) {
 					t.Errorf("sigma %v, zeta %v: mean %v, want %v, standard error %v", sigma, zeta, mean, want[i], se)
 				}
 				if off := 2 * math.Abs((one-variance[i])*theta[i]); one != variance[i] && off < 10*se {
-					t.Errorf("one variance for both coordinates would not be noticed: off by %v, standard error %v", off,
-						se)
+					t.Errorf("one variance for both would not be noticed: off by %v, standard error %v", off, se)
 				}
 			}
 		}
 	}
 }
 
-// The policy is optimistic over the confidence set of the reports: its covariance is the inverse of V = I + sum xx', and
-// its center minimises |theta|^2 + sum (<x, theta_t> - <x, theta>)^2 over the ball of the parameter. A device follows it.
+// The policy is optimistic over the confidence set of the reports: its covariance is the inverse of V = I + sum xx',
+// and its center minimises |theta|^2 + sum (<x, theta_t> - <x, theta>)^2 over the ball of the parameter. A device
+// follows it.
 func TestPolicyIsTheConfidenceSetOfTheReports(t *testing.T) {
 	s := lucbSetting(1, 1e-3)
 	for _, radius := range []float64{1, 0.02} {
@@ -192,5 +194,68 @@ func TestAnytimeStartsAnew(t *testing.T) {
 		if err := d.absorb([]float64{1, 2, 3}, make([]float64, 3)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A report that noise cannot explain is taken for the nearest that it can; of 30 000 honest reports with the noise of
+// bits, none is changed (a false alarm in one run of a hundred, the setting's failure probability, at most).
+func TestOnlyImplausibleReportsAreChanged(t *testing.T) {
+	s := lucbSetting(1, 1e-3)
+	s.Horizon = 30_000
+	p, err := newOnlineParameters(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := protocol.Encoding{Scale: 4, NoiseBits: 500, Bias: protocol.BiasHalf, Coordinates: []protocol.Coordinate{
+		{Offset: -1, Levels: 8}, {Offset: -1, Levels: 8}, {Offset: -1, Levels: 8}}}
+	variance, src, ones := e.Variance(1, 0), rand.NewChaCha8([32]byte{5}), make([]uint64, 3)
+	for range s.Horizon {
+		entries, err := e.Encode(nil, []float64{1, -1, 1}, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, entry := range entries {
+			ones[j] = uint64(entry)
+		}
+		report, err := e.Decode(ones, 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.plausible(report, variance); !slices.Equal(got, report) {
+			t.Fatalf("the honest report %v became %v", report, got)
+		}
+	}
+	reach := math.Sqrt(variance[0] * 2 * math.Log(2*3*30_000/s.Failure))
+	got := p.plausible([]float64{63.5, 0.5, -63.5}, variance) // the ends of what an entry can say
+	if math.Abs(got[0]-1-reach) > 1e-6 || got[1] != 0.5 || math.Abs(got[2]+1+reach) > 1e-6 || reach > 40 {
+		t.Errorf("%v, with a reach of %v", got, reach)
+	}
+}
+
+// A dishonest device that reports the largest numbers moves the debiased estimate no more than what is plausible does.
+func TestALiarIsTakenForWhatIsPlausible(t *testing.T) {
+	s := lucbSetting(10, 1e-3)
+	s.Horizon, s.Options = 200, map[string]float64{"debiased": 1, "batch": 200}
+	last := func(liar []float64) []float64 {
+		l, err := OnlineLinUCB(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		a, r := learn.Answer{People: 200, Variance: [][]float64{{2, 2, 2}}}, rand.New(rand.NewPCG(5, 6))
+		for range 199 {
+			x := []float64{r.Float64(), r.Float64()}
+			a.Reports = append(a.Reports, [][]float64{{x[0] + 1.4*r.NormFloat64(), x[1] + 1.4*r.NormFloat64(),
+				(x[0]+x[1])/2 + 1.4*r.NormFloat64()}})
+		}
+		a.Reports = append(a.Reports, [][]float64{liar})
+		if err := l.Absorb(a); err != nil {
+			t.Fatal(err)
+		}
+		return l.Next().Policy.(learn.Data).Policy.Theta
+	}
+	far, farther := last([]float64{30, -30, 30}), last([]float64{3000, -3000, 3000})
+	if !slices.Equal(far, farther) {
+		t.Errorf("numbers of 30 give %v, numbers of 3000 %v", far, farther)
 	}
 }

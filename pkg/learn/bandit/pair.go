@@ -16,9 +16,9 @@ var errMatrix = errors.New("bandit: a design matrix is not positive definite")
 // optionLowest is the smallest reward that people can have: a smaller range needs less noise.
 const optionLowest = "lowest_reward"
 
-// pair is the statistic of arm and reward. An announcement has no place for a lowest reward other than the family's, and
-// none for rewards of a family that is not linear, which are moved to [-1, 1]: their mean at a score of 0 is then 0, as
-// in a linear model, if the family is symmetric. Those are for simulations only.
+// pair is the statistic of arm and reward. An announcement has no place for a lowest reward other than the family's,
+// and none for rewards of a family that is not linear, which are moved to [-1, 1]: their mean at a score of 0 is then
+// 0, as in a linear model, if the family is symmetric. Those are for simulations only.
 func pair(s learn.Setting, lowest float64) (learn.Statistic, error) {
 	linear := s.Family.Name() == family.NameLinear
 	least := s.Family.MinReward()

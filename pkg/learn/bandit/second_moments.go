@@ -16,8 +16,8 @@ import (
 // shuffle baselines of "Improved rate for locally differentially private linear bandits" have in common (Shariff and
 // Sheffet, "Differentially private contextual linear bandits", 2018, section 4).
 //
-// Let V = sum xx' + H and u = sum xy + h with noise, of standard deviation s in each entry of H off the diagonal (and at
-// most sqrt 2 times that on it), and t in each of h. A shift of 2Y, for a bound Y of the norm of H, makes V positive
+// Let V = sum xx' + H and u = sum xy + h with noise, of standard deviation s in each entry of H off the diagonal (and
+// at most sqrt 2 times that on it), and t in each of h. A shift of 2Y, for a bound Y of the norm of H, makes V positive
 // definite:
 //
 //	theory:    Y = s (4 sqrt d + 2 ln(2T/alpha)),

@@ -107,7 +107,7 @@ func ReweightedLinear(s learn.Setting, people int, ask learn.Asker) (learn.Model
 		return nil, err
 	}
 	mean, deviation := answer.Mean(0)
-	point, n2 := s.Option(PointFailure, s.Failure), float64(people-first)
+	point, n2 := s.Option(PointFailure, s.Failure), float64(answer.People)
 	if !(point > 0 && point < 1) {
 		return nil, fmt.Errorf("estimate: the failure at a point, %v, must be in (0, 1)", point)
 	}

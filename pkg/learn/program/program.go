@@ -2,8 +2,8 @@
 // cohort, with policies and statistics that announcements carry.
 //
 // A program is deterministic given its answers, so that its state is a function of the configuration and of what was
-// released: whoever replays the answers (the analyzer after a crash, an auditor) comes to the same policies. Simulations
-// run the very same programs.
+// released: whoever replays the answers (the analyzer after a crash, an auditor) comes to the same policies.
+// Simulations run the very same programs.
 package program
 
 import (
@@ -25,8 +25,8 @@ import (
 var ErrRefused = errors.New("program: cannot be deployed")
 
 // Learner is a program in a deployment. Each of its questions is an epoch of one round, asked of one cohort: of as many
-// people as the program wants, or Config.MinCohort if these are more; a rest of the horizon that is too small for a cohort
-// joins the last one. It is not safe for concurrent use.
+// people as the program wants, or Config.MinCohort if these are more; a rest of the horizon that is too small for a
+// cohort joins the last one. It is not safe for concurrent use.
 type Learner struct {
 	config    learner.Config
 	run       *learn.Learner
