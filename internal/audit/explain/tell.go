@@ -102,6 +102,11 @@ var statistics = map[statistic.Kind]string{
 	statistic.ReweightedLinear: "reward, arm and reweighted arm, each times the reweighted arm (reweighted linear)",
 	statistic.ClippedGradient: "by how much clipped predictions and actual rewards differ, along the arms " +
 		"(clipped gradient)",
+	statistic.BinCount: "which bin of the announced tree the record is in (bin-count)",
+	statistic.BinFirst: "by how much the reward differs from what the tree predicts, along what is left of the arm " +
+		"(bin-first)",
+	statistic.BinSecond: "squares and products of what is left of the arm's entries (bin-second)",
+	statistic.BinErrors: "how far off the tree can be, along the direction of the record's bin (bin-errors)",
 }
 
 // statistic is that of a release in words.

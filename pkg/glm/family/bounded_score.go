@@ -139,13 +139,14 @@ func (b boundedScore) MaxVariance(S float64) float64 {
 // Smoothness is not needed: the bounds of a bounded score do not look between angles.
 func (b boundedScore) Smoothness(float64) (second, third float64) { return 0, 0 }
 
-// Name, MinReward, MaxReward and Symmetric implement Response.
+// Name, MinReward, MaxReward, Dispersion and Symmetric implement Response.
 func (b boundedScore) Name() string {
 	return fmt.Sprintf("%s, score in [-%d, %[2]d]", b.p.Name(), b.clip)
 }
-func (b boundedScore) MinReward() float64 { return 0 }
-func (b boundedScore) MaxReward() float64 { return b.p.MaxReward() }
-func (b boundedScore) Symmetric() bool    { return false }
+func (b boundedScore) Dispersion() float64 { return 1 }
+func (b boundedScore) MinReward() float64  { return 0 }
+func (b boundedScore) MaxReward() float64  { return b.p.MaxReward() }
+func (b boundedScore) Symmetric() bool     { return false }
 
 // ClipOf is the bound of a response's residuals if they are clipped.
 func ClipOf(f Response) (c float64, clipped bool) {

@@ -52,7 +52,11 @@ func vague(c Config) belief {
 
 // priorPrecision is that of each direction without knowledge: see PracticalConfig.Prior.
 func (c Config) priorPrecision() float64 {
-	return c.Practical.Prior * math.Max(float64(c.Dimension)/(c.Radius*c.Radius), leastPrecision)
+	least := leastPrecision
+	if c.Family == family.NameLinear {
+		least = leastLinear
+	}
+	return c.Practical.Prior * math.Max(float64(c.Dimension)/(c.Radius*c.Radius), least)
 }
 
 // informed reports whether the configuration brought knowledge that still counts.
@@ -223,16 +227,16 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	distance := math.Min(mat.Trace(next.covariance), 4*r.cfg.Radius*r.cfg.Radius)
 	distance /= float64(max(1, len(runs))) // that of one run, which is all that the error of its part multiplies
 	noise := noiseG + math.Max(0, p.HessianNoise)/2*h.kept*noiseH*distance
-	gain := make([]float64, d)
+	gain, dispersion := make([]float64, d), r.score.Dispersion()
 	for i, h := range values {
 		if h > 0 {
-			gain[i] = h / (h + noise)
+			gain[i] = h / (dispersion*h + noise)
 		}
 	}
 	// A symmetric noise matrix with entries of variance noiseH/2 off the diagonal has its largest eigenvalue at about
 	// sqrt(2 d noiseH) (Wigner).
 	width := float64(d) / float64(max(1, len(runs)))
-	next.last = evidence{values, vectors, sums[0].Reports, noise, math.Sqrt(2 * width * noiseH)}
+	next.last = evidence{values, vectors, sums[0].Reports, dispersion, noise, math.Sqrt(2 * width * noiseH)}
 	added, trusted, err := tempered(next.last.information(), next.information, math.Max(0, p.Bend))
 	if err != nil {
 		return err

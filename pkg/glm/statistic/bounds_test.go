@@ -286,8 +286,8 @@ func TestBrokenBoundsAreCaught(t *testing.T) {
 	}{
 		{"diameter 2 mu(|theta|), right for symmetric families only", familyCase{"poisson", 5}, 1, statistic.Gradient,
 			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = 2 * f.Mean(size) }},
-		{"the same for the gaussian family", familyCase{"gaussian", 5}, 1, statistic.Gradient,
-			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = 2 * f.Mean(size) }},
+		{"the distance of two rewards at the same arm", familyCase{"gaussian", 5}, 3, statistic.Gradient,
+			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = f.MaxReward() }},
 		{"a grid of 8 cells without the margin", familyCase{"logistic", 1}, 5, statistic.Gradient,
 			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = 2 * gridRadius(f, size, 8) }},
 		{"the same for poisson", familyCase{"poisson", 5}, 3, statistic.Gradient,
