@@ -225,7 +225,8 @@ func (f *Facts) mechanism() string {
 	if f.Learner.Profile.Program() {
 		of = "the statistics that each announcement names, of every person of a cohort together"
 	}
-	return "Binomial noise on vectors that are rounded at random to a grid: " + of + ". Noise bits are sampled exactly, from the system's random " +
+	return "Binomial noise on vectors that are rounded at random to a grid: " + of +
+		". Noise bits are sampled exactly, from the system's random " +
 		"bits, without floating point; the certificate covers the rounding of the encoding."
 }
 

@@ -32,8 +32,8 @@ type Learner struct {
 	setting   learn.Setting
 	rehearsed []learner.Step
 	forms     []learn.Form
-	// answers are the state: every step is that of a run which is given them. A run is not kept between two steps, since
-	// it waits on a goroutine of its own.
+	// answers are the state: every step is that of a run which is given them. A run is not kept between two steps,
+	// since it waits on a goroutine of its own.
 	answers []learn.Answer
 	attempt int        // cohorts of the current question that were destroyed
 	left    int        // people of the horizon who are in no cohort yet
@@ -111,7 +111,8 @@ func resolve(c learner.Config) (learner.Config, func(learn.Setting) (*learn.Lear
 }
 
 // begun is a run of the program, up to its first question.
-func begun(c learner.Config, start func(learn.Setting) (*learn.Learner, error), s learn.Setting) (*learn.Learner, error) {
+func begun(c learner.Config, start func(learn.Setting) (*learn.Learner, error), s learn.Setting) (*learn.Learner,
+	error) {
 	run, err := start(s)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the profile %s: %w", ErrRefused, c.Profile, err)
@@ -280,13 +281,13 @@ func (l *Learner) policy(of learn.Policy) (glm.Policy, error) {
 // statistics are the question's, with their shares of the budget, as one round.
 func (l *Learner) statistics(q learn.Question) ([][]statistic.Statistic, [][]float64, error) {
 	if q.Form != learn.Sums && q.Form != learn.Reports || q.Pure || len(q.Statistics) == 0 {
-		return nil, nil, l.refuse("question %d, with %d statistics, asks for %q, which no channel carries", len(l.answers),
-			len(q.Statistics), q.Form)
+		return nil, nil, l.refuse("question %d, with %d statistics, asks for %q, which no channel carries",
+			len(l.answers), len(q.Statistics), q.Form)
 	}
 	if q.Form == learn.Reports && (len(q.Statistics) != 1 || q.Statistics[0].Data == nil ||
 		q.Statistics[0].Data.Kind != statistic.Pair) {
-		return nil, nil, l.refuse("question %d asks for each person's report, which can be announced of arm and reward "+
-			"alone, in their whole range", len(l.answers))
+		return nil, nil, l.refuse("question %d asks for each person's report, which can be announced of arm and "+
+			"reward alone, in their whole range", len(l.answers))
 	}
 	var statistics []statistic.Statistic
 	var shares []float64

@@ -184,8 +184,8 @@ func TestPoliciesAreTheProgramsOwn(t *testing.T) {
 	}
 }
 
-// Whoever replays the same calls comes to the same steps: after a crash, or in an audit, from the resolved configuration
-// in its JSON form too.
+// Whoever replays the same calls comes to the same steps: after a crash, or in an audit, from the resolved
+// configuration in its JSON form too.
 func TestReplayComesToTheSameSteps(t *testing.T) {
 	for _, p := range program.Profiles() {
 		l := start(t, config(p))
