@@ -68,7 +68,8 @@ func TestPageSaysWhatIsDeployable(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("the table of learners in %s is not current; it is\n%s\nrun go test ./internal/analyzer -run Page -update",
+		t.Fatalf("the table of learners in %s is not current; it is\n%s\n"+
+			"run go test ./internal/analyzer -run Page -update",
 			path, table)
 	}
 	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {

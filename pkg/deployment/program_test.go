@@ -79,8 +79,8 @@ func TestProgramsAreReplayed(t *testing.T) {
 	}
 }
 
-// A device takes what the analyzer announces of a program: the announcement survives its bytes, the statistics are those
-// that the device derives, and the plan keeps its promise.
+// A device takes what the analyzer announces of a program: the policy is sound, the statistics are those that the
+// device derives, and the plan keeps its promise.
 func TestProgramsAnnouncementsAreFollowed(t *testing.T) {
 	for _, channel := range plan.Channels() {
 		r := begin(t, programmed(glm.LinUCB, channel))

@@ -125,7 +125,9 @@ func TestSpannersHaveThePolicysTolerance(t *testing.T) {
 	for range 300 {
 		arms := make([][]float64, 20)
 		for i := range arms {
-			arms[i] = []float64{rng.NormFloat64() / 9, rng.NormFloat64() / 9, rng.NormFloat64() / 9, rng.NormFloat64() / 9}
+			for range 4 {
+				arms[i] = append(arms[i], rng.NormFloat64()/9)
+			}
 		}
 		p := glm.Policy{Profile: glm.Practical, Family: "linear", MaxReward: 1, Dimension: 4, Radius: 1,
 			Theta: make([]float64, 4), Play: glm.PlaySpanner}
