@@ -33,9 +33,7 @@ type lifeDemoFlags struct {
 var (
 	onlyLife = []string{"days", "change-day", "turn", "k-max", "records", "day", "control", "half-life", "alarm"}
 	notLife  = []string{"data", "map", "family", "dim", "max-reward", "norm-bound", "holdout", "test-holdout",
-		"learner",
-		"profile",
-		"server-noise", "no-device-noise"}
+		"learner", "profile", "server-noise", "no-device-noise"}
 )
 
 func (f *lifeDemoFlags) add(flags *pflag.FlagSet) {
