@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"math"
 	"testing"
 )
 
@@ -31,5 +32,35 @@ func TestEachRoundCountsItsOwnReleases(t *testing.T) {
 	a.Plan.Rounds[last].Releases[0].ShufflerNoise = MaxServerNoise + 1
 	if _, err := Guarantee(a, 0); !errors.Is(err, ErrPlan) {
 		t.Errorf("more noise of a server than there can be: %v", err)
+	}
+}
+
+// A plan of very many releases takes no longer than its few different ones, and one with many different ones, hours of
+// certificates, is refused: an analyzer cannot keep devices busy.
+func TestManyReleasesAreCertifiedInNoTime(t *testing.T) {
+	step, p := severalRounds(t)
+	for name, c := range map[string]struct {
+		rounds, releases int
+		refused          bool
+	}{
+		"rounds": {1 << 10, MaxDifferent, false}, "different rounds": {1 << 10, MaxDifferent + 1, true},
+		"releases of one round": {1, MaxDifferent + 1, true},
+	} {
+		a := announce(t, step, p).Clone()
+		gradient := a.Plan.Rounds[0].Releases[0]
+		a.Plan.Rounds = nil
+		for range c.rounds {
+			var round Round
+			for i := range c.releases {
+				r := gradient
+				r.Shift *= 1 - float64(i)*1e-6
+				round.Releases = append(round.Releases, r)
+			}
+			a.Plan.Rounds = append(a.Plan.Rounds, round)
+		}
+		g, err := Guarantee(a, 0)
+		if refused := errors.Is(err, ErrPlan); refused != c.refused || !refused && (err != nil || !(g.Mu < math.Inf(1))) {
+			t.Errorf("%s: mu %v, %v", name, g.Mu, err)
+		}
 	}
 }
