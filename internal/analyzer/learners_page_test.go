@@ -68,8 +68,8 @@ func TestPageSaysWhatIsDeployable(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("the table of learners in %s is not current; it is\n%s\nrun go test ./internal/analyzer -run Page -update",
-			path, table)
+		t.Fatalf("the table of learners in %s is not current; it is\n%s\nrun go test ./internal/analyzer -run Page "+
+			"-update", path, table)
 	}
 	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 		t.Fatal(err)

@@ -41,8 +41,8 @@ func tunable(text string) (name string, v float64, err error) {
 	return name, v, nil
 }
 
-// programFaults lists what is wrong with the settings of programs by themselves. What a program makes of its tunables is
-// found out when it is planned.
+// programFaults lists what is wrong with the settings of programs by themselves. What a program makes of its tunables
+// is found out when it is planned.
 func (l LearnerSettings) programFaults() (faults []error) {
 	set := map[string]any{}
 	if l.Arms != 0 {

@@ -97,8 +97,8 @@ func (re *replay) differs(s *statement, own, a *plan.Announcement) bool {
 	mine.Normalization, theirs.Normalization = nil, nil
 	mine.Tree, theirs.Tree = nil, nil
 	re.numbers(PlanChanged, s, "the plan, cohort, encodings or times", &mine, &theirs)
-	re.numbers(ReferenceChanged, s, "the reference", own.Reference, a.Reference)
-	re.numbers(ReferenceChanged, s, "the normalization", own.Normalization, a.Normalization)
+	re.numbers(ReferenceChanged, s, "the reference", [][]float64{own.Reference, own.Normalization},
+		[][]float64{a.Reference, a.Normalization})
 	re.numbers(ReferenceChanged, s, "the tree", own.Tree, a.Tree)
 	re.numbers(PolicyChanged, s, "the policy", &own.Policy, &a.Policy)
 	return isSameShape(own, a)

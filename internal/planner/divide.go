@@ -10,9 +10,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
-// information is what a cohort tells about one direction of the parameter. It is h^2/(phi h + v), as learner.FirstCohort
-// approximates it: h is the curvature of the cohort's decisions per direction, phi the family's dispersion, v the noise
-// of the two releases in an estimate.
+// information is what a cohort tells about one direction of the parameter. It is h^2/(phi h + v), as
+// learner.FirstCohort approximates it: h is the curvature of the cohort's decisions per direction, phi the family's
+// dispersion, v the noise of the two releases in an estimate.
 type information struct {
 	prior      float64 // before the first cohort
 	curvature  float64 // h of one person

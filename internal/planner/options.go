@@ -149,8 +149,8 @@ func (o Options) check() error {
 
 // config is the learner's configuration.
 func (o Options) config() learner.Config {
-	c := learner.Config{Profile: o.Learner, Family: o.Family, MaxReward: o.MaxReward, Dimension: o.arms(), Radius: o.Radius,
-		Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
+	c := learner.Config{Profile: o.Learner, Family: o.Family, MaxReward: o.MaxReward, Dimension: o.arms(),
+		Radius: o.Radius, Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
 	if o.Choices != 0 {
 		c.Structure = structure.Options(o.Choices, o.Context)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/learn/program"
 )
 
-// steps are what the learner asks of its cohorts, at a public point of the asked norm; of a program, what it asks if all
-// answers are zeros.
+// steps are what the learner asks of its cohorts, at a public point of the asked norm; of a program, what it asks if
+// all answers are zeros.
 func (o Options) steps(config learner.Config) ([]learner.Step, error) {
 	if o.Learner.Program() {
 		l, err := program.New(config)
@@ -47,8 +47,8 @@ func (o Options) first(config learner.Config, steps []learner.Step) *FirstCohort
 	case len(o.Cohorts) > 0:
 		return nil
 	}
-	return &FirstCohort{Size: steps[0].Cohort, Rule: fmt.Sprintf("the fewest people from whom one learns somewhat more "+
-		"about a direction than was known before; at least %d, at most a tenth of all (learner.FirstCohort)",
+	return &FirstCohort{Size: steps[0].Cohort, Rule: fmt.Sprintf("the fewest people from whom one learns somewhat "+
+		"more about a direction than was known before; at least %d, at most a tenth of all (learner.FirstCohort)",
 		config.MinCohort)}
 }
 
@@ -65,7 +65,8 @@ func (o Options) checkLearner() error {
 		flag  string
 		given bool
 	}{
-		{"--registered", o.Registered > 0}, {"--cohort", len(o.Cohorts) > 0}, {"--releases", o.Releases > 0}, {"--hessian-share", o.HessianShare != 0},
+		{"--registered", o.Registered > 0}, {"--cohort", len(o.Cohorts) > 0}, {"--releases", o.Releases > 0},
+		{"--hessian-share", o.HessianShare != 0},
 		{"--theta-norm", o.ThetaNorm != 0}, {"--mean-messages", o.MeanMessages > 0},
 	} {
 		if of.given {

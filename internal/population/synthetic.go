@@ -25,7 +25,7 @@ type SyntheticOptions struct {
 	Seed  uint64  // of everything that is drawn
 	Dim   int     // d; 0 = DefaultSyntheticDim
 	Arms  int     // K; 0 = DefaultSyntheticArms
-	Norm  float64 // norm of the true parameter, also the declared bound S; 0 = DefaultSyntheticNorm or DefaultLinearNorm
+	Norm  float64 // norm of the true parameter, and the declared bound S; 0 = DefaultSyntheticNorm, DefaultLinearNorm
 	// Family of the rewards, logistic or linear; empty: logistic.
 	Family string
 }

@@ -33,8 +33,8 @@ const (
 	// Misfit: 1 with probability 0.9 if z_k, with Norm times plus or minus a product of two numbers, is above 0, and
 	// 0.1 otherwise: neither the link nor the features are right.
 	Misfit = "misfit"
-	// Skewed, of gaussian: half of the rewards are 0, and the others R/8 times e^z times a log-normal number of median 1
-	// whose logarithm has the standard deviation Spread, clipped to the range: money.
+	// Skewed, of gaussian: half of the rewards are 0, and the others R/8 times e^z times a log-normal number of median
+	// 1 whose logarithm has the standard deviation Spread, clipped to the range: money.
 	Skewed = "skewed"
 	// Grades, of gaussian: as Model, rounded to a whole number.
 	Grades = "grades"
@@ -92,8 +92,8 @@ func (s Spec) resolveOptions() (Spec, error) {
 	case s.Offsets != nil && len(s.Offsets) != s.Arms:
 		return s, fmt.Errorf("%w: %d offsets for %d options", ErrSpec, len(s.Offsets), s.Arms)
 	case continuous != (s.Spread > 0) || s.Spread < 0 || continuous && !ofRange:
-		return s, fmt.Errorf("%w: spread %v is for families linear and gaussian, which need it, with truth %s; %s and %s "+
-			"are for gaussian", ErrSpec, s.Spread, Model, Skewed, Grades)
+		return s, fmt.Errorf("%w: spread %v is for families linear and gaussian, which need it, with truth %s; %s and "+
+			"%s are for gaussian", ErrSpec, s.Spread, Model, Skewed, Grades)
 	case s.Parameter != nil || s.Scales != nil || s.Change != nil:
 		return s, fmt.Errorf("%w: kind %s has no parameter, scales or change", ErrSpec, Options)
 	}

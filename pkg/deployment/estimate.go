@@ -51,8 +51,8 @@ const (
 		"dishonest parties do to the sums."
 	jointInterval = "There are no intervals: the curator's noise enters every step of its descent, and how far that " +
 		"moves a coefficient does not follow from what it gives out."
-	programInterval = "The program's confidence set along each coefficient, for the width that it plays with. Not in it: " +
-		"a wrong model, and what dishonest parties do to the sums; whether the width is one that is proved, its " +
+	programInterval = "The program's confidence set along each coefficient, for the width that it plays with. Not in " +
+		"it: a wrong model, and what dishonest parties do to the sums; whether the width is one that is proved, its " +
 		"options say."
 	noProgramInterval = "There are no intervals: the profile has no confidence set of the parameter."
 	treeInterval      = "There are no coefficients, which are 0 here, and no intervals: layered regression learns " +

@@ -52,8 +52,8 @@ func newLearner(c wire.Configuration) (Learner, error) {
 // carries refuses a program that asks for each person's report where a channel carries sums alone.
 func carries(c plan.Channel, l *program.Learner) error {
 	if c != plan.Local && slices.Contains(l.Forms(), learn.Reports) {
-		return fmt.Errorf("deployment: %w: the profile %s learns from each person's own report, which only the channel "+
-			"%s carries; this is %s", program.ErrRefused, l.Config().Profile, plan.Local, c)
+		return fmt.Errorf("deployment: %w: the profile %s learns from each person's own report, which only the "+
+			"channel %s carries; this is %s", program.ErrRefused, l.Config().Profile, plan.Local, c)
 	}
 	return nil
 }

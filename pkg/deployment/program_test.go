@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/learn/program"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -79,27 +80,37 @@ func TestProgramsAreReplayed(t *testing.T) {
 	}
 }
 
-// A device takes what the analyzer announces of a program: the announcement survives its bytes, the statistics are those
-// that the device derives, and the plan keeps its promise.
+// A device takes what the analyzer announces of a program: the policy is sound, the statistics are those that the
+// device derives, and the plan keeps its promise.
 func TestProgramsAnnouncementsAreFollowed(t *testing.T) {
-	for _, channel := range plan.Channels() {
-		r := begin(t, programmed(glm.LinUCB, channel))
-		for !r.announce().Final {
-			if err := r.a.Policy.Validate(); err != nil {
-				t.Fatal(err)
+	for profile, numbers := range map[glm.Profile]int{glm.LinUCB: 5, glm.EliminationReweighted: 3,
+		glm.EliminationLinear: 3, glm.SquareCB: 2} { // of the first round
+		for _, channel := range plan.Channels() {
+			r, kinds := begin(t, programmed(profile, channel)), map[statistic.Kind]bool{}
+			for first := true; !r.announce().Final; first = false {
+				if err := r.a.Policy.Validate(); err != nil {
+					t.Fatal(err)
+				}
+				g, _, err := plan.Lifetime(r.a)
+				if err != nil || g.Epsilon(1e-3) > 4 {
+					t.Errorf("%s over %s: epoch %d: %v, %v", profile, channel, r.a.Epoch, g.Epsilon(1e-3), err)
+				}
+				round, err := plan.CheckRound(r.a)
+				if err != nil {
+					t.Fatalf("%s over %s: epoch %d: %v", profile, channel, r.a.Epoch, err)
+				}
+				n := 0
+				for _, s := range round.Statistics {
+					n, kinds[s.Kind] = n+s.Dim(), true
+				}
+				if first && n != numbers {
+					t.Errorf("%s over %s: %+v", profile, channel, round.Statistics)
+				}
+				r.absorb(r.counts(r.a.Cohort.Size))
 			}
-			g, _, err := plan.Lifetime(r.a)
-			if err != nil || g.Epsilon(1e-3) > 4 {
-				t.Errorf("%s: epoch %d: %v, %v", channel, r.a.Epoch, g.Epsilon(1e-3), err)
+			if n := map[bool]int{true: 1, false: 2}[profile == glm.SquareCB]; len(kinds) != n {
+				t.Errorf("%s over %s: asked were %v", profile, channel, kinds)
 			}
-			round, err := plan.CheckRound(r.a)
-			if err != nil {
-				t.Fatalf("%s: epoch %d: %v", channel, r.a.Epoch, err)
-			}
-			if len(round.Statistics) != 2 || round.Statistics[1].Dim() != 2 {
-				t.Errorf("%s: %+v", channel, round.Statistics)
-			}
-			r.absorb(r.counts(r.a.Cohort.Size))
 		}
 	}
 }

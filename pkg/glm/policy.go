@@ -40,10 +40,10 @@ const (
 	// PlaySpanner draws uniformly from a barycentric spanner of the survivors: the last line of Algorithm 4 of
 	// "Near-optimal private learning in linear contextual bandits".
 	PlaySpanner Play = "spanner"
-	// PlayInverseGap plays each of K survivors with probability 1/(K + Gamma g), g the gap between the largest estimated
-	// reward and its own, and gives what is left, at least 0, to the greedy survivor besides: Abe and Long, "Associative
-	// reinforcement learning using linear probabilistic concepts" (1999); Foster and Rakhlin, "Beyond UCB" (2020).
-	// Estimates are clipped to [-1, 1], where mean rewards of the linear family lie.
+	// PlayInverseGap plays each of K survivors with probability 1/(K + Gamma g), g the gap between the largest
+	// estimated reward and its own, and gives what is left, at least 0, to the greedy survivor besides: Abe and Long,
+	// "Associative reinforcement learning using linear probabilistic concepts" (1999); Foster and Rakhlin, "Beyond UCB"
+	// (2020). Estimates are clipped to [-1, 1], where mean rewards of the linear family lie.
 	PlayInverseGap Play = "inverse-gap"
 )
 
@@ -59,8 +59,8 @@ type Policy struct {
 	Family    string  `json:"family"`
 	MaxReward float64 `json:"max_reward"` // R
 	Dimension int     `json:"dimension"`  // d
-	// Radius is S: theta*, the draws and the theta of Scaling have norm at most S. Estimates need not, since the noise of
-	// what was released can take them out of the ball; they are finite.
+	// Radius is S: theta*, the draws and the theta of Scaling have norm at most S. Estimates need not, since the noise
+	// of what was released can take them out of the ball; they are finite.
 	Radius float64 `json:"radius"`
 	// Structure says which coordinates of an arm can be other than 0 together. An arm set with an arm that does not
 	// fit is refused. nil: any arm.
@@ -75,8 +75,8 @@ type Policy struct {
 	// Scaling is set from the second epoch on (Algorithm 1, line 20).
 	Scaling *Scaling `json:"scaling,omitempty"`
 	Play    Play     `json:"play"`
-	// Explore is the share of decisions that PlayDesign draws from the design, PlaySampled from the Draws and PlaySpanner
-	// from the spanner, in (0, 1]; the others take the greedy survivor. Zero means all.
+	// Explore is the share of decisions that PlayDesign draws from the design, PlaySampled from the Draws and
+	// PlaySpanner from the spanner, in (0, 1]; the others take the greedy survivor. Zero means all.
 	Explore float64 `json:"explore,omitempty"`
 	// DesignTolerance is design.Options.Tolerance for PlayDesign and PlaySpanner; zero means the default of each.
 	DesignTolerance float64 `json:"design_tolerance,omitempty"`
@@ -94,8 +94,8 @@ type Policy struct {
 	// policy can be compared with it.
 	Control float64 `json:"control,omitempty"`
 	// Caution, if not 0, has the default arm played in place of the greedy one unless the estimate says that the
-	// greedy arm is better by so many standard deviations of their difference. Exploration goes on: the share of Explore,
-	// the 1/(K + Gamma g) of every survivor, and all of PlayOptimistic.
+	// greedy arm is better by so many standard deviations of their difference. Exploration goes on: the share of
+	// Explore, the 1/(K + Gamma g) of every survivor, and all of PlayOptimistic.
 	Caution float64 `json:"caution,omitempty"`
 }
 

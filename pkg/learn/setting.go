@@ -80,6 +80,7 @@ func (s Setting) Check(variants, options []string) error {
 
 // Policy is a policy for people of the setting, to be completed. Its Theta is zero.
 func (s Setting) Policy(profile glm.Profile, play glm.Play) glm.Policy {
-	return glm.Policy{Profile: profile, Family: s.Family.Name(), MaxReward: s.Family.MaxReward(), Dimension: s.Dimension,
-		Radius: s.Radius, Structure: s.Structure, Theta: make([]float64, s.Dimension), Play: play}
+	return glm.Policy{Profile: profile, Family: s.Family.Name(), MaxReward: s.Family.MaxReward(),
+		Dimension: s.Dimension, Radius: s.Radius, Structure: s.Structure,
+		Theta: make([]float64, s.Dimension), Play: play}
 }

@@ -71,9 +71,10 @@ func TestReweightedStatisticsArePlannedAndChecked(t *testing.T) {
 				t.Errorf("%s: a larger scale is not refused", kind)
 			}
 			if kind.Pointed() {
-				a.Reference = []float64{0, 1.5, 0}
-				if _, err := CheckRound(a); err == nil && kind != statistic.ClippedGradient {
-					t.Errorf("%s: a reference beyond the ball is not refused", kind)
+				further.Encodings[0].Scale *= 0.5 // which is small enough for the reference
+				further.Reference = []float64{0, 1.1, 0}
+				if _, err := CheckRound(&further); (err == nil) != (kind == statistic.ClippedGradient) {
+					t.Errorf("%s: a reference beyond the ball: %v", kind, err)
 				}
 			}
 			if kind.Normalized() {

@@ -56,6 +56,9 @@ func run(t *testing.T, o predict.Options) *predict.Outcome {
 // context: measured on people on whom the size was not set. The error of 600 and 2000 people is below .015 in units of
 // rewards up to 1, with six runs.
 func TestAssumedPeopleHaveTheEffect(t *testing.T) {
+	if testing.Short() { // TestABoundedSimulationSaysHowFarItCame runs as much at the same time
+		t.Skip("a larger simulation")
+	}
 	base := func(v float64) *float64 { return &v }
 	for _, c := range []struct {
 		name             string
@@ -93,6 +96,9 @@ func TestAssumedPeopleHaveTheEffect(t *testing.T) {
 // Noise costs what is learnt: with none nearly all of what a learner without privacy gains is kept, with noise of a
 // plan less, and where noise is all nothing is; the last policy is then not worth running.
 func TestNoiseCosts(t *testing.T) {
+	if testing.Short() { // TestABoundedSimulationSaysHowFarItCame runs as much at the same time
+		t.Skip("a larger simulation")
+	}
 	exact, noisy, hopeless := run(t, options(assumed(t), 1500, 0)), run(t, options(assumed(t), 1500, 15)),
 		run(t, options(assumed(t), 1500, 1e4))
 	if exact.ShareLast == nil || exact.ShareLast.Mean < 0.8 || exact.Better == nil || !exact.Worth() {
@@ -116,6 +122,9 @@ func TestNoiseCosts(t *testing.T) {
 
 // What an outcome says in sum follows from its policies.
 func TestAnOutcomeFollowsFromItsPolicies(t *testing.T) {
+	if testing.Short() { // TestABoundedSimulationSaysHowFarItCame runs as much at the same time
+		t.Skip("a larger simulation")
+	}
 	out := run(t, options(assumed(t), 1500, 5))
 	n := len(out.Policies)
 	if n < 3 || out.Policies[0].After != 0 || out.Policies[n-1].After != 1500 || out.Simulated != 1500 ||
@@ -166,6 +175,9 @@ func TestABoundedSimulationSaysHowFarItCame(t *testing.T) {
 // A log's model has about the effect of those who made it: here a quarter of .4, since the first option is better by up
 // to .4 for half of them. The check by halves sees as much, and of a log of chance alone it sees nothing.
 func TestALogHasTheEffectOfItsPeople(t *testing.T) {
+	if testing.Short() { // TestABoundedSimulationSaysHowFarItCame runs as much at the same time
+		t.Skip("a larger simulation")
+	}
 	f := model(t, family.NameLogistic, 1)
 	real, err := predict.FromLog(logged.Decisions(0.4, 4000), f)
 	if err != nil {

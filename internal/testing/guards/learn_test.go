@@ -213,10 +213,10 @@ var banditGuards = []guard{
 		at:   "lab/learn/bandit", test: "TestDiametersAgainstBruteForce",
 	}, {
 		what: "distance of two arms with rewards",
-		file: "lab/learn/bandit/linear_record.go",
-		old:  "Diameter: math.Sqrt(4 + l.span()*l.span())",
-		new:  "Diameter: 2",
-		at:   "lab/learn/bandit", test: "TestDiametersAgainstBruteForce",
+		file: "pkg/glm/statistic/bounds.go",
+		old:  "Diameter: math.Hypot(2, most-least)}",
+		new:  "Diameter: 2}",
+		at:   "pkg/glm/statistic", test: "TestPairsMoveAsFarAsStated",
 	}, {
 		what: "distance of the moments of two records",
 		file: "lab/learn/bandit/linear_record.go",

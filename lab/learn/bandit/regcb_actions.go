@@ -27,8 +27,7 @@ type byAction struct {
 	radius float64
 }
 
-// Decide implements learn.Policy. The tag is the action: the oracle that the record is for. Trees that would rule out all
-// actions, which happens only where a bound fails, are passed over.
+// Decide implements learn.Policy. The tag is the action: the oracle that the record is for.
 func (p byAction) Decide(arms [][]float64, src protocol.Source) (learn.Choice, error) {
 	left := make([]int, len(arms))
 	for a := range arms {

@@ -88,9 +88,10 @@ func MaxResidual(f Response, S float64) float64 {
 // Loss is the loss of one record (x, r) at the score z = <x, theta>: m(z) - r z.
 func Loss(f Family, z, r float64) float64 { return f.LogPartition(z) - r*z }
 
-// canonicalMaxVariance bounds mu' of an exponential family over |z| <= S. ceiling is a bound of mu' that holds for every
-// z. The fourth cumulant is at least -2 times the variance squared (the fourth central moment is at least the variance
-// squared), so the curvature of mu', that cumulant times the dispersion, never falls below -2 ceiling^2/dispersion.
+// canonicalMaxVariance bounds mu' of an exponential family over |z| <= S. ceiling is a bound of mu' that holds for
+// every z. The fourth cumulant is at least -2 times the variance squared (the fourth central moment is at least the
+// variance squared), so the curvature of mu', that cumulant times the dispersion, never falls below -2
+// ceiling^2/dispersion.
 func canonicalMaxVariance(f Family, S, ceiling float64) float64 {
 	S = math.Abs(S)
 	if math.IsNaN(S) {

@@ -18,8 +18,8 @@ const (
 	gaussianDrop = 37
 )
 
-// gaussianWidth is the length of the range of rewards in standard deviations: those of a normal law in the middle of the
-// range lie in it with probability 95 %.
+// gaussianWidth is the length of the range of rewards in standard deviations: those of a normal law in the middle of
+// the range lie in it with probability 95 %.
 const gaussianWidth = 4
 
 // Gaussian is a normal law of standard deviation R/4, conditioned on [0, R]: the exponential family of the reward as a

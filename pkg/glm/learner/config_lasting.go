@@ -7,8 +7,8 @@ import (
 )
 
 // MaxDecisions bounds K_max, the decisions of one report, and with it what an announcement can make a device keep and
-// work: the arms of so many decisions, and their vectors in every report. Noise grows with K_max, so that nobody wants as
-// many. Up to 2^16 the rounding of their sum would be far below what every bound of a statistic is widened by
+// work: the arms of so many decisions, and their vectors in every report. Noise grows with K_max, so that nobody wants
+// as many. Up to 2^16 the rounding of their sum would be far below what every bound of a statistic is widened by
 // (docs/privacy.md, section 21).
 const MaxDecisions = 1 << 12
 

@@ -109,11 +109,11 @@ func (c Config) resolvePractical(model family.Family) (Config, error) {
 }
 
 // FirstCohort is the rule for n1. The information of n1 decisions drawn from the design about one direction of theta is
-// h^2/(phi h + v), with h = 0.8 n1 w_max/d the curvature per direction under the optimal design and v the noise of the two
-// releases: v = (D_g/mu_g)^2 + HessianNoise/2 * (D_H/mu_H)^2 * |theta*|^2 and a third more for randomised rounding, D
-// being the diameters at theta = 0, mu_g and mu_H the shares of mu*(epsilon, delta), and |theta*|^2 the prior's mean of
-// it, for one run of coordinates where arms lie in disjoint ones. The rule demands firstCohortSignal times the prior's
-// precision. It balances the regret of the first cohort (proportional to n1) against that of the cohorts that
+// h^2/(phi h + v), with h = 0.8 n1 w_max/d the curvature per direction under the optimal design and v the noise of the
+// two releases: v = (D_g/mu_g)^2 + HessianNoise/2 * (D_H/mu_H)^2 * |theta*|^2 and a third more for randomised rounding,
+// D being the diameters at theta = 0, mu_g and mu_H the shares of mu*(epsilon, delta), and |theta*|^2 the prior's mean
+// of it, for one run of coordinates where arms lie in disjoint ones. The rule demands firstCohortSignal times the
+// prior's precision. It balances the regret of the first cohort (proportional to n1) against that of the cohorts that
 // decide by its estimate (proportional to 1/n1 while noise dominates). Both scale alike with the rewards, so the rule
 // needs no gap. It grows like d^1.5/epsilon; the result is at most T/10, but at least MinCohort. TestFirstCohortRule
 // has examples.

@@ -278,8 +278,8 @@ func TestCovarianceIsThatOfTheEstimate(t *testing.T) {
 }
 
 // What a cohort adds, number by number: sampling counts with the family's dispersion, where the model bends it is
-// tempered, and where the estimate keeps nothing of a noisy Hessian's deviation, the Hessian's noise is not counted. The
-// prior's precision is d/S^2, but of the family linear at least that of scores of standard deviation 1/2.
+// tempered, and where the estimate keeps nothing of a noisy Hessian's deviation, the Hessian's noise is not counted.
+// The prior's precision is d/S^2, but of the family linear at least that of scores of standard deviation 1/2.
 func TestACohortAddsWhatItIsWorth(t *testing.T) {
 	for _, c := range []struct {
 		family                              string
@@ -306,7 +306,8 @@ func TestACohortAddsWhatItIsWorth(t *testing.T) {
 }
 
 // The Hessian's noise is multiplied by how far the truth may be within one run of coordinates: here half of the prior's
-// squared distance of 1, where each run deviates from the shape of their sum and the estimate keeps three quarters of that.
+// squared distance of 1, where each run deviates from the shape of their sum and the estimate keeps three quarters of
+// that.
 func TestHessianNoiseCountsTheDistanceOfOneRun(t *testing.T) {
 	l := newLearner(t, learner.Config{Family: family.NameLinear, Dimension: 4, Radius: 3, Horizon: 100000,
 		Structure: structure.Options(2, 2), Practical: learner.PracticalConfig{FirstCohort: 1000}})

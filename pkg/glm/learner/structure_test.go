@@ -72,7 +72,8 @@ func TestTiedGroupsAreRuns(t *testing.T) {
 	config := learner.Config{Dimension: 6, Horizon: 100000}
 	one, tied := config, config
 	one.Structure = structure.Options(2, 3)
-	tied.Structure = structure.Structure{{From: 0, Count: 2, Size: 1, Choice: 1}, {From: 2, Count: 2, Size: 2, Choice: 1}}
+	tied.Structure = structure.Structure{{From: 0, Count: 2, Size: 1, Choice: 1},
+		{From: 2, Count: 2, Size: 2, Choice: 1}}
 	place := []int{0, 2, 3, 1, 4, 5} // of the coordinates of one, in tied
 	a, b := begun(t, one), begun(t, tied)
 	first, second := a.Next(), b.Next()

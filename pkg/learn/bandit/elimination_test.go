@@ -215,7 +215,8 @@ func TestDoubling(t *testing.T) {
 }
 
 func TestEliminationRefuses(t *testing.T) {
-	for _, options := range []map[string]float64{{bandit.SpannerFactor: 0.5}, {bandit.SpannerFactor: 2.1}, {bandit.Exploit: 1}, {"width": 1}} {
+	for _, options := range []map[string]float64{{bandit.SpannerFactor: 0.5}, {bandit.SpannerFactor: 2.1},
+		{bandit.Exploit: 1}, {"width": 1}} {
 		s := eliminationSetting(6000, 1)
 		s.Options = options
 		if _, err := bandit.NewElimination(s); err == nil {

@@ -53,8 +53,8 @@ func LinUCB(s learn.Setting) (*learn.Learner, error) {
 		SecondMoments: SecondMoments{Setting: s, Noise: s.Option(Noise, 1), Theory: s.Option(Theory, 0) != 0}}
 	first, growth := s.Option(First, l.first()), s.Option(Growth, defaultGrowth)
 	if !(first >= 1 && first <= 1<<31) || !(growth >= 1 && growth <= 1<<20) || !(l.width > 0) || !(l.Noise >= 0) {
-		return nil, fmt.Errorf("bandit: the first cohort %v and growth %v must be at least 1, width %v positive, noise "+
-			"%v at least 0", first, growth, l.width, l.Noise)
+		return nil, fmt.Errorf("bandit: the first cohort %v and growth %v must be at least 1, width %v positive, "+
+			"noise %v at least 0", first, growth, l.width, l.Noise)
 	}
 	if err := l.statistics(); err != nil {
 		return nil, err

@@ -58,14 +58,19 @@ func (m SecondMoments) Confidence(second *mat.SymDense, first []float64, s, t fl
 		logDet += math.Log(values[i])
 		inverses[i] = 1 / values[i]
 	}
-	center, err := convex.MinimizeQuadratic(convex.FromSpectrum(values, basis), first, m.Setting.Radius)
-	if err != nil {
-		return glm.Stage{}, fmt.Errorf("bandit: %w", err)
+	inverse := convex.FromSpectrum(inverses, basis)
+	center := make([]float64, d)
+	mat.NewVecDense(d, center).MulVec(inverse, mat.NewVecDense(d, first))
+	if convex.Norm(center) > m.Setting.Radius {
+		center, err = convex.MinimizeQuadratic(convex.FromSpectrum(values, basis), first, m.Setting.Radius)
+		if err != nil {
+			return glm.Stage{}, fmt.Errorf("bandit: %w", err)
+		}
 	}
 	width := math.Sqrt(2*y) + m.Noise*math.Sqrt(float64(d)*math.Log(horizon))
 	if m.Theory {
 		width = m.Noise*math.Sqrt(2*math.Log(2/m.Setting.Failure)+max(0, logDet-float64(d)*math.Log(y))) +
 			m.Setting.Radius*math.Sqrt(3*y) + t*(root+math.Sqrt(2*tail))/math.Sqrt(y)
 	}
-	return glm.Stage{Theta: center, Covariance: symmetric.Pack(convex.FromSpectrum(inverses, basis)), Width: width}, nil
+	return glm.Stage{Theta: center, Covariance: symmetric.Pack(inverse), Width: width}, nil
 }

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -29,14 +28,18 @@ var ErrRefused = errors.New("program: cannot be deployed")
 // cohort joins the last one. It is not safe for concurrent use.
 type Learner struct {
 	config    learner.Config
-	run       *learn.Learner
+	start     func(learn.Setting) (*learn.Learner, error)
+	setting   learn.Setting
 	rehearsed []learner.Step
 	forms     []learn.Form
-	epoch     int // questions answered
-	attempt   int // cohorts of the current question that were destroyed
-	left      int // people of the horizon who are in no cohort yet
-	step      learner.Step
-	last      glm.Policy // in force before the run was over
+	// answers are the state: every step is that of a run which is given them. A run is not kept between two steps,
+	// since it waits on a goroutine of its own.
+	answers []learn.Answer
+	attempt int        // cohorts of the current question that were destroyed
+	left    int        // people of the horizon who are in no cohort yet
+	asked   learn.Step // by the program, now
+	step    learner.Step
+	last    glm.Policy // in force before the run was over
 }
 
 // New resolves the configuration, and goes through the whole run once with answers of zeros, for the schedule: whatever
@@ -47,31 +50,38 @@ func New(c learner.Config) (*Learner, error) {
 		return nil, err
 	}
 	s.Used = map[string]float64{}
-	l, err := begin(c, start, s)
+	run, err := begun(c, start, s)
 	if err != nil {
 		return nil, err
 	}
-	defer l.run.Close()
+	defer run.Close()
+	l := &Learner{config: c, left: c.Horizon}
 	var rehearsed []learner.Step
 	var forms []learn.Form
-	for !l.step.Done {
-		asked := l.run.Next().Question
-		rehearsed, forms = append(rehearsed, l.step), append(forms, asked.Form)
-		if err := l.absorb(zeros(asked)); err != nil {
+	for {
+		if err := l.take(run.Next()); err != nil {
 			return nil, err
 		}
+		if l.step.Done {
+			break
+		}
+		rehearsed, forms = append(rehearsed, l.step), append(forms, l.asked.Question.Form)
+		a := zeros(l.asked.Question)
+		if err := run.Absorb(a); err != nil {
+			return nil, l.refuse("question %d, answered by zeros: %w", len(l.answers), err)
+		}
+		l.left, l.answers = l.left-l.step.Cohort, append(l.answers, a)
 	}
 	maps.DeleteFunc(s.Used, func(_ string, v float64) bool { return math.IsNaN(v) })
 	own := *c.Program
 	own.Options, s.Options, s.Used = s.Used, s.Used, nil
 	c.Program = &own
-	if l, err = begin(c, start, s); err != nil { // not reached: it began before
+	l = &Learner{config: c, start: start, setting: s, rehearsed: rehearsed, forms: forms, left: c.Horizon}
+	asked, err := l.replay(nil)
+	if err != nil { // not reached: it began before
 		return nil, err
 	}
-	l.rehearsed, l.forms = rehearsed, forms
-	// A program waits on a goroutine of its own, which ends with the learner that asks it.
-	runtime.AddCleanup(l, (*learn.Learner).Close, l.run)
-	return l, nil
+	return l, l.take(asked)
 }
 
 // resolve checks the configuration and makes the program's setting of it.
@@ -100,18 +110,31 @@ func resolve(c learner.Config) (learner.Config, func(learn.Setting) (*learn.Lear
 		Options: options, Structure: c.Structure}, nil
 }
 
-// begin starts the program, up to its first question.
-func begin(c learner.Config, start func(learn.Setting) (*learn.Learner, error), s learn.Setting) (*Learner, error) {
+// begun is a run of the program, up to its first question.
+func begun(c learner.Config, start func(learn.Setting) (*learn.Learner, error), s learn.Setting) (*learn.Learner,
+	error) {
 	run, err := start(s)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the profile %s: %w", ErrRefused, c.Profile, err)
 	}
-	l := &Learner{config: c, run: run, left: c.Horizon}
-	if err := l.take(); err != nil {
-		run.Close()
-		return nil, err
+	return run, nil
+}
+
+// replay is what the program asks after these answers.
+func (l *Learner) replay(answers []learn.Answer) (learn.Step, error) {
+	run, err := begun(l.config, l.start, l.setting)
+	if err != nil {
+		return learn.Step{}, err
 	}
-	return l, nil
+	defer run.Close()
+	for _, a := range answers {
+		if err := run.Absorb(a); errors.Is(err, learn.ErrAnswer) {
+			return learn.Step{}, fmt.Errorf("%w: %w", learner.ErrAggregate, err)
+		} else if err != nil {
+			return learn.Step{}, fmt.Errorf("program: %s: %w", l.config.Profile, err)
+		}
+	}
+	return run.Next(), nil
 }
 
 // Config is the resolved configuration, with the value of every option that the program asked for, but of those whose
@@ -144,7 +167,7 @@ func (l *Learner) Next() learner.Step {
 // Confidence is the confidence set of the newest policy that has one; nil: it has none.
 func (l *Learner) Confidence() *glm.Stage {
 	switch p := &l.last; {
-	case l.epoch == 0:
+	case len(l.answers) == 0:
 		return nil
 	case p.Optimism != nil:
 		return p.Optimism
@@ -154,8 +177,7 @@ func (l *Learner) Confidence() *glm.Stage {
 	return nil
 }
 
-// Absorb takes the sums of the current question and moves on. On an error that wraps learner.ErrAggregate or ErrDone
-// nothing has changed.
+// Absorb takes the sums of the current question and moves on. On an error nothing has changed.
 func (l *Learner) Absorb(sums []learner.Aggregate) error {
 	if l.step.Done {
 		return learner.ErrDone
@@ -164,7 +186,7 @@ func (l *Learner) Absorb(sums []learner.Aggregate) error {
 		return err
 	}
 	a := learn.Answer{People: sums[0].Reports}
-	if l.run.Next().Question.Form == learn.Reports {
+	if l.asked.Question.Form == learn.Reports {
 		return l.absorb(reports(sums[0]))
 	}
 	for _, s := range sums {
@@ -186,16 +208,19 @@ func reports(of learner.Aggregate) learn.Answer {
 }
 
 func (l *Learner) absorb(a learn.Answer) error {
-	if err := l.run.Absorb(a); err != nil {
-		if errors.Is(err, learn.ErrAnswer) {
-			return fmt.Errorf("%w: %w", learner.ErrAggregate, err)
-		}
-		return fmt.Errorf("program: %s: %w", l.config.Profile, err)
+	next := *l
+	next.answers = append(l.answers[:len(l.answers):len(l.answers)], a)
+	asked, err := l.replay(next.answers)
+	if err != nil {
+		return err
 	}
-	l.left -= l.step.Cohort
-	l.epoch++
-	l.attempt = 0
-	return l.take()
+	next.left -= l.step.Cohort
+	next.attempt = 0
+	if err := next.take(asked); err != nil {
+		return err
+	}
+	*l = next
+	return nil
 }
 
 // Destroyed says that the current cohort was destroyed without a release. Its people are used up: the question is asked
@@ -206,12 +231,12 @@ func (l *Learner) Destroyed() error {
 	}
 	l.left -= l.step.Cohort
 	l.attempt++
-	return l.take()
+	return l.take(l.asked)
 }
 
-// take makes the step of the program's question.
-func (l *Learner) take() error {
-	asked := l.run.Next()
+// take makes the step of what the program asks.
+func (l *Learner) take(asked learn.Step) error {
+	l.asked = asked
 	p, err := l.policy(asked.Policy)
 	if err != nil {
 		return err
@@ -219,7 +244,7 @@ func (l *Learner) take() error {
 	q, least := asked.Question, l.config.MinCohort
 	if asked.Done || l.left < least && l.left < l.config.Horizon {
 		l.last = p
-		l.step = learner.Step{Epoch: l.epoch, Policy: greedy(p), Done: true, Attempt: l.attempt}
+		l.step = learner.Step{Epoch: len(l.answers), Policy: greedy(p), Done: true, Attempt: l.attempt}
 		return nil
 	}
 	l.last = p
@@ -227,7 +252,7 @@ func (l *Learner) take() error {
 	if l.left-cohort < least { // too few for another cohort
 		cohort = l.left
 	}
-	step := learner.Step{Epoch: l.epoch, Policy: p, Cohort: cohort, Attempt: l.attempt,
+	step := learner.Step{Epoch: len(l.answers), Policy: p, Cohort: cohort, Attempt: l.attempt,
 		VarianceRatio: learner.LateVarianceRatio}
 	if cohort <= l.config.Horizon/10 {
 		step.VarianceRatio = learner.EarlyVarianceRatio
@@ -243,10 +268,10 @@ func (l *Learner) take() error {
 func (l *Learner) policy(of learn.Policy) (glm.Policy, error) {
 	data, ok := of.(learn.Data)
 	if !ok {
-		return glm.Policy{}, l.refuse("its policy of epoch %d is no data that an announcement carries", l.epoch)
+		return glm.Policy{}, l.refuse("its policy of epoch %d is no data that an announcement carries", len(l.answers))
 	}
 	p := *data.Policy.Clone()
-	p.Profile, p.Epoch, p.Structure = l.config.Profile, l.epoch, slices.Clone(l.config.Structure)
+	p.Profile, p.Epoch, p.Structure = l.config.Profile, len(l.answers), slices.Clone(l.config.Structure)
 	if err := p.Validate(); err != nil {
 		return p, l.refuse("%w", err)
 	}
@@ -256,13 +281,13 @@ func (l *Learner) policy(of learn.Policy) (glm.Policy, error) {
 // statistics are the question's, with their shares of the budget, as one round.
 func (l *Learner) statistics(q learn.Question) ([][]statistic.Statistic, [][]float64, error) {
 	if q.Form != learn.Sums && q.Form != learn.Reports || q.Pure || len(q.Statistics) == 0 {
-		return nil, nil, l.refuse("question %d, with %d statistics, asks for %q, which no channel carries", l.epoch,
-			len(q.Statistics), q.Form)
+		return nil, nil, l.refuse("question %d, with %d statistics, asks for %q, which no channel carries",
+			len(l.answers), len(q.Statistics), q.Form)
 	}
 	if q.Form == learn.Reports && (len(q.Statistics) != 1 || q.Statistics[0].Data == nil ||
 		q.Statistics[0].Data.Kind != statistic.Pair) {
-		return nil, nil, l.refuse("question %d asks for each person's report, which can be announced of arm and reward "+
-			"alone, in their whole range", l.epoch)
+		return nil, nil, l.refuse("question %d asks for each person's report, which can be announced of arm and "+
+			"reward alone, in their whole range", len(l.answers))
 	}
 	var statistics []statistic.Statistic
 	var shares []float64
@@ -270,7 +295,7 @@ func (l *Learner) statistics(q learn.Question) ([][]statistic.Statistic, [][]flo
 	for _, s := range q.Statistics {
 		if s.Data == nil || s.Noise != nil {
 			return nil, nil, l.refuse("the statistic %q of question %d is no data that an announcement carries", s.Name,
-				l.epoch)
+				len(l.answers))
 		}
 		share := s.Share
 		if share == 0 {
