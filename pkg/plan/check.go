@@ -161,8 +161,8 @@ func GuaranteeWith(a *Announcement, reports uint32) (privacy.Guarantee, error) {
 	return Guarantee(&live, 0)
 }
 
-// MaxDifferent bounds the releases of a plan that differ in noise, shift or coordinates: each takes a certificate of its
-// own, of up to a second, so that an analyzer could keep devices busy for days. Plans of this package have a few.
+// MaxDifferent bounds the releases of a plan that differ in noise, shift or coordinates: each takes a certificate of
+// its own, of up to a second, so that an analyzer could keep devices busy for days. Plans of this package have a few.
 const MaxDifferent = 16
 
 // certificates are the releases that were certified before, each with its guarantee.
@@ -183,8 +183,8 @@ func (c *certificates) apart(releases []privacy.Release) (privacy.Guarantee, err
 		at := slices.IndexFunc(*c, func(o certificate) bool { return same(o.of, r) })
 		if at < 0 {
 			if at = len(*c); at == MaxDifferent {
-				return privacy.NoGuarantee(), fmt.Errorf("more than %d releases with different noise, shifts or numbers "+
-					"of coordinates", MaxDifferent)
+				return privacy.NoGuarantee(), fmt.Errorf("more than %d releases with different noise, shifts or "+
+					"numbers of coordinates", MaxDifferent)
 			}
 			g, err := privacy.Certify(r)
 			if err != nil {

@@ -63,7 +63,8 @@ func TestManyReleasesAreCertifiedInNoTime(t *testing.T) {
 			a.Plan.Rounds = append(a.Plan.Rounds, round)
 		}
 		g, err := Guarantee(a, 0)
-		if refused := errors.Is(err, ErrPlan); refused != c.refused || !refused && (err != nil || !(g.Mu < math.Inf(1))) {
+		refused := errors.Is(err, ErrPlan)
+		if refused != c.refused || !refused && (err != nil || !(g.Mu < math.Inf(1))) {
 			t.Errorf("%s: mu %v, %v", name, g.Mu, err)
 		}
 	}

@@ -258,8 +258,8 @@ func TestBinsAreChecked(t *testing.T) {
 	}
 }
 
-// Who is just outside a shell, by less than the slack of its edges, has a rest of norm 1 and no more; and an error is at
-// most the cap, also along a direction whose norm is as much above 1 as is allowed.
+// Who is just outside a shell, by less than the slack of its edges, has a rest of norm 1 and no more; and an error is
+// at most the cap, also along a direction whose norm is as much above 1 as is allowed.
 func TestBinsClipWhatRoundingAdds(t *testing.T) {
 	steep := &layered.Tree{Levels: 3, Gamma: layered.MaxGamma, Cap: 2, Clip: 1}
 	long := &layered.Tree{Levels: 1, Gamma: 2, Cap: 2, Clip: 1, Bins: []layered.Bin{
