@@ -128,7 +128,7 @@ func guarantee(a *Announcement, noise func(Release) uint64) (privacy.Guarantee, 
 	}
 	all := make([]privacy.Guarantee, len(rounds))
 	numbers := map[statistic.Kind]int{}
-	var before []privacy.Release
+	var known certificates
 	for i, round := range rounds {
 		var releases []privacy.Release
 		for j, r := range round.Releases {
@@ -141,18 +141,14 @@ func guarantee(a *Announcement, noise func(Release) uint64) (privacy.Guarantee, 
 		var err error
 		// Only a plan of one round is certified jointly: the points of later rounds are not known when the epoch
 		// begins.
-		switch {
-		case len(rounds) == 1 && len(releases) >= 2:
+		if n := len(releases); len(rounds) == 1 && n >= 2 && n <= MaxDifferent {
 			all[i], err = together(a, releases)
-		case i > 0 && slices.EqualFunc(releases, before, same):
-			all[i] = all[i-1]
-		default:
-			all[i], err = apart(releases)
+		} else {
+			all[i], err = known.apart(releases)
 		}
 		if err != nil {
 			return privacy.NoGuarantee(), fmt.Errorf("%w: round %d: %w", ErrPlan, i, err)
 		}
-		before = releases
 	}
 	return privacy.Compose(all...), nil
 }
@@ -165,17 +161,38 @@ func GuaranteeWith(a *Announcement, reports uint32) (privacy.Guarantee, error) {
 	return Guarantee(&live, 0)
 }
 
+// MaxDifferent bounds the releases of a plan that differ in noise, shift or coordinates: each takes a certificate of
+// its own, of up to a second, so that an analyzer could keep devices busy for days. Plans of this package have a few.
+const MaxDifferent = 16
+
+// certificates are the releases that were certified before, each with its guarantee.
+type certificates []certificate
+
+type certificate struct {
+	of privacy.Release
+	g  privacy.Guarantee
+}
+
 // apart adds up what each release reveals by itself.
-func apart(releases []privacy.Release) (privacy.Guarantee, error) {
+func (c *certificates) apart(releases []privacy.Release) (privacy.Guarantee, error) {
 	if len(releases) == 0 {
 		return privacy.NoGuarantee(), errors.New("no releases")
 	}
 	all := make([]privacy.Guarantee, len(releases))
 	for i, r := range releases {
-		var err error
-		if all[i], err = privacy.Certify(r); err != nil {
-			return privacy.NoGuarantee(), err
+		at := slices.IndexFunc(*c, func(o certificate) bool { return same(o.of, r) })
+		if at < 0 {
+			if at = len(*c); at == MaxDifferent {
+				return privacy.NoGuarantee(), fmt.Errorf("more than %d releases with different noise, shifts or "+
+					"numbers of coordinates", MaxDifferent)
+			}
+			g, err := privacy.Certify(r)
+			if err != nil {
+				return privacy.NoGuarantee(), err
+			}
+			*c = append(*c, certificate{r, g})
 		}
+		all[i] = (*c)[at].g
 	}
 	return privacy.Compose(all...), nil
 }
@@ -193,7 +210,7 @@ func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, e
 		return privacy.NoGuarantee(), err
 	}
 	if !pair(round.Statistics) {
-		return apart(releases)
+		return new(certificates).apart(releases)
 	}
 	two, err := statistic.JointSpread(round.Statistics[0], round.Statistics[1])
 	if err != nil {

@@ -94,6 +94,7 @@ func TestPairsGiveNoGuaranteeElsewhere(t *testing.T) {
 			a.Plan.Panel = &plan.Panel{Registered: a.Cohort.Size}
 			a.Plan.Decisions, a.Plan.Records = 2, 1
 		},
+		"a curator":             func(a *plan.Announcement) { a.Plan.Curator = &plan.Curator{} },
 		"more than counts hold": func(a *plan.Announcement) { a.Cohort.Size = plan.MaxEntries },
 	} {
 		a := pairsAnnounced(t, 1, 400)
@@ -101,6 +102,9 @@ func TestPairsGiveNoGuaranteeElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(a)
+		if err := a.CheckPairs(); !errors.Is(err, plan.ErrPlan) {
+			t.Errorf("%s: CheckPairs %v", name, err)
+		}
 		if g, err := plan.Guarantee(a, 0); !errors.Is(err, plan.ErrPlan) || g.Epsilon(1e-6) < math.Inf(1) {
 			t.Errorf("%s: Guarantee %v, %v", name, g, err)
 		}

@@ -180,7 +180,8 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 	for _, s := range m.GetStages() {
 		p.Stages = append(p.Stages, stageOf(s))
 	}
-	for _, t := range m.GetTrees() {
+	trees := m.GetTrees()
+	for _, t := range trees[:min(len(trees), glm.MaxTrees+1)] { // one too many, for the check of the policy to refuse
 		p.Trees = append(p.Trees, *treeOf(t, p.Dimension))
 	}
 	if s := m.GetScaling(); s != nil {

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"slices"
+
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm/layered"
 )
@@ -26,7 +28,9 @@ func treeOf(m *rifflev1.Tree, dimension int) *layered.Tree {
 		return nil
 	}
 	t := &layered.Tree{Levels: int(m.Levels), Gamma: m.Gamma, Cap: m.Cap, Clip: m.Clip}
-	for i := range min(len(m.Parents), 2*layered.MaxBins+1) {
+	n := min(len(m.Parents), 2*layered.MaxBins+1)
+	t.Bins = slices.Grow(t.Bins, n)
+	for i := range n {
 		b := layered.Bin{Parent: int(m.Parents[i]), Level: int(at(m.BinLevels, i)), Value: at(m.Values, i),
 			Flat: at(m.Flats, i), Slope: at(m.Slopes, i)}
 		if from := i * dimension; dimension > 0 && from+dimension <= len(m.Directions) {

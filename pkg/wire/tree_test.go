@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/layered"
@@ -54,6 +55,26 @@ func asks(a *rifflev1.Announcement, of ...rifflev1.Statistic) {
 			&rifflev1.PlannedRelease{Statistic: of[0], Shift: 2.5, NoiseBits: 2, Bias: 1 << 31})
 		a.Encodings = append(a.Encodings, &rifflev1.Encoding{Scale: 1,
 			Coordinates: slices.Repeat([]*rifflev1.Coordinate{{Offset: -1, Levels: 3}}, int(of[1]))})
+	}
+}
+
+// Too many trees, and too many bins, are refused before they take memory: of a byte of the message, 32 bytes at most.
+func TestManyTreesTakeLittleMemory(t *testing.T) {
+	many, long := treeAnnouncement(t), treeAnnouncement(t)
+	for range 100 {
+		of := tree()
+		of.Parents = make([]uint32, 2*layered.MaxBins)
+		many.Policy.Trees = append(many.Policy.Trees, of)
+	}
+	long.Tree.Parents = make([]uint32, 1<<20)
+	id := signer(t, 1)
+	for name, a := range map[string]*rifflev1.Announcement{"trees": many, "bins": long} {
+		signed := forge(t, seal.Announcement, a, id)
+		allocated.ForInput(t, len(signed)/8, func() {
+			if _, _, err := wire.Open[plan.Announcement](signed, party(id)); err == nil {
+				t.Errorf("too many %s are accepted", name)
+			}
+		})
 	}
 }
 

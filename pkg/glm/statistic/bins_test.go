@@ -257,3 +257,28 @@ func TestBinsAreChecked(t *testing.T) {
 		t.Errorf("%d bins on a layer are not refused", three.Tree.Open())
 	}
 }
+
+// Who is just outside a shell, by less than the slack of its edges, has a rest of norm 1 and no more; and an error is
+// at most the cap, also along a direction whose norm is as much above 1 as is allowed.
+func TestBinsClipWhatRoundingAdds(t *testing.T) {
+	steep := &layered.Tree{Levels: 3, Gamma: layered.MaxGamma, Cap: 2, Clip: 1}
+	long := &layered.Tree{Levels: 1, Gamma: 2, Cap: 2, Clip: 1, Bins: []layered.Bin{
+		{Direction: []float64{1, 0}, Flat: layered.MaxValue}, {Parent: 1, Direction: []float64{0, 1 + 9e-10}},
+	}}
+	for _, c := range []struct {
+		kind statistic.Kind
+		tree *layered.Tree
+		arm  []float64
+		want []float64
+	}{
+		{statistic.BinSecond, steep, []float64{(1 + 5e-9) / layered.MaxGamma}, []float64{0, 1, 0}},
+		{statistic.BinFirst, steep, []float64{(1 + 5e-9) / layered.MaxGamma}, []float64{0, 1, 0}},
+		{statistic.BinErrors, long, []float64{0, 1}, []float64{2}},
+	} {
+		s := statistic.Statistic{Kind: c.kind, Family: family.Linear{}, ArmDim: len(c.arm), Tree: c.tree}
+		v, err := s.Vector(nil, statistic.Record{Arm: c.arm, Reward: 1})
+		if err != nil || !slices.Equal(v, c.want) {
+			t.Errorf("%s: %v, want %v, %v", c.kind, v, c.want, err)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/bandit"
+	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/learn/program"
 )
 
@@ -316,6 +317,27 @@ func TestConfigurationsAreRefused(t *testing.T) {
 	plain := config(glm.Practical)
 	if _, err := learner.New(plain); !errors.Is(err, learner.ErrConfig) {
 		t.Errorf("the profile practical takes a program's options: %v", err)
+	}
+}
+
+// Variants whose noise no channel has are refused, with why: of pure epsilon, and calibrated as the papers do.
+func TestVariantsOfSimulationsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		profile       glm.Profile
+		variant, says string
+	}{
+		{glm.RegCB, estimate.LayeredThirds, "no channel carries"},
+		{glm.RegCB, estimate.LayeredLiteral, "no channel carries"},
+		{glm.EliminationReweighted, estimate.Literal, "no data"},
+		{glm.EliminationLinear, estimate.Literal, "no data"},
+		{glm.SquareCB, estimate.Literal, "no data"},
+		{glm.OnlineLinUCB, learn.Literal, "no data"},
+	} {
+		bad := config(c.profile)
+		bad.Program.Variant = c.variant
+		if _, err := program.New(bad); !errors.Is(err, program.ErrRefused) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s, variant %s: %v", c.profile, c.variant, err)
+		}
 	}
 }
 
