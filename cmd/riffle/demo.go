@@ -14,6 +14,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -47,6 +49,7 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 		Example: `  riffle demo
   riffle demo --trust shares
   riffle demo --trust central --learner joint
+  riffle demo --trust shares --learner linucb
   riffle demo --life
   riffle demo --data adult --users 8000
   riffle demo --data people.jsonl.gz --family poisson --max-reward 5 --json
@@ -74,9 +77,10 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	f.populationFlags.more(flags)
 	flags.StringVar(&f.profile, "learner", string(glm.Practical),
-		"learner's profile: practical (one report per person), paper (several rounds)\nor joint (the analyzer reads "+
-			"each record; needs --trust central)")
-	flags.StringVar(&f.profile, "profile", string(glm.Practical), "the same as --learner: practical, paper or joint")
+		"learner's profile: practical (one report per person), paper (several rounds),\njoint (the analyzer reads "+
+			"each record; needs --trust central), or a learner of another\npaper, for --family linear: "+
+			glm.OneOf(program.Profiles()))
+	flags.StringVar(&f.profile, "profile", string(glm.Practical), "the same as --learner")
 	flags.Float64Var(&f.serverNoise, "server-noise", 0, "noise that servers add, from 0 to 1, as a share of what "+
 		"alone gives epsilon:\nwhat is left of the guarantee if all other devices are dishonest")
 	flags.BoolVar(&f.noDeviceNoise, "no-device-noise", false, "devices add no noise; needs --server-noise 1")
@@ -93,6 +97,9 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 		Seed: f.seed, Profile: f.profile, Epsilon: f.epsilon, Delta: f.delta, Hosts: f.hosts, Out: f.out, Keep: f.keep,
 		Export: f.export,
 		Trust:  plan.Channel(f.trust), ServerNoise: f.serverNoise, NoDeviceNoise: f.noDeviceNoise,
+	}
+	if glm.Profile(f.profile).Program() && !cmd.Flags().Changed("family") {
+		f.family = family.NameLinear
 	}
 	people, err := f.open()
 	if err != nil {

@@ -32,9 +32,8 @@ type lifeDemoFlags struct {
 // Of --life alone, and of the other demo alone.
 var (
 	onlyLife = []string{"days", "change-day", "turn", "k-max", "records", "day", "control", "half-life", "alarm"}
-	notLife  = []string{"data", "map", "family", "max-reward", "norm-bound", "holdout", "test-holdout", "learner",
-		"profile",
-		"server-noise", "no-device-noise"}
+	notLife  = []string{"data", "map", "family", "dim", "max-reward", "norm-bound", "holdout", "test-holdout",
+		"learner", "profile", "server-noise", "no-device-noise"}
 )
 
 func (f *lifeDemoFlags) add(flags *pflag.FlagSet) {

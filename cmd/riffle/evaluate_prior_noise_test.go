@@ -18,6 +18,9 @@ import (
 // the last digit are the only false alarm of the first part; the second has a margin of ten and more: the precision is
 // a sixtieth.)
 func TestWrittenPriorsAreNoised(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	draw, log := rand.New(rand.NewPCG(25, 6)), strings.Builder{}
 	for range 300 {
 		arm, reward := draw.IntN(2), 0

@@ -15,7 +15,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/planner"
 	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -28,16 +30,17 @@ const (
 
 // planFlags are the choices of riffle plan.
 type planFlags struct {
-	o      planner.Options
-	honest float64
-	share  string
-	biases []float64
-	trust  string
-	device bool
-	panel  planner.PanelOptions // whose Options are o
-	learnt predictFlags
-	json   bool
-	out    string
+	o       planner.Options
+	honest  float64
+	share   string
+	biases  []float64
+	trust   string
+	device  bool
+	learner string
+	panel   planner.PanelOptions // whose Options are o
+	learnt  predictFlags
+	json    bool
+	out     string
 }
 
 func planCommand() *cobra.Command {
@@ -79,6 +82,7 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
   riffle plan --options 10 --context 10
   riffle plan --options 3 --context 5 --users 2000 --trust shares --effect 0.2 --baseline 0.3
   riffle plan --server-noise 0.5
+  riffle plan --learner linucb --trust shares
   riffle plan --users 50000 --dim 10 --epsilon 0.5 --honest 0.9
   riffle plan --cohort 2000 --variance 1.2 --out plan.png
   riffle plan --dim 15 --cohort 2000 --releases 1 --epsilon 1 --delta 1e-6 --variance 2 --json`,
@@ -118,6 +122,8 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 	flags.Float64Var(&f.o.MaxShift, "max-shift", f.o.MaxShift,
 		"most levels by which a record can move a release (with more, sampling error dominates); 0: no limit.\n"+
 			"The default does not apply if --variance is given")
+	flags.StringVar(&f.learner, "learner", string(glm.Practical), "learner to plan for: practical, or a learner of "+
+		"another paper, for --family linear:\n"+glm.OneOf(program.Profiles()))
 	flags.StringVar(&f.o.Family, "family", learner.Family, "reward family: "+family.OneOf())
 	flags.Float64Var(&f.o.MaxReward, "max-reward", learner.MaxReward, "largest reward that a person can give")
 	flags.Float64Var(&f.o.Radius, "norm-bound", learner.Radius,
@@ -178,6 +184,9 @@ func (f *planFlags) resolve(changed func(string) bool) (err error) {
 		return err
 	}
 	f.o.Channel, f.o.NoDeviceNoise = plan.Channel(f.trust), !f.device
+	if f.o.Learner = glm.Profile(f.learner); f.o.Learner.Program() && !changed("family") {
+		f.o.Family = family.NameLinear
+	}
 	if (changed("options") || changed("context")) && !changed("dim") {
 		f.o.Dimension = 0
 	}

@@ -19,7 +19,7 @@ type populationFlags struct {
 	users                         int
 	seed                          uint64
 	testHoldout                   bool
-	options, context              int
+	options, context, dim         int
 }
 
 // add declares the flags that every population has; more declares the others.
@@ -36,9 +36,12 @@ func (f *populationFlags) add(flags *pflag.FlagSet) {
 func (f *populationFlags) more(flags *pflag.FlagSet) {
 	flags.StringVar(&f.mapping, "map", string(population.MapB7),
 		"feature map of the census: b7, or block (arms that need exploration)")
-	flags.StringVar(&f.family, "family", family.NameLogistic, "reward family of a file: "+family.OneOf())
+	flags.StringVar(&f.family, "family", family.NameLogistic, "reward family of a file: "+family.OneOf()+";\n"+
+		"of other people logistic or linear")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward in a file")
 	flags.Float64Var(&f.normBound, "norm-bound", 0, "bound on the norm of the parameter for a file; 0: the default")
+	flags.IntVar(&f.dim, "dim", 0, fmt.Sprintf("numbers of an arm of synthetic people; 0: %d",
+		population.DefaultSyntheticDim))
 	flags.IntVar(&f.options, "options", 0,
 		"options of a decision in a file: an arm has --context numbers for each, and zeros for all but one")
 	flags.IntVar(&f.context, "context", 0, "numbers of an option in a file")
@@ -53,12 +56,16 @@ func (f *populationFlags) open() (*population.Population, error) {
 	if f.options != 0 || f.context != 0 {
 		return f.openOptions()
 	}
+	if f.data != "synthetic" && f.dim != 0 {
+		return nil, errors.New("--dim is of synthetic people: those of the census and of a file have their own")
+	}
 	switch f.data {
 	case "synthetic":
-		return population.Synthetic(population.SyntheticOptions{Users: f.users, Seed: f.seed})
+		return population.Synthetic(population.SyntheticOptions{Users: f.users, Seed: f.seed, Family: f.family,
+			Dim: f.dim})
 	case "adult":
 		return population.Adult(population.AdultOptions{Users: f.users, Seed: f.seed, Holdout: f.holdout,
-			Map: population.FeatureMap(f.mapping), TestHoldout: f.testHoldout})
+			Map: population.FeatureMap(f.mapping), TestHoldout: f.testHoldout, Family: f.family})
 	}
 	return population.File(f.data, f.file())
 }

@@ -86,7 +86,7 @@ func (s Settings) faults() (faults []error) {
 
 // plausible is a valid learner's configuration, in which one value at a time is tried.
 func plausible(profile glm.Profile) learner.Config {
-	return learner.Config{Profile: profile, Family: family.NameLogistic, Dimension: 2, Horizon: 10_000}
+	return learner.Config{Profile: profile, Dimension: 2, Horizon: 10_000}
 }
 
 // Validate lists what is wrong with values by themselves, by the learner's rules.
@@ -108,7 +108,7 @@ func (l LearnerSettings) Validate() (faults []error) {
 		faults = append(faults, config.Conflict("anytime", true, "must be false with", "profile", l.Profile).
 			Because("this profile's schedule and widths are made for one horizon"))
 	}
-	faults = append(faults, l.armFaults()...)
+	faults = append(append(faults, l.armFaults()...), l.programFaults()...)
 	if l.Batch < 0 {
 		faults = append(faults, config.Wrong("batch", l.Batch, "must be at least 0"))
 	}

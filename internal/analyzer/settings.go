@@ -54,7 +54,7 @@ type Settings struct {
 
 // LearnerSettings say what is learnt.
 type LearnerSettings struct {
-	Profile   string  `key:"profile" doc:"practical (one report of each device in an epoch), paper (Algorithm 1, several rounds) or joint (Algorithm 2: the analyzer reads each record, which needs privacy.channel central)."`
+	Profile   string  `key:"profile" doc:"practical (one report of each device in an epoch), paper (Algorithm 1, several rounds), joint (Algorithm 2: the analyzer reads each record, which needs privacy.channel central), or a learner of another paper, for learner.family linear: linucb (optimistic play in batches), online-linucb or online-linucb-combiner (from each person's own noisy report, which needs privacy.channel local), elimination-reweighted, elimination-linear, squarecb or regcb."`
 	Family    string  `key:"family" doc:"Reward model: logistic, probit, linear, poisson or gaussian."`
 	MaxReward float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic, probit and linear."`
 	Dimension int     `key:"dimension" doc:"Length of an arm's vector. 0: options times context."`
@@ -75,6 +75,11 @@ type LearnerSettings struct {
 	ExplorerShare float64 `key:"explorer_share" doc:"Share of decisions that explore where there is caution (practical). 0: the default; negative: none."`
 	Width         float64 `key:"width" doc:"Multiplier of confidence widths (paper). 0: the default."`
 	Rounds        int     `key:"rounds" doc:"Gradient rounds of each cohort (paper). 0: the default."`
+
+	Arms     int      `key:"arms" doc:"The most arms that a decision has (learners of other papers). 0: 10."`
+	Failure  float64  `key:"failure" doc:"Probability with which confidence sets may fail (learners of other papers). 0: 0.02."`
+	Variant  string   `key:"variant" doc:"Another form of the algorithm (learners of other papers). Empty: the default."`
+	Tunables []string `key:"tunables" doc:"NAME=NUMBER, of the algorithm (learners of other papers). linucb: first (people of the first cohort), growth (ratio of successive cohorts; 1: cohorts of one size), width (factor of the confidence width), noise (by which rewards are sub-Gaussian), theory (1: the width that is proved). online-linucb and its combiner: batch (people of a cohort), width, debiased (1: the estimate is least squares with the noise's share taken out), ogd (convexity, for online gradient descent in place of Maler). elimination-reweighted and elimination-linear: first_epoch (people of the first one), exploit (share of people who play what looks best). squarecb: first, c_sq (factor of gamma: more explores less)."`
 
 	HalfLife     float64 `key:"half_life" doc:"After how many cohorts an observation counts half, for worlds that change (practical). 0: never."`
 	Alarm        float64 `key:"alarm" doc:"Significance at which a test that the world has not changed makes the learner forget what it knew, up to 0.5 (practical). Without any change it does so in this share of epochs. 0: never."`
@@ -230,7 +235,8 @@ func (s Settings) learner() learner.Config {
 			FirstCohort: l.FirstCohort, Growth: l.Growth, Sampling: l.Sampling,
 			ExplorerShare: l.ExplorerShare,
 		},
-		Paper: learner.PaperConfig{Width: l.Width, Rounds: l.Rounds},
+		Paper:   learner.PaperConfig{Width: l.Width, Rounds: l.Rounds},
+		Program: l.program(),
 	}
 	p := &c.Practical
 	p.HalfLife, p.Alarm, p.Control, p.ControlShare, p.Caution = l.HalfLife, l.Alarm, l.Control, l.ControlShare,

@@ -21,6 +21,7 @@ func TestEveryEpochHasACertificate(t *testing.T) {
 	}{
 		{glm.Practical, plan.Shuffle, 2}, {glm.Paper, plan.Shuffle, 2}, {glm.Practical, plan.Shares, 3},
 		{glm.Practical, plan.Local, 2}, {glm.Practical, plan.Central, 2}, {glm.Joint, plan.Central, 3},
+		{glm.LinUCB, plan.Shares, 3},
 	} {
 		t.Run(string(x.profile)+" "+string(x.channel), func(t *testing.T) {
 			l := made(t, ledger.Options{Configuration: ledger.Small(x.profile, x.channel, x.epochs), Seed: 1,

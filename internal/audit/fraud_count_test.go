@@ -1,6 +1,8 @@
 package audit_test
 
 import (
+	"slices"
+
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
@@ -74,6 +76,32 @@ var countFrauds = []fraud{
 			c.Releases = append(c.Releases, c.Releases[0])
 		}),
 		want: []audit.What{audit.CountsShape}, entry: "analyzer/5 counts",
+	},
+	{
+		name: "reports are listed in an order that may say who sent which", of: each,
+		plant: countsAt(1, 0, func(c *wire.Counts) {
+			e := c.Releases[0].Entries
+			c.Releases[0].Entries = slices.Concat(e[3:], e[:3])
+		}),
+		want: []audit.What{audit.CountsImpossible, audit.RecountDiffers}, entry: "analyzer/2 counts",
+	},
+	{
+		name: "a report is changed that is listed", of: each,
+		plant: countsAt(1, 0, func(c *wire.Counts) {
+			e := c.Releases[0].Entries
+			e[len(e)-3]++ // the last one, so that the order stays
+		}),
+		want: []audit.What{audit.RecountDiffers}, entry: "analyzer/2 counts",
+	},
+	{
+		name: "a report is left out that was counted", of: each,
+		plant: countsAt(1, 0, func(c *wire.Counts) { c.Releases[0].Entries = c.Releases[0].Entries[3:] }),
+		want:  []audit.What{audit.RecountDiffers}, entry: "analyzer/2 counts",
+	},
+	{
+		name: "sums are counted in place of reports", of: each,
+		plant: countsAt(1, 0, func(c *wire.Counts) { c.Releases[0] = wire.ReleaseCounts{Ones: []uint64{9, 9, 9}} }),
+		want:  []audit.What{audit.CountsShape, audit.RecountDiffers}, entry: "analyzer/2 counts",
 	},
 	{
 		name: "it is learned from other counts", of: joint,

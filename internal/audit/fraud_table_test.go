@@ -24,6 +24,7 @@ const (
 	two    = "two"    // the channel shuffle with retained bit messages, two releases in a round
 	noise  = "noise"  // the channel shuffle, with noise of the shuffler
 	alone  = "alone"  // the same, with as much as gives the promise by itself
+	each   = "each"   // the channel local with retained envelopes, of pairs: counts list every report
 )
 
 func configuration(name string) ledger.Options {
@@ -40,6 +41,9 @@ func configuration(name string) ledger.Options {
 		o.Configuration, o.Retain = ledger.Small(glm.Paper, plan.Shuffle, 2), true
 	case two:
 		o.Configuration, o.Retain = ledger.Small(glm.Practical, plan.Shuffle, 2), true
+	case each:
+		o.Configuration, o.Retain = ledger.Small(glm.OnlineLinUCB, plan.Local, 2), true
+		o.Configuration.Learner.MinCohort = 12
 	case shares:
 		o.Configuration = ledger.Small(glm.Paper, plan.Shares, 2)
 	case noise, alone:

@@ -64,7 +64,7 @@ func TestHonestDeploymentsPass(t *testing.T) {
 		{glm.Practical, plan.Shuffle, false, 2}, {glm.Practical, plan.Shuffle, true, 0},
 		{glm.Paper, plan.Shuffle, false, 0}, {glm.Practical, plan.Shares, false, 0},
 		{glm.Practical, plan.Local, true, 0}, {glm.Practical, plan.Central, false, 0},
-		{glm.Joint, plan.Central, false, 0},
+		{glm.Joint, plan.Central, false, 0}, {glm.LinUCB, plan.Shuffle, true, 0}, {glm.LinUCB, plan.Shares, false, 2},
 	} {
 		l := made(t, ledger.Options{
 			Configuration: ledger.Small(x.profile, x.channel, 2+min(x.rounds, 1)), Retain: x.retain, Rotate: true,

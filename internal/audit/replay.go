@@ -94,8 +94,12 @@ func (re *replay) differs(s *statement, own, a *plan.Announcement) bool {
 	mine, theirs := *own, *a
 	mine.Policy, theirs.Policy = a.Policy, a.Policy
 	mine.Reference, theirs.Reference = nil, nil
+	mine.Normalization, theirs.Normalization = nil, nil
+	mine.Tree, theirs.Tree = nil, nil
 	re.numbers(PlanChanged, s, "the plan, cohort, encodings or times", &mine, &theirs)
-	re.numbers(ReferenceChanged, s, "the reference", own.Reference, a.Reference)
+	re.numbers(ReferenceChanged, s, "the reference", [][]float64{own.Reference, own.Normalization},
+		[][]float64{a.Reference, a.Normalization})
+	re.numbers(ReferenceChanged, s, "the tree", own.Tree, a.Tree)
 	re.numbers(PolicyChanged, s, "the policy", &own.Policy, &a.Policy)
 	return isSameShape(own, a)
 }
@@ -103,6 +107,9 @@ func (re *replay) differs(s *statement, own, a *plan.Announcement) bool {
 // isSameShape reports whether an announcement asks for the same numbers as another one, so that the learner can take
 // them.
 func isSameShape(own, a *plan.Announcement) bool {
+	if own.Tree != nil && a.Tree != nil && (own.Tree.Open() != a.Tree.Open() || own.Tree.Depth() != a.Tree.Depth()) {
+		return false
+	}
 	return own.Policy.Dimension == a.Policy.Dimension && (own.Plan.Curator == nil) == (a.Plan.Curator == nil) &&
 		slices.EqualFunc(own.Plan.Rounds, a.Plan.Rounds, func(x, y plan.Round) bool {
 			return slices.EqualFunc(x.Releases, y.Releases, func(x,
@@ -151,11 +158,11 @@ func (re *replay) possible(s *statement, v *wire.Counts, a *plan.Announcement) b
 		return false
 	}
 	for i, one := range v.Releases {
-		switch curated := a.Plan.Curator != nil; {
-		case curated != (len(one.Curated) > 0):
+		switch curated, pairs := a.Plan.Curator != nil, a.Plan.Pairs(); {
+		case curated != (len(one.Curated) > 0) || pairs != (len(one.Entries) > 0):
 			re.wrong(CountsShape, s, "release %d has counts of another sort than its plan", i)
 			return false
-		case !curated && len(one.Ones) != len(a.Encodings[i].Coordinates):
+		case !curated && !pairs && len(one.Ones) != len(a.Encodings[i].Coordinates):
 			re.wrong(CountsShape, s, "release %d has counts of %d coordinates, planned are %d", i, len(one.Ones),
 				len(a.Encodings[i].Coordinates))
 			return false

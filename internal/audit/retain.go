@@ -193,12 +193,13 @@ func (k *kept) whole() {
 		return
 	}
 	k.report.Recounted++
-	counted := k.recount.ones(k.m)
+	counted := k.recount.counts(k.m)
 	if len(counted) != len(k.r.counts.Releases) {
 		return // possible names it
 	}
-	for i, ones := range counted {
-		if !slices.Equal(ones, k.r.counts.Releases[i].Ones) {
+	for i, own := range counted {
+		signed := k.r.counts.Releases[i]
+		if !slices.Equal(own.Ones, signed.Ones) || !slices.Equal(own.Entries, signed.Entries) {
 			k.wrong(RecountDiffers, k.r.counted, "release %d: the retained messages give other counts than were signed",
 				i)
 			return
@@ -209,7 +210,7 @@ func (k *kept) whole() {
 // recount counts opened messages again, as the analyzer did.
 type recount interface {
 	add(messages [][]byte)
-	ones(m *wire.Manifest) [][]uint64
+	counts(m *wire.Manifest) []wire.ReleaseCounts
 }
 
 // bitRecount is that of the channel shuffle.
@@ -221,23 +222,27 @@ type bitRecount struct {
 
 func (b *bitRecount) add(messages [][]byte) { b.tally.Open(b.opener, slices.Concat(messages...)) }
 
-func (b *bitRecount) ones(m *wire.Manifest) [][]uint64 {
+func (b *bitRecount) counts(m *wire.Manifest) (counts []wire.ReleaseCounts) {
 	noise := make([]uint64, len(b.a.Encodings))
 	for i, r := range b.a.Releases() {
 		noise[i] = r.ShufflerNoise
 	}
-	ones, _ := b.tally.Counts(uint64(m.Reports), noise)
-	return ones
+	all, _ := b.tally.Counts(uint64(m.Reports), noise)
+	for _, ones := range all {
+		counts = append(counts, wire.ReleaseCounts{Ones: ones})
+	}
+	return counts
 }
 
 // envelopeRecount is that of the channel local. An envelope that does not open, or is the second of a device, counts as
-// absent. Which envelopes the analyzer refused for its own limits (a host's share, devices of earlier epochs) it cannot
-// know.
+// absent, and is left out of pairs. Which envelopes the analyzer refused for its own limits (a host's share, devices of
+// earlier epochs) it cannot know.
 type envelopeRecount struct {
 	a      *plan.Announcement
 	opener *envelope.Opener
 	absent []uint32
 	sums   []uint64
+	each   [][]uint32 // of pairs
 	who    map[channel.Participant]bool
 }
 
@@ -246,6 +251,8 @@ func (b *envelopeRecount) add(messages [][]byte) {
 		entries, by, err := b.opener.Open(nil, one)
 		if err != nil || b.who[by] {
 			entries = b.absent
+		} else if b.a.Plan.Pairs() {
+			b.each = append(b.each, entries)
 		}
 		b.who[by] = b.who[by] || err == nil
 		for i, entry := range entries {
@@ -254,10 +261,14 @@ func (b *envelopeRecount) add(messages [][]byte) {
 	}
 }
 
-func (b *envelopeRecount) ones(*wire.Manifest) (ones [][]uint64) {
+func (b *envelopeRecount) counts(*wire.Manifest) (counts []wire.ReleaseCounts) {
+	if b.a.Plan.Pairs() {
+		return []wire.ReleaseCounts{{Entries: envelope.Each(b.each)}}
+	}
 	sums := b.sums
 	for _, e := range b.a.Encodings {
-		ones, sums = append(ones, sums[:len(e.Coordinates)]), sums[len(e.Coordinates):]
+		counts = append(counts, wire.ReleaseCounts{Ones: sums[:len(e.Coordinates)]})
+		sums = sums[len(e.Coordinates):]
 	}
-	return ones
+	return counts
 }

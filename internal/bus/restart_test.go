@@ -60,6 +60,7 @@ func publishReports(t *testing.T, c *bus.Conn, from, to int) {
 func TestKilledWorkerSwallowsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.AckWait = time.Hour })
+	b.startItself(func(*server.Options) {})
 	dev, first := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	publishReports(t, dev, 0, 1)
 	collect(t, first, 1, true)
@@ -67,8 +68,11 @@ func TestKilledWorkerSwallowsNothing(t *testing.T) {
 	defer cancel()
 	go func() { _ = first.Reports.ReceiveReports(ctx, func(*bus.Delivery) {}) }()
 	time.Sleep(300 * time.Millisecond)
-	first.NATS().Close() // no drain, no acknowledgement
-	time.Sleep(100 * time.Millisecond)
+	clients := b.server.(itself).NumClients()
+	first.NATS().Close()                            // no drain, no acknowledgement
+	for b.server.(itself).NumClients() == clients { // until the server saw it
+		time.Sleep(10 * time.Millisecond)
+	}
 	publishReports(t, dev, 1, 11)
 	begin := time.Now()
 	collect(t, b.connect(bus.Shuffler), 10, true)

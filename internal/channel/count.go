@@ -15,7 +15,9 @@ import (
 //
 // What every counting side guarantees:
 //   - What Count returns depends on the sums over the members alone, with all the noise that the plan promises: a
-//     server's noise is added before anything is returned or checked against a range.
+//     server's noise is added before anything is returned or checked against a range. Of pairs, which are in the
+//     channel local alone, it is the members' entries in an order of their own: a report of that channel is protected
+//     by its device's noise, whoever sees it.
 //   - A round whose manifest, members or messages are not what its announcement allows is refused as a whole. So is one
 //     in which a person's part is multiplied.
 //   - Until Forget, a later process that counts the same round comes to the same result: from what the broker holds, or

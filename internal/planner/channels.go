@@ -72,13 +72,7 @@ type proposed struct {
 }
 
 // propose plans a cohort in a channel. limit bounds the bit messages of one person; 0: none.
-func (o Options) propose(p *plan.Proposer, config learner.Config, size int, c plan.Channel, limit int) (*proposed,
-	error) {
-	step, err := o.step(config)
-	if err != nil {
-		return nil, err
-	}
-	step.Cohort = size
+func (o Options) propose(p *plan.Proposer, step learner.Step, c plan.Channel, limit int) (*proposed, error) {
 	terms := o.termsFor(c)
 	if c == plan.Shuffle {
 		terms.MaxMessages = limit
@@ -91,14 +85,13 @@ func (o Options) propose(p *plan.Proposer, config learner.Config, size int, c pl
 }
 
 // channels plans all cohorts in every channel.
-func (o Options) channels(proposer *plan.Proposer, config learner.Config, tasks []task, limits []int) ([]Channel,
-	error) {
+func (o Options) channels(proposer *plan.Proposer, tasks []task, limits []int) ([]Channel, error) {
 	var all []Channel
 	for _, c := range plan.Channels() {
 		one := Channel{Trust: c, Whom: strings.TrimPrefix(c.RestsOn(), "rests on "), OptIn: c == plan.Central}
 		for i, t := range tasks {
 			o.tell("planning the channel "+string(c), i, len(tasks))
-			p, err := o.propose(proposer, config, t.size, c, limits[i])
+			p, err := o.propose(proposer, t.step, c, limits[i])
 			if err == nil {
 				err = one.worst(p, o)
 			}

@@ -10,13 +10,14 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
-// information is what a cohort tells about one direction of the parameter. It is h^2/(h+v), as learner.FirstCohort
-// approximates it: h is the curvature of the cohort's decisions per direction, v the noise of the two releases in an
-// estimate.
+// information is what a cohort tells about one direction of the parameter. It is h^2/(phi h + v), as
+// learner.FirstCohort approximates it: h is the curvature of the cohort's decisions per direction, phi the family's
+// dispersion, v the noise of the two releases in an estimate.
 type information struct {
-	prior     float64 // before the first cohort
-	curvature float64 // h of one person
-	hessian   float64 // weight of the Hessian's noise variance in v; the gradient's has weight 1
+	prior      float64 // before the first cohort
+	curvature  float64 // h of one person
+	dispersion float64
+	hessian    float64 // weight of the Hessian's noise variance in v; the gradient's has weight 1
 }
 
 // filled is the part of the largest curvature that an optimal design reaches, as in learner.FirstCohort.
@@ -32,9 +33,9 @@ func (o Options) information() (information, error) {
 		return information{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	d, s := float64(c.Dimension), c.Radius
-	return information{prior: c.Practical.Prior * d / (s * s), curvature: filled * glm.Score(f,
-		glm.Practical).Variance(0) / d,
-		hessian: math.Max(0, c.Practical.HessianNoise) / 2 * s * s}, nil
+	score := glm.Score(f, glm.Practical)
+	return information{prior: c.Practical.Prior * d / (s * s), curvature: filled * score.Variance(0) / d,
+		dispersion: score.Dispersion(), hessian: math.Max(0, c.Practical.HessianNoise) / 2 * s * s}, nil
 }
 
 // noise is v.
@@ -46,7 +47,7 @@ func (i information) noise(p calibrate.Solution) float64 {
 // of is the information from a cohort of the given number of people.
 func (i information) of(people int, p calibrate.Solution) float64 {
 	h := i.curvature * float64(people)
-	return h * h / (h + i.noise(p))
+	return h * h / (i.dispersion*h + i.noise(p))
 }
 
 // searchedShares are the Hessian's shares that a search tries.

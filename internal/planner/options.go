@@ -30,8 +30,9 @@ var ErrOptions = errors.New("plan")
 
 // Options say what to plan.
 type Options struct {
-	Users   int   // people, divided into cohorts by the learner's schedule; used if Cohorts is empty
-	Cohorts []int // sizes of the cohorts
+	Learner glm.Profile // whose cohorts and statistics are planned: practical, the default, or a program
+	Users   int         // people, divided into cohorts by the learner's schedule; used if Cohorts is empty
+	Cohorts []int       // sizes of the cohorts
 
 	Dimension int // of arms, or of generic vectors; 0 where Choices say it
 	// Choices, if not 0, is how many options a decision has, each with its own weight of every one of Context numbers:
@@ -82,6 +83,9 @@ func (o Options) check() error {
 	}
 	if err := privacy.CheckDelta(o.Delta); err != nil {
 		return fmt.Errorf("%w: --delta: %w", ErrOptions, err)
+	}
+	if err := o.checkLearner(); err != nil {
+		return err
 	}
 	switch {
 	case (o.Choices != 0 || o.Context != 0) && (o.Choices < 2 || o.Context < 1 || o.Choices > glm.MaxDimension ||
@@ -145,8 +149,8 @@ func (o Options) check() error {
 
 // config is the learner's configuration.
 func (o Options) config() learner.Config {
-	c := learner.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.arms(), Radius: o.Radius,
-		Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
+	c := learner.Config{Profile: o.Learner, Family: o.Family, MaxReward: o.MaxReward, Dimension: o.arms(),
+		Radius: o.Radius, Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
 	if o.Choices != 0 {
 		c.Structure = structure.Options(o.Choices, o.Context)
 	}
@@ -164,6 +168,7 @@ func (o Options) arms() int {
 // task is one cohort to plan.
 type task struct {
 	size    int
+	step    learner.Step // what is asked; none of --releases
 	request calibrate.Request
 	// rounds is the number of reports in which one person sends the releases: 1, or one for each release.
 	rounds int
@@ -171,8 +176,8 @@ type task struct {
 	spread float64
 }
 
-// configured is the learner's configuration with its defaults, and its own cohorts.
-func (o Options) configured() (config learner.Config, schedule []int, err error) {
+// configured is the learner's configuration with its defaults.
+func (o Options) configured() (config learner.Config, err error) {
 	config = o.config()
 	if len(o.Cohorts) > 0 {
 		config.Horizon = 0
@@ -183,11 +188,10 @@ func (o Options) configured() (config learner.Config, schedule []int, err error)
 	if o.HessianShare > 0 {
 		config.Practical.HessianShare = o.HessianShare
 	}
-	learner, err := learner.New(config)
-	if err != nil {
-		return config, nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	if config, err = config.Resolve(); err != nil {
+		return config, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	return learner.Config(), learner.Schedule(), nil
+	return config, nil
 }
 
 // tasks lays out the cohorts.
@@ -206,40 +210,40 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 		}
 		return all, nil, nil
 	}
-	config, schedule, err := o.configured()
+	config, err := o.configured()
 	if err != nil {
 		return nil, nil, err
 	}
-	sizes := o.Cohorts
-	if len(sizes) == 0 {
-		sizes = schedule
-		first = &FirstCohort{Size: sizes[0], Rule: fmt.Sprintf("the fewest people from whom one learns somewhat more "+
-			"about a direction than was known before; at least %d, at most a tenth of all (learner.FirstCohort)",
-			config.MinCohort)}
-	}
-	step, err := o.step(config)
+	steps, err := o.steps(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		return nil, nil, err
 	}
-	terms := o.Terms
-	// This is the channel shuffle's request without server noise, with a limit that is set for each cohort.
-	terms.Channel, terms.ServerNoise, terms.NoDeviceNoise, terms.MaxMessages = plan.Shuffle, 0, false, 0
+	first = o.first(config, steps)
 	after := config.Horizon
-	for i, n := range sizes {
-		step.Cohort = n
+	for i, step := range steps {
+		n := step.Cohort
 		after -= n
-		r, err := proposer.Request(step, terms)
+		t, err := o.task(proposer, step)
 		if err != nil {
 			return nil, nil, o.explain(err, i, n, 1)
 		}
-		r.VarianceRatio = o.VarianceRatio
-		t := task{size: n, request: r, rounds: 1}
-		if first != nil && i > 0 {
+		if first != nil && i > 0 && !o.Learner.Program() {
 			t.spread = config.Spread(n, after)
 		}
 		all = append(all, t)
 	}
 	return all, first, nil
+}
+
+// task is the plan of a step's cohort.
+func (o Options) task(proposer *plan.Proposer, step learner.Step) (task, error) {
+	terms := o.Terms
+	// This is the channel shuffle's request without server noise, with a limit that is set for each cohort.
+	terms.Channel, terms.ServerNoise, terms.NoDeviceNoise, terms.MaxMessages = plan.Shuffle, 0, false, 0
+	step.VarianceRatio = o.VarianceRatio
+	r, err := proposer.Request(step, terms)
+	r.VarianceRatio = o.VarianceRatio
+	return task{size: step.Cohort, step: step, request: r, rounds: 1}, err
 }
 
 // step is what a learner asks of a cohort at a public point of the given norm.

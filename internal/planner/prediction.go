@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/riffle-dp/riffle/internal/planner/predict"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -90,9 +92,11 @@ const (
 
 // rehearsal is a plan that is simulated.
 type rehearsal struct {
+	options Options
 	config  learner.Config
 	tasks   []task
 	cohorts []Cohort
+	other   *sync.Map // noise of steps that were not planned, by askedOf
 }
 
 // Predict adds to a result of Run what its deployment will learn. It needs cohorts of the learner's schedule. Its
@@ -210,11 +214,12 @@ func (p Prediction) cases(f family.Family) []Case {
 
 // rehearsal is what is simulated of a plan; nil cohorts are planned first.
 func (o Options) rehearsal(cohorts []Cohort) (s rehearsal, err error) {
+	s.options, s.other = o, new(sync.Map)
 	proposer := new(plan.Proposer)
 	if s.tasks, _, err = o.tasks(proposer); err != nil {
 		return s, err
 	}
-	if s.config, _, err = o.configured(); err != nil {
+	if s.config, err = o.configured(); err != nil {
 		return s, err
 	}
 	if s.cohorts = cohorts; cohorts != nil {
@@ -245,12 +250,16 @@ func (s rehearsal) run(ctx context.Context, source predict.Source, b bounds, pro
 }
 
 // noise is the planned one. A plan is made for one public point; at another one the noise changes as the diameter does.
+// What a program asks can depend on the answers, and then a plan is made of it here.
 func (s rehearsal) noise(step learner.Step) ([]float64, error) {
 	if step.Epoch >= len(s.cohorts) || step.Round > 0 {
 		return nil, fmt.Errorf("%w: the learner asks for round %d of cohort %d, which the plan does not hold",
 			ErrOptions, step.Round, step.Epoch+1)
 	}
 	releases, request := s.cohorts[step.Epoch].Releases, s.tasks[step.Epoch].request.Releases
+	if s.config.Profile.Program() && askedOf(step) != askedOf(s.tasks[step.Epoch].step) {
+		return s.replanned(step)
+	}
 	if len(releases) != len(step.Statistics[0]) || len(request) != len(releases) {
 		return nil, fmt.Errorf("%w: the learner asks for %d statistics, the plan holds %d", ErrOptions,
 			len(step.Statistics[0]), len(releases))
@@ -262,6 +271,52 @@ func (s rehearsal) noise(step learner.Step) ([]float64, error) {
 			return nil, err
 		}
 		deviations[i] = releases[i].Deviation * b.Diameter / request[i].Diameter
+	}
+	return deviations, nil
+}
+
+// askedOf says which statistics a step asks of how many people.
+func askedOf(step learner.Step) string {
+	var b strings.Builder
+	fmt.Fprint(&b, step.Cohort)
+	for _, s := range step.Statistics[0] {
+		fmt.Fprintf(&b, " %s %d", s.Kind, s.Dim())
+	}
+	return b.String()
+}
+
+// replanned is the noise of a plan for the step itself. Steps that ask the same share a plan, whose noise changes as
+// diameters do.
+func (s rehearsal) replanned(step learner.Step) ([]float64, error) {
+	key := askedOf(step)
+	unit, known := s.other.Load(key)
+	if !known {
+		proposer := new(plan.Proposer)
+		t, err := s.options.task(proposer, step)
+		if err != nil {
+			return nil, err
+		}
+		limit, err := s.options.limit(t)
+		if err != nil {
+			return nil, err
+		}
+		c, err := s.options.cohort(proposer, t, limit)
+		if err != nil {
+			return nil, err
+		}
+		var deviations []float64
+		for i, r := range c.Releases {
+			deviations = append(deviations, r.Deviation/t.request.Releases[i].Diameter)
+		}
+		unit, _ = s.other.LoadOrStore(key, deviations)
+	}
+	deviations := slices.Clone(unit.([]float64))
+	for i, statistic := range step.Statistics[0] {
+		b, err := statistic.Bounds()
+		if err != nil {
+			return nil, err
+		}
+		deviations[i] *= b.Diameter
 	}
 	return deviations, nil
 }

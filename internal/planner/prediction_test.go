@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/planner/predict"
+	"github.com/riffle-dp/riffle/internal/planner/predict/logged"
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -137,7 +138,7 @@ func TestAPredictionAgreesWithTheChannel(t *testing.T) {
 			t.Fatal(err)
 		}
 		source := rand.NewChaCha8([32]byte{byte(seed)})
-		config, _, err := o.configured()
+		config, err := o.configured()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,21 +211,7 @@ func TestSimulationsAreBounded(t *testing.T) {
 
 // A log takes the place of assumptions, and what is printed says so and whose it is.
 func TestAPredictionFromALog(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	var log []predict.Decision
-	for range 600 {
-		d := predict.Decision{Arm: r.IntN(3)}
-		x := [3]float64{r.Float64() - 0.5, r.Float64() - 0.5, 0.6}
-		for k := range 3 {
-			arm := make([]float64, 9)
-			copy(arm[3*k:], x[:])
-			d.Arms = append(d.Arms, arm)
-		}
-		if d.Arm == 0 == (x[0] > 0) {
-			d.Reward = 1
-		}
-		log = append(log, d)
-	}
+	log := logged.Decisions(0.5, 600)
 	o := choices(2000, 1, plan.Shares)
 	p := predicted(t, o, Prediction{Log: log, Runs: 4}).Prediction
 	if len(p.Cases) != 1 || p.Log == nil || p.Log.Decisions != 600 || p.Verdict != WorthRunning {

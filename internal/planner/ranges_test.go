@@ -30,11 +30,15 @@ func TestStatedRangesHold(t *testing.T) {
 			if err := o.check(); err != nil {
 				t.Fatal(err)
 			}
-			config, _, err := o.configured()
+			config, err := o.configured()
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := o.propose(new(plan.Proposer), config, 1000, c, plan.LeastMessages)
+			steps, err := o.steps(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := o.propose(new(plan.Proposer), steps[0], c, plan.LeastMessages)
 			if err != nil {
 				t.Errorf("%s, epsilon %g, delta %g: %v", c, o.Epsilon, o.Delta, err)
 				continue

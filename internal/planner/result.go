@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -31,9 +32,10 @@ type Result struct {
 	MeanBytes             float64 `json:"mean_bytes_per_user"`
 	SealSecondsPerMessage float64 `json:"seal_seconds_per_message"`
 
-	AskedEpsilon float64 `json:"asked_epsilon"`
-	Users        int     `json:"users"`
-	Dimension    int     `json:"dimension"`
+	AskedEpsilon float64     `json:"asked_epsilon"`
+	Learner      glm.Profile `json:"learner,omitempty"` // a program, where one was asked for
+	Users        int         `json:"users"`
+	Dimension    int         `json:"dimension"`
 	// Options, if not 0, is how many options a decision has, each with its own weight of each of Context numbers.
 	Options      int     `json:"options,omitempty"`
 	Context      int     `json:"context,omitempty"`

@@ -43,7 +43,10 @@ func Run(o Options) (*Result, error) {
 	if r.Trust = o.Channel; o.Channel == plan.Shuffle && o.ServerNoise == 0 {
 		r.Trust = "" // as it always was
 	}
-	if o.Releases == 0 {
+	switch {
+	case o.Learner.Program():
+		r.Learner, r.Family = o.Learner, o.Family
+	case o.Releases == 0:
 		r.Family, r.HessianShare = o.Family, tasks[0].request.Shares[0]
 	}
 	for i, t := range tasks {
@@ -54,7 +57,7 @@ func Run(o Options) (*Result, error) {
 		}
 		r.add(c)
 	}
-	if first != nil {
+	if first != nil && !o.Learner.Program() {
 		r.Exploration = explorationRule
 	}
 	for _, c := range r.Cohorts {
@@ -87,11 +90,7 @@ func (o Options) cohort(proposer *plan.Proposer, t task, limit int) (Cohort, err
 		}
 		return o.price(t, p)
 	}
-	config, _, err := o.configured()
-	if err != nil {
-		return Cohort{}, err
-	}
-	p, err := o.propose(proposer, config, t.size, o.Channel, limit)
+	p, err := o.propose(proposer, t.step, o.Channel, limit)
 	if err != nil {
 		return Cohort{}, err
 	}
@@ -141,11 +140,8 @@ func (o Options) compare(r *Result, proposer *plan.Proposer, tasks []task, limit
 	if o.Releases > 0 {
 		return nil
 	}
-	config, _, err := o.configured()
-	if err != nil {
-		return err
-	}
-	if r.Channels, err = o.channels(proposer, config, tasks, limits); err == nil {
+	var err error
+	if r.Channels, err = o.channels(proposer, tasks, limits); err == nil {
 		r.Reasons = recommend(r.Channels)
 	}
 	return err

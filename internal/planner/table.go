@@ -205,7 +205,7 @@ func (r Result) notes() []string {
 	if r.Exploration != "" {
 		notes = append(notes, "Exploring: "+r.Exploration+".")
 	}
-	if r.Family != "" {
+	if r.HessianShare > 0 {
 		notes = append(notes, fmt.Sprintf("The Hessian has %.3g %% of the budget. Scales follow each cohort's public "+
 			"point: at another norm the errors change with the diameters, the guarantee and about the messages do "+
 			"not.", percent(r.HessianShare)))

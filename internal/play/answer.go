@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -56,6 +57,10 @@ func (c *Channel) reports(q learn.Question, records iter.Seq[learn.Record]) (a l
 	noises, err := c.noises(q)
 	if err != nil {
 		return a, err
+	}
+	a.Variance = make([][]float64, len(q.Statistics))
+	for i, s := range q.Statistics {
+		a.Variance[i] = slices.Repeat([]float64{noises[i].Deviation() * noises[i].Deviation()}, s.Dim())
 	}
 	for r := range records {
 		for range r.Count() {

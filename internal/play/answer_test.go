@@ -221,6 +221,9 @@ func TestAnswersAreRefused(t *testing.T) {
 
 // Many people with one record cost no more time than one.
 func TestManyPeopleWithOneRecordAreCheap(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	const people = 1_000_000
 	a := answered(t, channel(plan.Shares, 1), twoSums(people), fewKinds(people, false))
 	if mean, deviation := a.Mean(0); a.People != people || math.Abs(mean[0]-(0.385-0.03075+0.25)) > 6*deviation ||

@@ -1,14 +1,16 @@
 package play
 
 import (
+	"cmp"
+
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // Anytime plays without knowing how many people will come, by the doubling trick: for cfg.Horizon people, then for
-// twice as many, and so on. The practical profile goes on from what it knows (learner.Learner.Extend); the paper
-// profile starts a new learner and pays its warm-up again. Either way each person's record is in one cohort, and a
+// twice as many, and so on. The practical profile goes on from what it knows (learner.Learner.Extend); any other starts
+// a new learner and pays its warm-up again. Either way each person's record is in one cohort, and a
 // person's guarantee is that of a single run.
 type Anytime struct {
 	cfg            learner.Config
@@ -55,7 +57,7 @@ func (a *Anytime) Learn(reward float64) error {
 	}
 	a.cfg.Horizon *= anytimeGrowth
 	a.left = a.cfg.Horizon
-	if a.cfg.Profile != glm.Paper {
+	if cmp.Or(a.cfg.Profile, glm.Practical) == glm.Practical {
 		return a.current.extend(a.left)
 	}
 	a.messages += a.current.messages

@@ -9,14 +9,15 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // Batched plays as a deployment does: people decide with the policy in force, and when a cohort is full the learner
-// gets the sums of its statistics through a channel. It is Riffle in both profiles and all four channels, and with
-// other Trusts the yardsticks of Gaussian noise and the same algorithm without noise.
+// gets the sums of its statistics through a channel. It is Riffle in all profiles but joint and in all four channels,
+// and with other Trusts the yardsticks of Gaussian noise and the same algorithm without noise.
 type Batched struct {
-	learner  *learner.Learner
+	learner  Learner
 	trust    Trust
 	devices  protocol.Source // people's own coins
 	noise    protocol.Source // the channel's
@@ -33,14 +34,30 @@ type Batched struct {
 	epochs   int // policies that were in force
 }
 
-// NewBatched starts a learner. Both sources are the simulation's.
+// Learner is a learner of sums. *learner.Learner documents the methods; *program.Learner is another.
+type Learner interface {
+	Config() learner.Config
+	Schedule() []int
+	Next() learner.Step
+	Absorb(sums []learner.Aggregate) error
+}
+
+// NewLearner starts the profile's learner, of any profile but joint.
+func NewLearner(cfg learner.Config) (Learner, error) {
+	if cfg.Profile.Program() {
+		return program.New(cfg)
+	}
+	return learner.New(cfg)
+}
+
+// NewBatched starts the profile's learner. Both sources are the simulation's.
 func NewBatched(cfg learner.Config, trust Trust, devices, noise protocol.Source) (*Batched, error) {
-	learner, err := learner.New(cfg)
+	l, err := NewLearner(cfg)
 	if err != nil {
 		return nil, err
 	}
-	b := &Batched{learner: learner, trust: trust, devices: devices, noise: noise}
-	b.records.dimension = learner.Config().Dimension
+	b := &Batched{learner: l, trust: trust, devices: devices, noise: noise}
+	b.records.dimension = b.learner.Config().Dimension
 	return b, b.begin()
 }
 
@@ -62,7 +79,11 @@ func (b *Batched) begin() error {
 
 // extend goes on for the given number of people after the horizon.
 func (b *Batched) extend(people int) error {
-	if err := b.learner.Extend(people); err != nil {
+	l, ok := b.learner.(*learner.Learner)
+	if !ok {
+		return learner.ErrExtend
+	}
+	if err := l.Extend(people); err != nil {
 		return err
 	}
 	return b.begin()
@@ -122,13 +143,9 @@ func (b *Batched) absorb() error {
 			b.spent = append(b.spent, CohortCost{b.step.Cohort, cost})
 		}
 		statistics := b.step.Statistics[b.step.Round]
-		aggregates, err := c.Aggregate(b.records.reports(statistics), b.noise)
+		sums, err := b.sums(c, statistics)
 		if err != nil {
 			return err
-		}
-		sums := make([]learner.Aggregate, len(aggregates))
-		for i, a := range aggregates {
-			sums[i] = learner.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports}
 		}
 		if err := b.learner.Absorb(sums); err != nil {
 			return err
@@ -137,6 +154,28 @@ func (b *Batched) absorb() error {
 			return nil
 		}
 	}
+}
+
+// sums are what the channel brings back of the cohort: of pairs each report by itself.
+func (b *Batched) sums(c simulated.Channel, statistics []statistic.Statistic) (sums []learner.Aggregate, err error) {
+	reports := b.records.reports(statistics)
+	if len(statistics) == 1 && statistics[0].Kind == statistic.Pair {
+		each, a, err := simulated.Each(c, reports, b.noise)
+		if err != nil {
+			return nil, err
+		}
+		return []learner.Aggregate{{Kind: statistic.Pair, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports,
+			Each: each}}, nil
+	}
+	aggregates, err := c.Aggregate(reports, b.noise)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range aggregates {
+		sums = append(sums, learner.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance,
+			Reports: a.Reports})
+	}
+	return sums, nil
 }
 
 // MessagesPerPerson implements Sender.

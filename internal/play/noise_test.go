@@ -63,6 +63,9 @@ func TestReportsHaveTheirNoise(t *testing.T) {
 // A planned channel has the noise of its plan, devices' and servers', in every channel: the sums of a cohort of null
 // records vary by it. (Rounding adds at most a quarter of a level squared for each report, which is little beside it.)
 func TestPlannedChannelsHaveTheNoiseOfTheirPlan(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	learner, err := learner.New(config)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package population
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	_ "embed"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
@@ -36,6 +38,7 @@ type AdultOptions struct {
 	// TestHoldout holds out exactly the 16281 people of the original test file, and decides for those of the training
 	// file: the split of published results.
 	TestHoldout bool
+	Family      string // that a learner takes the rewards to be of, logistic or linear; "" = logistic
 }
 
 // Census is one row of the Adult census: the columns that the feature maps read.
@@ -52,6 +55,10 @@ type Census struct {
 func Adult(o AdultOptions) (*Population, error) {
 	if o.Map == "" {
 		o.Map = MapB7
+	}
+	o.Family = cmp.Or(o.Family, family.NameLogistic)
+	if err := ofFamily(o.Family, "the Adult census"); err != nil {
+		return nil, err
 	}
 	if err := o.Map.check(); err != nil {
 		return nil, err
@@ -81,7 +88,7 @@ func Adult(o AdultOptions) (*Population, error) {
 		return nil, err
 	}
 	return New(Info{
-		Name: "adult", People: n, HeldOut: len(held), Dim: o.Map.Dim(), Arms: 2, Family: "logistic", MaxReward: 1,
+		Name: "adult", People: n, HeldOut: len(held), Dim: o.Map.Dim(), Arms: 2, Family: o.Family, MaxReward: 1,
 		NormBound: AdultNormBound,
 	}, o.Map.people(rows, people[:n]), o.Map.people(rows, held)), nil
 }

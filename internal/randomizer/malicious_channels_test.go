@@ -17,7 +17,32 @@ func channelAttacks() map[string]attack {
 			}
 		}
 	}
+	// Pairs are what counts hold report by report in the channel local: elsewhere one person's report would be seen.
+	pairs := func(channel rifflev1.Channel, device uint32, analyzer uint64) func(*rifflev1.Announcement, [32]byte) {
+		return func(a *rifflev1.Announcement, _ [32]byte) {
+			e := &rifflev1.Encoding{Scale: 1}
+			for range a.Policy.Dim + 1 {
+				e.Coordinates = append(e.Coordinates, &rifflev1.Coordinate{Offset: -1, Levels: 2})
+			}
+			a.Plan.Channel, a.Encodings = channel, []*rifflev1.Encoding{e}
+			a.Plan.Rounds = []*rifflev1.PlannedRound{{Releases: []*rifflev1.PlannedRelease{{
+				Statistic: rifflev1.Statistic_STATISTIC_PAIR, Shift: 3, NoiseBits: device, Bias: 1 << 31,
+				AnalyzerNoise: analyzer}}}}
+		}
+	}
+	anybody := func(l *device.Limits) { l.Epsilon, l.Trust = 1e6, plan.Channels() }
 	all := map[string]attack{
+		"pairs in shuffle": {change: pairs(rifflev1.Channel_CHANNEL_SHUFFLE, 50, 0), limits: anybody},
+		"pairs in shares":  {change: pairs(rifflev1.Channel_CHANNEL_SHARES, 50, 0), limits: anybody},
+		"pairs in central": {change: pairs(rifflev1.Channel_CHANNEL_CENTRAL, 0, 1<<20), limits: anybody},
+		// the guarantee would be that of a whole cohort's noise, and everyone sees each report
+		"pairs in local with a cohort's noise": {change: pairs(rifflev1.Channel_CHANNEL_LOCAL, 30, 0)},
+		"pairs in local beside sums": {limits: anybody, change: func(a *rifflev1.Announcement, first [32]byte) {
+			round, encodings := a.Plan.Rounds[0].Releases, a.Encodings
+			pairs(rifflev1.Channel_CHANNEL_LOCAL, 50, 0)(a, first)
+			a.Plan.Rounds[0].Releases = append(a.Plan.Rounds[0].Releases, round...)
+			a.Encodings = append(a.Encodings, encodings...)
+		}},
 		"central": {channel: plan.Central, change: unchanged},
 		"central, whatever the limits on epsilon": {channel: plan.Central, change: unchanged,
 			limits: func(l *device.Limits) { l.Epsilon = 1e6 }},

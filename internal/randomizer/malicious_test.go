@@ -139,8 +139,10 @@ func attacks(t *testing.T, b *testbed.Bed) map[string]attack {
 			r.Releases = append(r.Releases, r.Releases[1])
 			a.Encodings = append(a.Encodings, a.Encodings[1])
 		}},
-		"inflated norm":     {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Policy.NormBound = 10.5 }},
-		"theta outside":     {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Policy.Theta = []float64{2, 1} }},
+		"inflated norm": {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Policy.NormBound = 10.5 }},
+		"theta infinite": {change: func(a *rifflev1.Announcement, _ [32]byte) {
+			a.Policy.Theta = []float64{math.Inf(1), 1}
+		}},
 		"reference outside": {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Reference = []float64{2, 1} }},
 		"reference NaN": {change: func(a *rifflev1.Announcement,
 			_ [32]byte) {

@@ -56,3 +56,14 @@ func (inTheClear) MessagesPerPerson() float64 { return 1 }
 
 // slope is L_mu, the largest mu'.
 func (s Setting) slope() float64 { return s.Family.MaxVariance(s.Radius) }
+
+// best is the first arm with the largest score.
+func best(arms [][]float64, score func(x []float64) float64) int {
+	pick, top := 0, math.Inf(-1)
+	for a, x := range arms {
+		if v := score(x); v > top {
+			pick, top = a, v
+		}
+	}
+	return pick
+}

@@ -7,7 +7,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
@@ -55,7 +54,7 @@ func (e *ECOLog) radius() float64 {
 // Choose implements simulate.Algorithm.
 func (e *ECOLog) Choose(arms [][]float64) (int, error) {
 	radius := e.radius()
-	a := play.Best(arms, func(x []float64) float64 {
+	a := best(arms, func(x []float64) float64 {
 		return e.setting.Family.Mean(population.Dot(x, e.theta)) + radius*e.design.norm(x)
 	})
 	e.chosen = arms[a]

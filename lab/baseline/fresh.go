@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -67,7 +66,7 @@ func NewFresh(s Setting, theta []float64, epsilon, delta, diameter float64, firs
 
 // Choose implements simulate.Algorithm.
 func (f *Fresh) Choose(arms [][]float64) (int, error) {
-	a := play.Best(arms, func(x []float64) float64 { return population.Dot(x, f.estimate) })
+	a := best(arms, func(x []float64) float64 { return population.Dot(x, f.estimate) })
 	f.chosen = arms[a]
 	return a, nil
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/lab/learn/play"
 )
 
 // GLMUCB is GLM-UCB of Filippi, Cappe, Garivier and Szepesvari, "Parametric bandits: the generalized linear case"
@@ -48,7 +47,7 @@ func (g *GLMUCB) Choose(arms [][]float64) (int, error) {
 	if g.setting.Family.Name() == "probit" {
 		width *= math.Sqrt(math.Log(float64(g.t)))
 	}
-	a := play.Best(arms, func(x []float64) float64 {
+	a := best(arms, func(x []float64) float64 {
 		return g.setting.Family.Mean(population.Dot(x, g.fit.theta)) + width*g.design.norm(x)
 	})
 	g.chosen = arms[a]

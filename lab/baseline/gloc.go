@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/lab/learn/play"
 )
 
 // GLOC is GLOC of Jun, Bhargava, Nowak and Willett, "Scalable generalized linear bandits: online computation and
@@ -41,7 +40,7 @@ func (g *GLOC) radius() float64 {
 // Choose implements simulate.Algorithm.
 func (g *GLOC) Choose(arms [][]float64) (int, error) {
 	radius := g.radius()
-	a := play.Best(arms, func(x []float64) float64 {
+	a := best(arms, func(x []float64) float64 {
 		return g.setting.Family.Mean(population.Dot(x, g.theta)) + radius*g.design.norm(x)
 	})
 	g.chosen = arms[a]

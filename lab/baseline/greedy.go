@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/lab/learn/play"
 )
 
 // Greedy plays the arm that the fit to everything so far likes best. It refits after every person at first, and later
@@ -27,7 +26,7 @@ func NewGreedy(s Setting) (*Greedy, error) {
 
 // Choose implements simulate.Algorithm.
 func (g *Greedy) Choose(arms [][]float64) (int, error) {
-	a := play.Best(arms, func(x []float64) float64 { return population.Dot(x, g.fit.theta) })
+	a := best(arms, func(x []float64) float64 { return population.Dot(x, g.fit.theta) })
 	g.chosen = arms[a]
 	return a, nil
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
@@ -60,7 +59,7 @@ func NewRSGLinCB(s Setting) (*RSGLinCB, error) {
 
 // Choose implements simulate.Algorithm.
 func (b *RSGLinCB) Choose(arms [][]float64) (int, error) {
-	a := play.Best(arms, b.v.square)
+	a := best(arms, b.v.square)
 	if b.exploring = b.v.square(arms[a]) > b.threshold; !b.exploring {
 		if b.h.log >= b.frozen.log+math.Log1p(rsGrowth) {
 			b.frozen = b.h.clone()
@@ -72,7 +71,7 @@ func (b *RSGLinCB) Choose(arms [][]float64) (int, error) {
 		for _, x := range arms {
 			lowest = math.Max(lowest, population.Dot(x, b.first)-b.eliminate*b.v.norm(x))
 		}
-		a = play.Best(arms, func(x []float64) float64 {
+		a = best(arms, func(x []float64) float64 {
 			if population.Dot(x, b.first)+b.eliminate*b.v.norm(x) < lowest {
 				return math.Inf(-1)
 			}

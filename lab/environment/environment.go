@@ -106,7 +106,7 @@ type Spec struct {
 	// context, in an order of the seed; and the standard deviation of rewards of the families linear and gaussian,
 	// which are clipped to their range. Norm is that of each option's weights.
 	Law      string    `json:"law,omitempty"`      // normal (default), heavy, correlated or useless
-	Truth    string    `json:"truth,omitempty"`    // model (default), classes, separable or misfit
+	Truth    string    `json:"truth,omitempty"`    // model (default), classes, separable, misfit, skewed or grades
 	Offsets  []float64 `json:"offsets,omitempty"`  // default 0
 	Spread   float64   `json:"spread,omitempty"`   // above 0
 	Decision string    `json:"decision,omitempty"` // of Census

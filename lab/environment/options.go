@@ -33,6 +33,11 @@ const (
 	// Misfit: 1 with probability 0.9 if z_k, with Norm times plus or minus a product of two numbers, is above 0, and
 	// 0.1 otherwise: neither the link nor the features are right.
 	Misfit = "misfit"
+	// Skewed, of gaussian: half of the rewards are 0, and the others R/8 times e^z times a log-normal number of median
+	// 1 whose logarithm has the standard deviation Spread, clipped to the range: money.
+	Skewed = "skewed"
+	// Grades, of gaussian: as Model, rounded to a whole number.
+	Grades = "grades"
 )
 
 // optionBound is the bound on the parameter's norm that learners are told by default in Options, as of a file of
@@ -68,8 +73,10 @@ func (s Spec) resolveOptions() (Spec, error) {
 	if s.Norm == 0 {
 		s.Norm = 3
 	}
-	laws, truths := []string{Normal, Heavy, Correlated, Useless}, []string{Model, Classes, Separable, Misfit}
+	laws := []string{Normal, Heavy, Correlated, Useless}
+	truths := []string{Model, Classes, Separable, Misfit, Skewed, Grades}
 	continuous := s.Family == family.NameLinear || s.Family == family.NameGaussian
+	ofRange := s.Truth == Model || s.Family == family.NameGaussian && (s.Truth == Skewed || s.Truth == Grades)
 	switch {
 	case s.Context < 2 || s.Context*s.Arms > 1<<12:
 		return s, fmt.Errorf("%w: context %d must be at least 2, and with %d options have at most %d numbers", ErrSpec,
@@ -84,9 +91,9 @@ func (s Spec) resolveOptions() (Spec, error) {
 		return s, fmt.Errorf("%w: a product of two numbers needs a context of 3", ErrSpec)
 	case s.Offsets != nil && len(s.Offsets) != s.Arms:
 		return s, fmt.Errorf("%w: %d offsets for %d options", ErrSpec, len(s.Offsets), s.Arms)
-	case continuous != (s.Spread > 0) || s.Spread < 0 || continuous && s.Truth != Model:
-		return s, fmt.Errorf("%w: spread %v is for families linear and gaussian with truth %s, which need it", ErrSpec,
-			s.Spread, Model)
+	case continuous != (s.Spread > 0) || s.Spread < 0 || continuous && !ofRange:
+		return s, fmt.Errorf("%w: spread %v is for families linear and gaussian, which need it, with truth %s; %s and "+
+			"%s are for gaussian", ErrSpec, s.Spread, Model, Skewed, Grades)
 	case s.Parameter != nil || s.Scales != nil || s.Change != nil:
 		return s, fmt.Errorf("%w: kind %s has no parameter, scales or change", ErrSpec, Options)
 	}
@@ -187,11 +194,7 @@ func (o *options) person(arms, rewards *rand.Rand) population.Person {
 	for i, z := range scores {
 		switch {
 		case o.spec.Spread > 0:
-			if o.spec.Family == family.NameGaussian { // rewards from 0 on
-				z += most / 2
-			}
-			p.Means[i] = clippedMean(z, o.spec.Spread, least, most)
-			p.Rewards[i] = math.Min(math.Max(z+o.spec.Spread*noise, least), most)
+			p.Means[i], p.Rewards[i] = o.continuous(z, chance, noise, least, most)
 			continue
 		case o.spec.Truth == Classes && i == best, o.spec.Truth == Separable && z > 0:
 			p.Means[i] = 1
@@ -208,6 +211,35 @@ func (o *options) person(arms, rewards *rand.Rand) population.Person {
 		}
 	}
 	return p
+}
+
+// continuous is the mean and a draw of a reward between least and most.
+func (o *options) continuous(z, chance, noise, least, most float64) (mean, reward float64) {
+	spread := o.spec.Spread
+	if o.spec.Truth == Skewed {
+		location := math.Log(most/8) + z
+		if chance < 0.5 {
+			reward = math.Min(most, math.Exp(location+spread*noise))
+		}
+		return clippedLogNormalMean(location, spread, most) / 2, reward
+	}
+	if o.spec.Family == family.NameGaussian { // rewards from 0 on
+		z += most / 2
+	}
+	if o.spec.Truth == Grades {
+		for k := least; k < most; k++ { // the reward is above k
+			mean += math.Erfc((k+0.5-z)/spread/math.Sqrt2) / 2
+		}
+		return least + mean, math.Min(math.Max(math.Round(z+spread*noise), least), most)
+	}
+	return clippedMean(z, spread, least, most), math.Min(math.Max(z+spread*noise, least), most)
+}
+
+// clippedLogNormalMean is the mean of e^(m + s times a normal number), at most b.
+func clippedLogNormalMean(m, s, b float64) float64 {
+	above := func(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
+	x := (math.Log(b) - m) / s
+	return math.Exp(m+s*s/2)*above(s-x) + b*above(x)
 }
 
 // clippedMean is the mean of a normal number of mean m and standard deviation s, clipped to [a, b].

@@ -18,6 +18,8 @@ var blocks = []environment.Spec{
 	{Kind: environment.Options, Truth: environment.Classes, Arms: 4, Offsets: []float64{1, 0, 0, -1}},
 	{Kind: environment.Options, Family: "linear", Spread: 0.5, Norm: 1},
 	{Kind: environment.Options, Family: "gaussian", MaxReward: 4, Spread: 1, Norm: 2},
+	{Kind: environment.Options, Family: "gaussian", MaxReward: 5, Spread: 1, Norm: 2, Truth: environment.Grades},
+	{Kind: environment.Options, Family: "gaussian", MaxReward: 200, Spread: 1, Truth: environment.Skewed},
 }
 
 // The people are the same at every pass, others for another seed, arms in the unit ball, rewards in range with the

@@ -5,6 +5,7 @@ import (
 
 	"github.com/riffle-dp/riffle/lab/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/learn"
+	deployed "github.com/riffle-dp/riffle/pkg/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -12,10 +13,10 @@ import (
 var improvedKinds = map[string]kind{
 	"linucb":                   {start: bandit.LinUCB},
 	"linucb-spread":            {start: bandit.LinUCB, spread: true},
-	"online-linucb-nonprivate": {start: withoutNoise(bandit.OnlineLinUCB)},
-	"online-linucb":            {trusts: []plan.Channel{plan.Local}, start: bandit.OnlineLinUCB},
-	"online-linucb-anytime":    {trusts: []plan.Channel{plan.Local}, start: bandit.AnytimeOnlineLinUCB},
-	"online-linucb-combiner":   {trusts: []plan.Channel{plan.Local}, start: bandit.Combiner},
+	"online-linucb-nonprivate": {start: withoutNoise(deployed.OnlineLinUCB)},
+	"online-linucb":            {trusts: []plan.Channel{plan.Local}, start: deployed.OnlineLinUCB},
+	"online-linucb-anytime":    {trusts: []plan.Channel{plan.Local}, start: deployed.AnytimeOnlineLinUCB},
+	"online-linucb-combiner":   {trusts: []plan.Channel{plan.Local}, start: deployed.Combiner},
 	"joint-linucb":             {trusts: []plan.Channel{plan.Central}, start: bandit.JointLinUCB},
 	"local-linucb":             {trusts: []plan.Channel{plan.Local}, start: bandit.LocalLinUCB},
 	"shuffle-linucb":           {trusts: []plan.Channel{plan.Shuffle}, start: bandit.ShuffleLinUCB},

@@ -1,7 +1,8 @@
 package experiment
 
 import (
-	"github.com/riffle-dp/riffle/lab/learn/bandit"
+	lab "github.com/riffle-dp/riffle/lab/learn/bandit"
+	"github.com/riffle-dp/riffle/pkg/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -9,8 +10,8 @@ import (
 // layeredKinds are those of "On the optimal regret of locally private linear contextual bandit": its Algorithm 1 with
 // one oracle for all actions, and as printed, with one for each.
 var layeredKinds = map[string]kind{
-	"regcb":         {trusts: layeredTrusts, pure: layeredPure, start: bandit.NewRegCB},
-	"regcb-actions": {trusts: layeredTrusts, pure: layeredPure, start: bandit.NewRegCBActions},
+	"regcb":         {trusts: layeredTrusts, pure: layeredPure, start: bandit.RegCB},
+	"regcb-actions": {trusts: layeredTrusts, pure: layeredPure, start: lab.NewRegCBActions},
 }
 
 // layeredTrusts are the channels with noise of pure epsilon, and those with that of the variant gauss.

@@ -1,7 +1,7 @@
 package experiment
 
 import (
-	"github.com/riffle-dp/riffle/lab/learn/bandit"
+	"github.com/riffle-dp/riffle/pkg/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 

@@ -153,7 +153,7 @@ func (c *checker) learners() {
 			c.wrong("no row's command runs the learner %s", kind)
 		}
 	}
-	for _, folder := range []string{"lab/learn/bandit", "pkg/learn/estimate", "pkg/learn/joint"} {
+	for _, folder := range []string{"lab/learn/bandit", "pkg/learn/bandit", "pkg/learn/estimate", "pkg/learn/joint"} {
 		names, err := fs.Glob(c.root, path.Join(folder, "*.go"))
 		if err != nil {
 			c.wrong("%v", err)

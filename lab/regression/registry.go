@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/play"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -79,5 +80,5 @@ func Find(name string, trust plan.Channel) (estimate.Estimator, error) {
 
 // zero predicts 0 for everyone and asks no one: the line that an estimator must beat.
 func zero(s learn.Setting, _ int, _ learn.Asker) (learn.Model, error) {
-	return estimate.Linear{Theta: make([]float64, s.Dimension)}, nil
+	return estimate.Linear{Stage: glm.Stage{Theta: make([]float64, s.Dimension)}}, nil
 }

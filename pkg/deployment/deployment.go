@@ -18,6 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -54,7 +55,7 @@ var (
 
 // New checks a configuration as a whole: the learner's, and that a plan can be made for every cohort of its schedule.
 func New(c wire.Configuration) (*Machine, error) {
-	if p := c.Learner.Profile; c.Anytime && (p == glm.Paper || p == glm.Joint) {
+	if p := c.Learner.Profile; c.Anytime && cmp.Or(p, glm.Practical) != glm.Practical {
 		return nil, fmt.Errorf("deployment: %w: the %s profile is made for one horizon", learner.ErrExtend, p)
 	}
 	c.Terms.Channel = cmp.Or(c.Terms.Channel, plan.Shuffle)
@@ -65,7 +66,7 @@ func New(c wire.Configuration) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Learner, err = resolved(c.Learner); err != nil { // not reached: Feasible made a learner of it
+	if c.Learner, err = resolved(c.Learner, learner); err != nil { // not reached: Feasible made a learner of it
 		return nil, err
 	}
 	m := &Machine{c: c, learner: learner, largest: largest, epoch: 1}
@@ -74,7 +75,10 @@ func New(c wire.Configuration) (*Machine, error) {
 }
 
 // resolved fills in the defaults, so that a later version with other defaults comes to the same.
-func resolved(c learner.Config) (learner.Config, error) {
+func resolved(c learner.Config, l Learner) (learner.Config, error) {
+	if l, ok := l.(*program.Learner); ok {
+		return l.Config(), nil
+	}
 	profile := c.Profile
 	if profile == glm.Joint {
 		c.Profile = glm.Practical // whose rules for what they have in common are the same
@@ -122,6 +126,14 @@ func (m *Machine) Next(key, commitment []byte) (*plan.Announcement, error) {
 		return a, nil
 	}
 	a.Timing, a.AnalyzerKey, a.Reference = m.c.Timing, key, reference(m.step)
+	for _, s := range m.step.Statistics[m.step.Round] {
+		if s.Kind.Normalized() {
+			a.Normalization = s.Normalization
+		}
+		if s.Kind.Binned() {
+			a.Tree = s.Tree
+		}
+	}
 	if m.first == nil {
 		if err := m.plan(a); err != nil {
 			return nil, err
@@ -164,7 +176,7 @@ func reference(step learner.Step) []float64 {
 		return step.Policy.Theta
 	}
 	for _, s := range step.Statistics[step.Round] {
-		if s.Kind != statistic.Covariance && s.Kind != statistic.Row {
+		if s.Kind.Pointed() {
 			return s.Theta
 		}
 	}
@@ -250,12 +262,22 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 			Reports:   int(counts.Reports),
 			Decisions: a.Plan.PerReport()}
 	}
-	l, ok := m.learner.(*learner.Learner)
-	if !ok { // not reached: there are two kinds of learners
+	if a.Plan.Pairs() {
+		if aggregates[0].Each, err = Reports(a, counts); err != nil {
+			return err
+		}
+		aggregates[0].Reports = len(aggregates[0].Each)
+	}
+	sums, ok := m.learner.(summing)
+	if !ok { // not reached: the curator's learner is the only other one
 		return fmt.Errorf("%T takes no sums", m.learner)
 	}
-	if err := l.Absorb(aggregates); err != nil {
+	if err := sums.Absorb(aggregates); err != nil {
 		return err
+	}
+	l, ok := m.learner.(*learner.Learner)
+	if !ok {
+		return nil
 	}
 	out.Unchanged = l.Unchanged()
 	for _, of := range aggregates {
@@ -269,19 +291,26 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 // Sums removes the expected noise from counts, of devices and of servers: one sum for each release of the round, in
 // units of decisions. A report is divided by the most decisions that it can hold, so that the sum of reports is
 // multiplied by that number, and its variance by the square. It refuses counts that this number of reports cannot give.
+// Those of pairs are what the listed reports add up to.
 func Sums(a *plan.Announcement, counts *wire.Counts) (sums []wire.Sum, err error) {
 	releases := a.Releases()
 	if len(counts.Releases) != len(a.Encodings) || len(releases) != len(a.Encodings) {
 		return nil, fmt.Errorf("%d releases have counts, the round has %d", len(counts.Releases), len(a.Encodings))
 	}
-	decisions := float64(a.Plan.PerReport())
+	decisions, pairs := float64(a.Plan.PerReport()), a.Plan.Pairs()
 	for i, e := range a.Encodings {
 		noise := releases[i].ServerNoise()
-		values, err := e.Decode(counts.Releases[i].Ones, uint64(counts.Reports), noise)
+		ones, reports := counts.Releases[i].Ones, uint64(counts.Reports)
+		if pairs {
+			if ones, reports, err = onesOf(a, counts); err != nil {
+				return nil, fmt.Errorf("release %d: %w", i, err)
+			}
+		}
+		values, err := e.Decode(ones, reports, noise)
 		if err != nil {
 			return nil, fmt.Errorf("release %d: %w", i, err)
 		}
-		variance := e.Variance(uint64(counts.Reports), noise)
+		variance := e.Variance(reports, noise)
 		for j := range values {
 			values[j] *= decisions
 			variance[j] *= decisions * decisions

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
@@ -79,6 +80,15 @@ func (r *run) counts(reports uint32) *wire.Counts {
 			of.Ones = append(of.Ones, uint64(float64(int(reports)*e.MessagesAt(j))*(0.5+0.01*float64(i+j))))
 		}
 		c.Releases = append(c.Releases, of)
+	}
+	if r.a.Plan.Pairs() {
+		e, each := r.a.Encodings[0], make([][]uint32, reports)
+		for i := range each {
+			for j := range e.Coordinates { // that differ in every coordinate, around the mean
+				each[i] = append(each[i], uint32(e.MessagesAt(j)/2+(7*i+3*j)%11-5))
+			}
+		}
+		c.Releases = []wire.ReleaseCounts{{Entries: envelope.Each(each)}}
 	}
 	if l := r.Curated(); l != nil {
 		c.Releases = []wire.ReleaseCounts{{Curated: make([]int64, l.Config().ReleaseDim())}}

@@ -10,6 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
 )
 
 // Estimate is what a deployment knows of the parameter of its reward model. It is public: a function of the
@@ -50,6 +51,12 @@ const (
 		"dishonest parties do to the sums."
 	jointInterval = "There are no intervals: the curator's noise enters every step of its descent, and how far that " +
 		"moves a coefficient does not follow from what it gives out."
+	programInterval = "The program's confidence set along each coefficient, for the width that it plays with. Not in " +
+		"it: a wrong model, and what dishonest parties do to the sums; whether the width is one that is proved, its " +
+		"options say."
+	noProgramInterval = "There are no intervals: the profile has no confidence set of the parameter."
+	treeInterval      = "There are no coefficients, which are 0 here, and no intervals: layered regression learns " +
+		"trees of bins, which the policy has, each with the bounds of its predictions."
 	noInterval = "Nothing was learnt yet."
 )
 
@@ -64,6 +71,9 @@ func (m *Machine) Estimate() (Estimate, error) {
 		return math.Max(family.MinReward(), math.Min(family.MaxReward(), family.Mean(z)))
 	}
 	norm := convex.Norm(p.Theta)
+	if len(p.Trees) > 0 {
+		norm = p.Radius
+	}
 	e := Estimate{
 		Cohorts: p.Epoch, Theta: slices.Clone(p.Theta), Interval: noInterval,
 		Predicted: Predicted{Least: mean(-norm), Neutral: mean(0), Most: mean(norm)},
@@ -71,9 +81,17 @@ func (m *Machine) Estimate() (Estimate, error) {
 	if e.Cohorts == 0 {
 		return e, nil
 	}
-	l, ok := m.learner.(*learner.Learner)
+	l, _ := m.learner.(*learner.Learner)
+	program, _ := m.learner.(*program.Learner)
 	switch {
-	case !ok:
+	case p.Profile == glm.RegCB:
+		e.Interval = treeInterval
+	case program != nil:
+		e.Interval = noProgramInterval
+		if set := program.Confidence(); set != nil {
+			e.Interval, e.HalfWidth = programInterval, scaled(diagonal(set.Covariance, len(p.Theta)), set.Width)
+		}
+	case l == nil:
 		e.Interval = jointInterval
 	case p.Profile == glm.Practical:
 		e.Interval, e.Deviation = practicalInterval, diagonal(l.Covariance(), len(p.Theta))

@@ -2,32 +2,76 @@ package deployment
 
 import (
 	"fmt"
+	"iter"
+	"reflect"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Learner says what is announced next. *learner.Learner is one, and documents the methods; *Curated is the other.
+// Learner says what is announced next. *learner.Learner is one, and documents the methods; *program.Learner and
+// *Curated are the others.
 type Learner interface {
 	Next() learner.Step
 	Destroyed() error
 	Schedule() []int
 }
 
+// summing is a learner of sums: all but *Curated.
+type summing interface {
+	Learner
+	Absorb([]learner.Aggregate) error
+}
+
 // newLearner is that of the profile.
 func newLearner(c wire.Configuration) (Learner, error) {
-	if c.Learner.Profile == glm.Joint {
+	switch {
+	case c.Learner.Profile == glm.Joint:
 		return NewCurated(c.Learner, c.Batch, c.Terms)
+	case c.Learner.Profile.Program():
+		l, err := program.New(c.Learner)
+		if err != nil {
+			return nil, fmt.Errorf("deployment: %w", err)
+		}
+		return l, carries(c.Terms.Channel, l)
 	}
 	l, err := learner.New(c.Learner)
 	if err != nil {
 		return nil, fmt.Errorf("deployment: %w", err)
 	}
 	return l, nil
+}
+
+// carries refuses a program that asks for each person's report where a channel carries sums alone.
+func carries(c plan.Channel, l *program.Learner) error {
+	if c != plan.Local && slices.Contains(l.Forms(), learn.Reports) {
+		return fmt.Errorf("deployment: %w: the profile %s learns from each person's own report, which only the "+
+			"channel %s carries; this is %s", program.ErrRefused, l.Config().Profile, plan.Local, c)
+	}
+	return nil
+}
+
+// rehearsed is the learner with the steps that its schedule is of: those of a program whose answers are all zeros, and
+// elsewhere the first step with the sizes of all cohorts.
+func rehearsed(l Learner) iter.Seq[learner.Step] {
+	if l, ok := l.(*program.Learner); ok {
+		return slices.Values(l.Rehearsed())
+	}
+	return func(yield func(learner.Step) bool) {
+		step := l.Next()
+		for _, n := range l.Schedule() {
+			if step.Cohort = n; !yield(step) {
+				return
+			}
+		}
+	}
 }
 
 // mostPeople is the largest number of people that a horizon is extended by: a cohort's size fits into its field.
@@ -69,23 +113,30 @@ func propose(p *plan.Proposer, l Learner, step learner.Step, terms plan.Terms) (
 // Planned makes the learner, plans every cohort of its schedule and gives each plan to f, which does not change it:
 // cohorts of one size that follow each other have one plan.
 func Planned(c wire.Configuration, f func(learner.Step, *plan.Proposal)) (Learner, error) {
-	learner, err := newLearner(c)
+	l, err := newLearner(c)
 	if err != nil {
 		return nil, err
 	}
-	step := learner.Next()
 	var p *plan.Proposal
-	proposer := new(plan.Proposer) // the cohorts differ in size alone, so that their statistics spread alike
-	for i, n := range learner.Schedule() {
-		if p == nil || n != step.Cohort {
-			step.Cohort = n
-			if p, err = propose(proposer, learner, step, c.Terms); err != nil {
-				return nil, fmt.Errorf("deployment: cohort %d of %d people: %w", i+1, n, err)
+	var before learner.Step
+	proposer := new(plan.Proposer) // keeps how statistics spread, of those that are alike
+	i := 0
+	for step := range rehearsed(l) {
+		i++
+		if p == nil || step.Cohort != before.Cohort || !alike(step, before) {
+			if p, err = propose(proposer, l, step, c.Terms); err != nil {
+				return nil, fmt.Errorf("deployment: cohort %d of %d people: %w", i, step.Cohort, err)
 			}
 		}
+		before = step
 		f(step, p)
 	}
-	return learner, nil
+	return l, nil
+}
+
+// alike reports whether two steps ask for the same statistics in the same shares.
+func alike(a, b learner.Step) bool {
+	return reflect.DeepEqual(a.Statistics, b.Statistics) && reflect.DeepEqual(a.Shares, b.Shares)
 }
 
 // Feasible makes the learner, and plans every cohort of its schedule. largest is the length in bytes of the payload of

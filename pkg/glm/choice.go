@@ -15,8 +15,7 @@ type Choice struct {
 	Excluded []int
 	// Unrecorded says that nobody will learn from this decision, because the person is in no cohort or has no room for
 	// another record. Nobody then explores or is in a control group, which would cost and show nothing: the person gets
-	// the greedy arm, or the default where no arm is estimated to be better. The plays uniform and optimistic do not
-	// change.
+	// the greedy arm, or the default where no arm is estimated to be better. Only the play uniform does not change.
 	Unrecorded bool
 }
 

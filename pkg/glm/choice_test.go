@@ -24,7 +24,7 @@ func choicePolicies() map[string]*glm.Policy {
 	stage := glm.Stage{Theta: theta, Covariance: covariance, Width: 0.6}
 	out := map[string]*glm.Policy{}
 	for _, play := range []glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform, glm.PlayDefault,
-		glm.PlayOptimistic, glm.PlaySampled} {
+		glm.PlayOptimistic, glm.PlaySampled, glm.PlaySpanner, glm.PlayInverseGap} {
 		for _, control := range []float64{0, 0.2} {
 			for _, caution := range []float64{0, 0.5, 50} {
 				p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3,
@@ -37,10 +37,18 @@ func choicePolicies() map[string]*glm.Policy {
 					p.Stages, p.Explore = []glm.Stage{stage}, 0.7
 					p.Draws = [][]float64{{1, -1, 0.5}, {0, 1, 1}, {-1, -2, 0}, {2, 0.1, -1}, {0.2, -0.4, -1.5}}
 					p.Scaling = &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
+				case glm.PlaySpanner:
+					p.Stages, p.Explore = []glm.Stage{stage}, 0.4
+					p.Scaling = &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
+				case glm.PlayInverseGap:
+					p.Stages, p.Gamma = []glm.Stage{stage}, 8
+					p.Scaling = &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
 				case glm.PlayGreedy:
 					p.Scaling = &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
 				case glm.PlayOptimistic:
-					p.Criterion, p.Optimism = &glm.Criterion{Covariance: covariance, Threshold: 1e3}, &stage
+					if p.Optimism = &stage; caution > 0 {
+						p.Criterion = &glm.Criterion{Covariance: covariance, Threshold: 1e3}
+					}
 				}
 				out[fmt.Sprintf("%s control %v caution %v", play, control, caution)] = p
 			}
@@ -77,6 +85,12 @@ func expected(t *testing.T, p *glm.Policy, arms [][]float64, fallback int, unrec
 			treated[a] = 1 / float64(len(arms))
 		}
 	case glm.PlayOptimistic:
+		if unrecorded {
+			if treated[greedy] = 1; p.Caution > 0 || !(gain > 0) { // without a scaling nothing is sure
+				treated[greedy], treated[fallback] = 0, 1
+			}
+			break
+		}
 		best := 0
 		upper := func(a int) float64 { return value(a) + p.Optimism.HalfWidth(arms[a]) }
 		for a := range arms {
@@ -106,6 +120,32 @@ func expected(t *testing.T, p *glm.Policy, arms [][]float64, fallback int, unrec
 			treated[best] += explore / float64(len(p.Draws))
 		}
 		treated[safe] += 1 - explore
+	case glm.PlaySpanner, glm.PlayInverseGap:
+		survivors, err := p.Eliminate(arms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clipped := func(a int) float64 { return math.Max(-1, math.Min(value(a), 1)) }
+		var left [][]float64
+		rest := 1.0
+		for _, a := range survivors {
+			left = append(left, arms[a])
+			if p.Play == glm.PlayInverseGap && !unrecorded {
+				treated[a] = 1 / (float64(len(survivors)) + p.Gamma*(clipped(greedy)-clipped(a)))
+				rest -= treated[a]
+			}
+		}
+		if p.Play == glm.PlaySpanner && !unrecorded {
+			picked, err := design.Spanner(left, design.Options{Tolerance: p.DesignTolerance})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range picked {
+				treated[survivors[i]] = p.Explore / float64(len(picked))
+			}
+			rest = 1 - p.Explore
+		}
+		treated[safe] += rest
 	case glm.PlayDesign:
 		explore := p.Explore
 		if unrecorded {

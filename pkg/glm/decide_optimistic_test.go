@@ -18,17 +18,19 @@ import (
 func drawOptimistic(r *rapid.T, d int) *glm.Policy {
 	p := drawPolicy(r, d)
 	p.Profile, p.Play, p.Scaling, p.Explore = glm.Joint, glm.PlayOptimistic, nil, 0
-	p.Criterion = &glm.Criterion{Covariance: drawCovariance(r, d),
-		Threshold: rapid.Float64Range(1e-3, 2).Draw(r, "threshold")}
+	if rapid.IntRange(0, 3).Draw(r, "criterion") > 0 {
+		p.Criterion = &glm.Criterion{Covariance: drawCovariance(r, d),
+			Threshold: rapid.Float64Range(1e-3, 2).Draw(r, "threshold")}
+	}
 	p.Optimism = &glm.Stage{Theta: p.Theta, Covariance: drawCovariance(r, d),
 		Width: rapid.Float64Range(0, 3).Draw(r, "beta")}
 	return p
 }
 
-// A person explores exactly if an arm of theirs reaches the threshold, and then with the largest arm; otherwise they
-// play the survivor with the largest upper bound. The probabilities say the same.
+// A person explores exactly if there is a criterion and an arm of theirs reaches its threshold, and then with the
+// largest arm; otherwise they play the survivor with the largest upper bound. The probabilities say the same.
 func TestOptimisticPlay(t *testing.T) {
-	explored, exploited, eliminated := 0, 0, 0
+	explored, exploited, eliminated, always := 0, 0, 0, 0
 	rapid.Check(t, func(r *rapid.T) {
 		d := rapid.IntRange(1, 4).Draw(r, "d")
 		p := drawOptimistic(r, d)
@@ -41,17 +43,20 @@ func TestOptimisticPlay(t *testing.T) {
 			r.Fatal(err)
 		}
 		norm := func(x []float64) float64 { return p.Criterion.Covariance.Form(x) }
-		largest := 0.0
-		for _, x := range arms {
-			largest = math.Max(largest, norm(x))
+		largest, threshold := 0.0, math.Inf(1)
+		if p.Criterion != nil {
+			threshold = p.Criterion.Threshold
+			for _, x := range arms {
+				largest = math.Max(largest, norm(x))
+			}
 		}
 		survivors, err := p.Eliminate(arms)
 		if err != nil {
 			r.Fatal(err)
 		}
-		want := largest >= p.Criterion.Threshold
+		want := largest >= threshold
 		if got.Explored != want || got.Propensity != 1 || got.Weight != 1 {
-			r.Fatalf("%+v, the largest norm is %v of %v", got, largest, p.Criterion.Threshold)
+			r.Fatalf("%+v, the largest norm is %v of %v", got, largest, threshold)
 		}
 		if want {
 			explored++
@@ -60,6 +65,9 @@ func TestOptimisticPlay(t *testing.T) {
 			}
 		} else {
 			exploited++
+			if p.Criterion == nil {
+				always++
+			}
 			if len(survivors) < len(arms) {
 				eliminated++
 			}
@@ -90,10 +98,10 @@ func TestOptimisticPlay(t *testing.T) {
 			r.Fatalf("%s comes back as %+v, %v", text, back, err)
 		}
 	})
-	// About 15 of 100 cases explore, so that fewer than 3 have a probability of about 1e-5; -short draws 20 cases.
-	if least := 3; !testing.Short() && (explored < least || exploited < least || eliminated < least) {
-		t.Errorf("%d explored, %d did not, %d of them with eliminated arms: the cases show nothing", explored,
-			exploited, eliminated)
+	// About 11 of 100 cases explore, so that fewer than 3 have a probability below 1e-3; -short draws 20 cases.
+	if least := 3; !testing.Short() && min(explored, exploited, eliminated, always) < least {
+		t.Errorf("%d explored, %d did not, %d of them with eliminated arms, %d without a criterion: the cases show "+
+			"nothing", explored, exploited, eliminated, always)
 	}
 }
 
@@ -110,16 +118,17 @@ func TestOptimisticPoliciesAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(p *glm.Policy){
-		"no criterion":         func(p *glm.Policy) { p.Criterion = nil },
 		"no optimism":          func(p *glm.Policy) { p.Optimism = nil },
 		"another play":         func(p *glm.Policy) { p.Play = glm.PlayGreedy },
 		"optimism alone":       func(p *glm.Policy) { p.Play, p.Criterion = glm.PlayDesign, nil },
+		"a criterion alone":    func(p *glm.Policy) { p.Play, p.Optimism = glm.PlayDesign, nil },
 		"threshold 0":          func(p *glm.Policy) { p.Criterion.Threshold = 0 },
 		"threshold NaN":        func(p *glm.Policy) { p.Criterion.Threshold = math.NaN() },
 		"threshold Inf":        func(p *glm.Policy) { p.Criterion.Threshold = math.Inf(1) },
 		"covariance":           func(p *glm.Policy) { p.Criterion.Covariance = p.Criterion.Covariance[:2] },
 		"covariance -1":        func(p *glm.Policy) { p.Criterion.Covariance[0] = -1 },
-		"optimism theta":       func(p *glm.Policy) { p.Optimism.Theta = []float64{9, 9} },
+		"optimism theta":       func(p *glm.Policy) { p.Optimism.Theta = []float64{9, math.NaN()} },
+		"optimism means":       func(p *glm.Policy) { p.Optimism.Means = true },
 		"optimism width":       func(p *glm.Policy) { p.Optimism.Width = -1 },
 		"optimism covariance":  func(p *glm.Policy) { p.Optimism.Covariance[2] = math.NaN() },
 		"optimism theta short": func(p *glm.Policy) { p.Optimism.Theta = nil },
@@ -130,8 +139,13 @@ func TestOptimisticPoliciesAreChecked(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	linear := valid()
+	if linear.Criterion = nil; linear.Validate() != nil {
+		t.Errorf("optimistic play without a criterion: %v", linear.Validate())
+	}
 	for _, spoil := range []func(p *glm.Policy){
-		func(p *glm.Policy) { p.Criterion = nil },
+		func(p *glm.Policy) { p.Optimism = nil },
+		func(p *glm.Policy) { p.Criterion.Covariance = nil },
 		func(p *glm.Policy) { p.Optimism.Covariance = nil },
 	} {
 		p := valid()

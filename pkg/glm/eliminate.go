@@ -6,12 +6,13 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/design"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
-// Eliminate returns the indices of the arms that survive all stages, in the order given. A stage keeps the arms whose
-// upper confidence bound reaches the largest lower bound among the remaining arms (Algorithm 1, lines 12-17). The
-// result is never empty. The arms must already lie in the unit ball.
+// Eliminate returns the indices of the arms that survive all stages, and then all trees, in the order given. Each keeps
+// the arms whose upper confidence bound reaches the largest lower bound among the remaining arms (Algorithm 1, lines
+// 12-17). The result is never empty. The arms must already lie in the unit ball.
 func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 	survivors := make([]int, len(arms))
 	for i := range survivors {
@@ -35,24 +36,26 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 			vectors = append(vectors, arms[a])
 		}
 		stage.halfWidths(widths, vectors)
+		mean := func(z float64) float64 { return z }
+		if stage.Means {
+			f, err := family.New(p.Family, p.MaxReward)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrPolicy, err)
+			}
+			mean = f.Mean
+		}
 		best := math.Inf(-1)
 		for i, a := range survivors {
-			middle, half := convex.Dot(arms[a], stage.Theta), widths[i]
+			middle, half := mean(convex.Dot(arms[a], stage.Theta)), widths[i]
 			upper[i] = middle + half
 			best = math.Max(best, middle-half)
 		}
 		if math.IsNaN(best) {
 			return nil, fmt.Errorf("%w: stage %d has bounds that are not numbers", ErrPolicy, j)
 		}
-		kept := survivors[:0]
-		for i, a := range survivors {
-			if upper[i] >= best {
-				kept = append(kept, a)
-			}
-		}
-		survivors = kept
+		survivors = reaching(survivors, upper, best)
 	}
-	return survivors, nil
+	return p.eliminateByTrees(arms, survivors)
 }
 
 // admit checks the arms and returns them inside the unit ball, with the number of those that it scaled down. Only these

@@ -31,10 +31,15 @@ func (p *Policy) lottery(o offer, greedy bool) (lottery, error) {
 	case PlayDefault:
 		return certain(o.fallback, len(o.arms)), nil
 	case PlayOptimistic:
-		arm, survivors, explored, err := p.optimistic(o.arms)
-		l := certain(arm, survivors)
-		l.explored = explored
-		return l, err
+		if !greedy {
+			arm, survivors, explored, err := p.optimistic(o.arms)
+			l := certain(arm, survivors)
+			l.explored = explored
+			return l, err
+		}
+	}
+	if !slices.Contains(plays, p.Play) {
+		return lottery{}, fmt.Errorf("%w: play %q", ErrPolicy, p.Play)
 	}
 	survivors, err := p.Eliminate(o.arms)
 	if err != nil {
@@ -47,45 +52,83 @@ func (p *Policy) lottery(o offer, greedy bool) (lottery, error) {
 		}
 		return l, nil
 	}
-	best := survivors[p.greedy(o.arms, survivors)]
+	top := survivors[p.greedy(o.arms, survivors)]
+	best := top
 	if (p.Caution > 0 || greedy) && !p.sure(o.arms[best], o.arms[o.fallback]) {
 		best = o.fallback
 	}
-	switch {
-	case p.Play != PlayDesign && p.Play != PlayGreedy && p.Play != PlaySampled:
-		return lottery{}, fmt.Errorf("%w: play %q", ErrPolicy, p.Play)
-	case p.Play == PlayGreedy, greedy, len(survivors) == 1 && best == survivors[0]:
+	if p.Play == PlayGreedy || greedy || len(survivors) == 1 && best == survivors[0] {
 		return certain(best, len(survivors)), nil
 	}
-	var weights []float64
-	if p.Play == PlaySampled {
-		weights, err = p.sampled(o.arms, survivors)
-	} else {
-		weights, err = p.design(o.arms, survivors)
-	}
+	weights, rest, err := p.explore(o.arms, survivors, top)
 	if err != nil {
 		return lottery{}, err
 	}
 	l := lottery{arms: survivors, weights: weights, survivors: len(survivors)}
-	if p.Explore == 0 {
+	if rest == 0 {
 		return l, nil
-	}
-	for i := range weights {
-		weights[i] *= p.Explore
 	}
 	at := slices.Index(survivors, best)
 	if at < 0 { // the default, which was eliminated
 		at, l.arms, l.weights = len(survivors), append(survivors, best), append(weights, 0)
 	}
-	l.weights[at] += 1 - p.Explore
+	l.weights[at] += rest
 	return l, nil
+}
+
+// explore is the probability with which exploration plays each survivor, and what is left of 1 for the greedy arm,
+// which is top if there is no caution.
+func (p *Policy) explore(arms [][]float64, survivors []int, top int) (weights []float64, rest float64, err error) {
+	switch p.Play {
+	case PlayInverseGap:
+		weights, rest = p.inverseGap(arms, survivors, top)
+		return weights, rest, nil
+	case PlaySampled:
+		weights, err = p.sampled(arms, survivors)
+	case PlaySpanner:
+		weights, err = p.spanner(arms, survivors)
+	default:
+		weights, err = p.design(arms, survivors)
+	}
+	if err != nil || p.Explore == 0 {
+		return weights, 0, err
+	}
+	for i := range weights {
+		weights[i] *= p.Explore
+	}
+	return weights, 1 - p.Explore, nil
+}
+
+// inverseGap is 1/(K + Gamma g) of every survivor, and the rest.
+func (p *Policy) inverseGap(arms [][]float64, survivors []int, top int) (weights []float64, rest float64) {
+	value := func(arm int) float64 { return math.Max(-1, math.Min(p.score(arms[arm]), 1)) }
+	weights, rest = make([]float64, len(survivors)), 1
+	for i, a := range survivors {
+		weights[i] = 1 / (float64(len(survivors)) + p.Gamma*(value(top)-value(a)))
+		rest -= weights[i]
+	}
+	return weights, math.Max(0, rest)
+}
+
+// spanner is the uniform distribution on a barycentric spanner of the survivors.
+func (p *Policy) spanner(arms [][]float64, survivors []int) ([]float64, error) {
+	left := make([][]float64, len(survivors))
+	for i, a := range survivors {
+		left[i] = arms[a]
+	}
+	picked, err := design.Spanner(left, design.Options{Tolerance: p.DesignTolerance})
+	weights := make([]float64, len(survivors))
+	for _, i := range picked {
+		weights[i] = 1 / float64(len(picked))
+	}
+	return weights, err
 }
 
 // greedy is the position of the survivor with the largest estimated reward, the first of equals.
 func (p *Policy) greedy(arms [][]float64, survivors []int) int {
 	pick, best := 0, math.Inf(-1)
 	for i, a := range survivors {
-		if z := convex.Dot(arms[a], p.Theta); z > best {
+		if z := p.score(arms[a]); z > best {
 			best, pick = z, i
 		}
 	}
@@ -131,6 +174,9 @@ func (p *Policy) sure(better, than []float64) bool {
 		difference[j] = v - than[j]
 	}
 	gain := convex.Dot(difference, p.Theta)
+	if len(p.Trees) > 0 {
+		gain = p.score(better) - p.score(than)
+	}
 	if p.Caution == 0 {
 		return gain > 0
 	}

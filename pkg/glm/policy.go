@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/layered"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
@@ -26,8 +27,9 @@ const (
 	PlayGreedy Play = "greedy"
 	// PlayUniform draws a survivor uniformly: the reference with which every regret is compared.
 	PlayUniform Play = "uniform"
-	// PlayOptimistic is Algorithm 2 of the seed paper: where Criterion fires it takes the arm of the largest norm
-	// there; elsewhere the survivor with the largest upper confidence bound of Optimism.
+	// PlayOptimistic takes the survivor with the largest upper confidence bound of Optimism, as LinUCB does; ties go to
+	// the lowest index. In Algorithm 2 of the seed paper it has a Criterion: where that fires, it takes the arm of the
+	// largest norm there.
 	PlayOptimistic Play = "optimistic"
 	// PlayDefault takes the default arm.
 	PlayDefault Play = "default"
@@ -35,7 +37,19 @@ const (
 	// the lowest index. With draws from the posterior this is Thompson sampling with a propensity that anybody can
 	// compute: the share of draws under which an arm is best.
 	PlaySampled Play = "sampled"
+	// PlaySpanner draws uniformly from a barycentric spanner of the survivors: the last line of Algorithm 4 of
+	// "Near-optimal private learning in linear contextual bandits".
+	PlaySpanner Play = "spanner"
+	// PlayInverseGap plays each of K survivors with probability 1/(K + Gamma g), g the gap between the largest
+	// estimated reward and its own, and gives what is left, at least 0, to the greedy survivor besides: Abe and Long,
+	// "Associative reinforcement learning using linear probabilistic concepts" (1999); Foster and Rakhlin, "Beyond UCB"
+	// (2020). Estimates are clipped to [-1, 1], where mean rewards of the linear family lie.
+	PlayInverseGap Play = "inverse-gap"
 )
+
+// plays are all of them.
+var plays = []Play{PlayDesign, PlayGreedy, PlayUniform, PlayOptimistic, PlayDefault, PlaySampled, PlaySpanner,
+	PlayInverseGap}
 
 // Policy is everything a device needs to decide in one epoch. It is public data: a function of the configuration and of
 // released sums only. Its JSON form carries every float64 exactly.
@@ -45,7 +59,9 @@ type Policy struct {
 	Family    string  `json:"family"`
 	MaxReward float64 `json:"max_reward"` // R
 	Dimension int     `json:"dimension"`  // d
-	Radius    float64 `json:"radius"`     // S; every theta here has norm at most S
+	// Radius is S: theta*, the draws and the theta of Scaling have norm at most S. Estimates need not, since the noise
+	// of what was released can take them out of the ball; they are finite.
+	Radius float64 `json:"radius"`
 	// Structure says which coordinates of an arm can be other than 0 together. An arm set with an arm that does not
 	// fit is refused. nil: any arm.
 	Structure structure.Structure `json:"structure,omitempty"`
@@ -53,27 +69,33 @@ type Policy struct {
 	Theta []float64 `json:"theta"`
 	// Stages are the elimination stages, earliest first (Algorithm 1, lines 12-17); none in the first epoch.
 	Stages []Stage `json:"stages,omitempty"`
+	// Trees are what layered regression learned in each epoch, earliest first, of the linear family: they eliminate as
+	// stages do, and greedy play follows the last of them in place of Theta. At most MaxTrees.
+	Trees []layered.Tree `json:"trees,omitempty"`
 	// Scaling is set from the second epoch on (Algorithm 1, line 20).
 	Scaling *Scaling `json:"scaling,omitempty"`
 	Play    Play     `json:"play"`
-	// Explore is the share of decisions that PlayDesign draws from the design and PlaySampled from the Draws, in
-	// (0, 1]; the others take the greedy survivor. Zero means all.
+	// Explore is the share of decisions that PlayDesign draws from the design, PlaySampled from the Draws and
+	// PlaySpanner from the spanner, in (0, 1]; the others take the greedy survivor. Zero means all.
 	Explore float64 `json:"explore,omitempty"`
-	// DesignTolerance is the certificate's tolerance for PlayDesign; zero means design.DefaultTolerance.
+	// DesignTolerance is design.Options.Tolerance for PlayDesign and PlaySpanner; zero means the default of each.
 	DesignTolerance float64 `json:"design_tolerance,omitempty"`
+	// Gamma belongs to PlayInverseGap: at least 0, where 0 is uniform play; 0 with other plays.
+	Gamma float64 `json:"gamma,omitempty"`
 	// Draws belong to PlaySampled, which needs between 1 and MaxDraws of them; other plays have none. Each has the
 	// policy's dimension and norm at most Radius.
 	Draws [][]float64 `json:"draws,omitempty"`
-	// Criterion and Optimism belong to PlayOptimistic, which needs both; other plays have neither.
+	// Criterion belongs to PlayOptimistic, which can do without it.
 	Criterion *Criterion `json:"criterion,omitempty"`
-	// Optimism is the second stage of confidence of Algorithm 2, equation (16): the estimate theta_tau, H_tau^-1 and
-	// beta.
+	// Optimism belongs to PlayOptimistic, which needs it. In Algorithm 2 it is the second stage of confidence, equation
+	// (16): the estimate theta_tau, H_tau^-1 and beta.
 	Optimism *Stage `json:"optimism,omitempty"`
 	// Control is the share of decisions that a coin of the device gives the default arm, in [0, 1), so that the
 	// policy can be compared with it.
 	Control float64 `json:"control,omitempty"`
 	// Caution, if not 0, has the default arm played in place of the greedy one unless the estimate says that the
-	// greedy arm is better by so many standard deviations of their difference. Exploration goes on.
+	// greedy arm is better by so many standard deviations of their difference. Exploration goes on: the share of
+	// Explore, the 1/(K + Gamma g) of every survivor, and all of PlayOptimistic.
 	Caution float64 `json:"caution,omitempty"`
 }
 
@@ -90,6 +112,10 @@ func (p *Policy) Clone() *Policy {
 	out.Theta, out.Stages, out.Structure = slices.Clone(p.Theta), slices.Clone(p.Stages), slices.Clone(p.Structure)
 	for i, s := range out.Stages {
 		out.Stages[i] = s.Clone()
+	}
+	out.Trees = slices.Clone(p.Trees)
+	for i := range out.Trees {
+		out.Trees[i] = *p.Trees[i].Clone()
 	}
 	if p.Draws != nil {
 		out.Draws = make([][]float64, len(p.Draws))
@@ -112,13 +138,15 @@ func (p *Policy) Clone() *Policy {
 	return &out
 }
 
-// Stage is one confidence set: |x.(theta - theta*)| <= Width * sqrt(x' Covariance x). In the paper profile these are
+// Stage is one confidence set: |x.(theta - theta*)| <= Width * sqrt(x' Covariance x), or with Means
+// |mu(x.theta) - mu(x.theta*)| for the mean mu of the family. In the paper profile these are
 // equations (12)-(13) of Riffle's seed paper with Covariance = V^-1 or H_j^-1 and Width = gamma (times sqrt(kappa) for
 // the warm-up stage); in the practical profile Covariance is the pooled noise-aware covariance of the estimate.
 type Stage struct {
 	Theta      []float64        `json:"theta"`
 	Covariance symmetric.Packed `json:"covariance"`
 	Width      float64          `json:"width"`
+	Means      bool             `json:"means,omitempty"`
 }
 
 // HalfWidth is Width * sqrt(x' Covariance x), never negative.
@@ -150,7 +178,8 @@ func (s Stage) halfWidth(x []float64, form float64) float64 {
 
 // Clone returns a copy that shares no memory with s.
 func (s Stage) Clone() Stage {
-	return Stage{Theta: slices.Clone(s.Theta), Covariance: slices.Clone(s.Covariance), Width: s.Width}
+	s.Theta, s.Covariance = slices.Clone(s.Theta), slices.Clone(s.Covariance)
+	return s
 }
 
 // Scaling holds the constants of equations (10)-(11):
@@ -180,8 +209,8 @@ func NewScaling(family family.Family, radius float64, stage Stage) *Scaling {
 }
 
 // Validate refuses a policy that a device must not follow: one with a wrong profile, family, size, structure or play, a
-// number that is not finite, a covariance that is not positive semidefinite, a negative width, or an estimate outside
-// the ball of radius S. A device calls it once per announced policy. All errors wrap ErrPolicy.
+// number that is not finite, a covariance that is not positive semidefinite, a negative width, or a draw outside the
+// ball of radius S. A device calls it once per announced policy. All errors wrap ErrPolicy.
 func (p *Policy) Validate() error {
 	if err := p.validate(); err != nil {
 		return fmt.Errorf("%w of epoch %d: %w", ErrPolicy, p.Epoch, err)
@@ -190,8 +219,8 @@ func (p *Policy) Validate() error {
 }
 
 func (p *Policy) validate() error {
-	if p.Profile != Practical && p.Profile != Paper && p.Profile != Joint {
-		return fmt.Errorf("profile %q is none of %q, %q, %q", p.Profile, Practical, Paper, Joint)
+	if !slices.Contains(Profiles(), p.Profile) {
+		return fmt.Errorf("profile %q is none of %s", p.Profile, OneOf(Profiles()))
 	}
 	if _, err := family.New(p.Family, p.MaxReward); err != nil {
 		return err
@@ -206,11 +235,8 @@ func (p *Policy) validate() error {
 	if !(p.Radius > 0) || math.IsInf(p.Radius, 0) {
 		return fmt.Errorf("radius %v must be positive and finite", p.Radius)
 	}
-	switch p.Play {
-	case PlayDesign, PlayGreedy, PlayUniform, PlayOptimistic, PlayDefault, PlaySampled:
-	default:
-		return fmt.Errorf("play %q is none of %q, %q, %q, %q, %q, %q", p.Play, PlayDesign, PlayGreedy, PlayUniform,
-			PlayOptimistic, PlayDefault, PlaySampled)
+	if !slices.Contains(plays, p.Play) {
+		return fmt.Errorf("play %q is none of %q", p.Play, plays)
 	}
 	if !(p.Control >= 0 && p.Control < 1) || math.Signbit(p.Control) {
 		return fmt.Errorf("control %v must be in [0, 1)", p.Control)
@@ -224,19 +250,31 @@ func (p *Policy) validate() error {
 	if t := p.DesignTolerance; t != 0 && !(t >= 1e-12 && t <= 1) {
 		return fmt.Errorf("design tolerance %v must be in [1e-12, 1], or 0 for the default", t)
 	}
-	if err := p.checkTheta(p.Theta); err != nil {
+	if g := p.Gamma; !(g >= 0 && g <= symmetric.MaxEntry) || math.Signbit(g) || g != 0 && p.Play != PlayInverseGap {
+		return fmt.Errorf("gamma %v must be in [0, %v], and 0 with another play than %q", g, symmetric.MaxEntry,
+			PlayInverseGap)
+	}
+	if err := p.checkEstimate(p.Theta); err != nil {
 		return err
 	}
 	if err := p.checkDraws(); err != nil {
 		return err
 	}
 	for j, s := range p.Stages {
+		s.Means = false
 		if err := p.checkStage(s); err != nil {
 			return fmt.Errorf("stage %d: %w", j, err)
 		}
 	}
+	if err := p.checkTrees(); err != nil {
+		return err
+	}
 	if s := p.Scaling; s != nil {
-		if err := p.checkStage(s.Stage); err != nil {
+		err := p.checkStage(s.Stage)
+		if err == nil {
+			err = p.checkBall(s.Theta)
+		}
+		if err != nil {
 			return fmt.Errorf("scaling: %w", err)
 		}
 		values := []float64{s.MaxWeight, s.Diameter}
@@ -254,7 +292,7 @@ func (p *Policy) validate() error {
 	return p.checkOptimistic()
 }
 
-// checkOptimistic refuses optimistic play without its two parts, and these with another play.
+// checkOptimistic refuses optimistic play without its confidence set, and that or a criterion with another play.
 func (p *Policy) checkOptimistic() error {
 	e, o := p.Criterion, p.Optimism
 	if p.Play != PlayOptimistic {
@@ -263,8 +301,14 @@ func (p *Policy) checkOptimistic() error {
 		}
 		return nil
 	}
-	if e == nil || o == nil {
-		return fmt.Errorf("play %q needs a criterion and optimism", p.Play)
+	if o == nil {
+		return fmt.Errorf("play %q needs optimism", p.Play)
+	}
+	if err := p.checkStage(*o); err != nil {
+		return fmt.Errorf("optimism: %w", err)
+	}
+	if e == nil {
+		return nil
 	}
 	if !(e.Threshold > 0 && e.Threshold <= symmetric.MaxEntry) {
 		return fmt.Errorf("criterion: threshold %v must be in (0, %v]", e.Threshold, symmetric.MaxEntry)
@@ -272,25 +316,40 @@ func (p *Policy) checkOptimistic() error {
 	if err := e.Covariance.Check(p.Dimension); err != nil {
 		return fmt.Errorf("criterion: %w", err)
 	}
-	if err := p.checkStage(*o); err != nil {
-		return fmt.Errorf("optimism: %w", err)
-	}
 	return nil
 }
 
+// checkStage refuses a confidence set that is out of range, and one of means: only stages of elimination can be.
 func (p *Policy) checkStage(s Stage) error {
+	if s.Means {
+		return errors.New("only elimination compares means")
+	}
 	if !(s.Width >= 0 && s.Width <= symmetric.MaxEntry) {
 		return fmt.Errorf("width %v must be in [0, %v]", s.Width, symmetric.MaxEntry)
 	}
-	if err := p.checkTheta(s.Theta); err != nil {
+	if err := p.checkEstimate(s.Theta); err != nil {
 		return err
 	}
 	return s.Covariance.Check(p.Dimension)
 }
 
-func (p *Policy) checkTheta(theta []float64) error {
+// checkEstimate refuses a theta of another dimension, or with an entry above symmetric.MaxEntry: scores stay finite.
+func (p *Policy) checkEstimate(theta []float64) error {
 	if len(theta) != p.Dimension {
 		return fmt.Errorf("theta has dimension %d, the policy says %d", len(theta), p.Dimension)
+	}
+	for i, v := range theta {
+		if !(math.Abs(v) <= symmetric.MaxEntry) {
+			return fmt.Errorf("theta has entry %d = %v, at most %v", i, v, symmetric.MaxEntry)
+		}
+	}
+	return nil
+}
+
+// checkBall refuses a theta outside the ball of radius S.
+func (p *Policy) checkBall(theta []float64) error {
+	if err := p.checkEstimate(theta); err != nil {
+		return err
 	}
 	length := convex.Norm(theta)
 	if !(length <= p.Radius*(1+1e-12)) { // also refuses NaN

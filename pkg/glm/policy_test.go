@@ -32,7 +32,7 @@ func TestValidateRefusesBadPolicies(t *testing.T) {
 		"dimension":           func(p *glm.Policy) { p.Dimension = 0 },
 		"large dimension":     func(p *glm.Policy) { p.Dimension = glm.MaxDimension + 1 },
 		"radius":              func(p *glm.Policy) { p.Radius = nan },
-		"theta above radius":  func(p *glm.Policy) { p.Theta = []float64{3, .1} },
+		"theta above 1e100":   func(p *glm.Policy) { p.Theta = []float64{1.1e100, .1} },
 		"theta NaN":           func(p *glm.Policy) { p.Theta[0] = nan },
 		"theta length":        func(p *glm.Policy) { p.Theta = p.Theta[:1] },
 		"play":                func(p *glm.Policy) { p.Play = "" },
@@ -40,7 +40,7 @@ func TestValidateRefusesBadPolicies(t *testing.T) {
 		"epoch":               func(p *glm.Policy) { p.Epoch = -1 },
 		"explore":             func(p *glm.Policy) { p.Explore = 1.1 },
 		"explore NaN":         func(p *glm.Policy) { p.Explore = nan },
-		"stage theta":         func(p *glm.Policy) { p.Stages[0].Theta = []float64{9, 9} },
+		"stage theta":         func(p *glm.Policy) { p.Stages[0].Theta = []float64{9, math.Inf(1)} },
 		"stage width":         func(p *glm.Policy) { p.Stages[0].Width = -1 },
 		"stage width NaN":     func(p *glm.Policy) { p.Stages[0].Width = nan },
 		"covariance length":   func(p *glm.Policy) { p.Stages[0].Covariance = p.Stages[0].Covariance[:2] },
@@ -51,6 +51,13 @@ func TestValidateRefusesBadPolicies(t *testing.T) {
 		},
 		"scaling weight": func(p *glm.Policy) { p.Scaling.MaxWeight = 0 },
 		"scaling theta":  func(p *glm.Policy) { p.Scaling.Theta = nil },
+		"scaling ball":   func(p *glm.Policy) { p.Scaling.Theta = []float64{3, .1} },
+		"scaling means":  func(p *glm.Policy) { p.Scaling.Means = true },
+		"gamma":          func(p *glm.Policy) { p.Gamma = 1 },
+		"gamma NaN":      func(p *glm.Policy) { p.Play, p.Gamma = glm.PlayInverseGap, nan },
+		"gamma Inf":      func(p *glm.Policy) { p.Play, p.Gamma = glm.PlayInverseGap, math.Inf(1) },
+		"gamma below 0":  func(p *glm.Policy) { p.Play, p.Gamma = glm.PlayInverseGap, -1 },
+		"gamma -0":       func(p *glm.Policy) { p.Play, p.Gamma = glm.PlayInverseGap, math.Copysign(0, -1) },
 	} {
 		p := valid()
 		p.Stages[0].Covariance = slices.Clone(p.Stages[0].Covariance)

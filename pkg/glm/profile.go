@@ -1,6 +1,11 @@
 package glm
 
-// Profile names a set of formulas; the two are never mixed.
+import (
+	"slices"
+	"strings"
+)
+
+// Profile names a learner: a set of formulas. Those of two are never mixed.
 type Profile string
 
 const (
@@ -13,7 +18,50 @@ const (
 	// Joint is Algorithm 2 of the seed paper, for a trusted curator who reads records: package learn/joint, whose
 	// policies devices follow. A Config cannot name it.
 	Joint Profile = "joint"
+
+	// What follows are programs: learners of other papers, for rewards that are linear in the arm (package
+	// learn/program). A cohort of them answers one question, in one round.
+
+	// LinUCB plays the arm with the largest upper confidence bound, from sums of second moments.
+	LinUCB Profile = "linucb"
+	// OnlineLinUCB is Online LinUCB, from each person's own noisy report.
+	OnlineLinUCB Profile = "online-linucb"
+	// OnlineLinUCBCombiner combines several of them.
+	OnlineLinUCBCombiner Profile = "online-linucb-combiner"
+	// EliminationReweighted is action elimination with L1 regression.
+	EliminationReweighted Profile = "elimination-reweighted"
+	// EliminationLinear is action elimination with reweighted linear regression.
+	EliminationLinear Profile = "elimination-linear"
+	// SquareCB is inverse gap weighting on improper regression.
+	SquareCB Profile = "squarecb"
+	// RegCB is elimination with layered regression.
+	RegCB Profile = "regcb"
 )
+
+// Profiles are all profiles.
+func Profiles() []Profile { return append([]Profile{Practical, Paper, Joint}, Programs()...) }
+
+// Programs are the profiles that are programs.
+func Programs() []Profile {
+	return []Profile{LinUCB, OnlineLinUCB, OnlineLinUCBCombiner, EliminationReweighted, EliminationLinear, SquareCB,
+		RegCB}
+}
+
+// Program reports whether the profile is a program.
+func (p Profile) Program() bool { return slices.Contains(Programs(), p) }
+
+// OneOf lists profiles in a sentence: "a, b or c".
+func OneOf(profiles []Profile) string {
+	names := make([]string, len(profiles))
+	for i, p := range profiles {
+		names[i] = string(p)
+	}
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
 
 // MaxDimension bounds d: a policy of this dimension is about a megabyte of JSON per stage, and a report has d(d+1)/2+d
 // coordinates.

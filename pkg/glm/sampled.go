@@ -75,7 +75,7 @@ func (p *Policy) checkDraws() error {
 		return fmt.Errorf("play %q needs between 1 and %d draws, got %d", p.Play, MaxDraws, n)
 	}
 	for k, draw := range p.Draws {
-		if err := p.checkTheta(draw); err != nil {
+		if err := p.checkBall(draw); err != nil {
 			return fmt.Errorf("draw %d: %w", k, err)
 		}
 	}

@@ -1,7 +1,8 @@
 // Package learn is what the learners of all five papers have in common: a policy goes out, sums, reports or records
-// come in. Its subpackages hold the rest: estimators ([github.com/riffle-dp/riffle/pkg/learn/estimate]), ways to play
-// ([github.com/riffle-dp/riffle/lab/learn/play]), and the bandits that are made of both
-// ([github.com/riffle-dp/riffle/lab/learn/bandit]), one file for each algorithm of a paper.
+// come in. Its subpackages hold the rest: estimators ([github.com/riffle-dp/riffle/pkg/learn/estimate]) and the bandits
+// that are made of them ([github.com/riffle-dp/riffle/pkg/learn/bandit]; those of simulations only in
+// [github.com/riffle-dp/riffle/lab/learn/bandit]), one file for each algorithm of a paper. How people play is the
+// policy's, of [github.com/riffle-dp/riffle/pkg/glm].
 //
 // A learner does not know how its answers come about. It asks a Question; whoever runs it (a simulation, or the
 // analyzer) has people's devices answer, over a channel, and protects the answer: the noise of Sums and Reports is the
@@ -17,6 +18,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -48,8 +50,7 @@ type Choice struct {
 	Tag int
 }
 
-// Policy is what devices decide with, as a function (a glm.Policy is data). It is public, and follows from what was
-// released.
+// Policy is what devices decide with. It is public, and follows from what was released. Only Data can be announced.
 type Policy interface {
 	// Decide is a pure function of the policy, the arms and the random words. The arms are at least one, of equal
 	// length, finite and of norm at most 1; Decide must not change or keep them.
@@ -83,6 +84,8 @@ const (
 // function clips what it is given.
 type Statistic struct {
 	Name string
+	// Data is what a deployment announces, of statistics that Announced made; nil: in simulations only.
+	Data *statistic.Statistic
 	// Vector appends the vector of a record to dst.
 	Vector func(dst []float64, r Record) []float64
 	// Lower and Upper bound each coordinate; their length is the statistic's dimension.
@@ -121,7 +124,9 @@ type Answer struct {
 	People  int           // who answered
 	Sums    []Sum         // of Sums, in the order of the statistics
 	Reports [][][]float64 // of Reports: one for each person, a vector for each statistic
-	Records []Record      // of Records
+	// Variance is, of Reports, that of the noise on each coordinate of each statistic; 0 where there is none.
+	Variance [][]float64
+	Records  []Record // of Records
 }
 
 // Asker puts a question to people under the policy in force, and returns the answer.
@@ -158,6 +163,14 @@ func (q Question) Check(a Answer) error {
 			}
 		}
 	case Reports:
+		if len(a.Variance) != len(q.Statistics) {
+			return fmt.Errorf("%w: variances of %d statistics of %d", ErrAnswer, len(a.Variance), len(q.Statistics))
+		}
+		for i, s := range q.Statistics {
+			if len(a.Variance[i]) != s.Dim() || !convex.AllFinite(a.Variance[i]) {
+				return fmt.Errorf("%w: the variance of %s is not %d finite numbers", ErrAnswer, s.Name, s.Dim())
+			}
+		}
 		for _, report := range a.Reports {
 			if len(report) != len(q.Statistics) {
 				return fmt.Errorf("%w: a report of %d vectors for %d statistics", ErrAnswer, len(report),

@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -27,6 +29,11 @@ type Setting struct {
 	Variant string
 	// Options are the algorithm's tunables by name. The algorithm's file documents names and defaults.
 	Options map[string]float64
+	// Structure says which coordinates of an arm can be other than 0 together; nil: any arm.
+	Structure structure.Structure
+	// Used, if not nil, takes down the value of each option that the algorithm asks for, its default if it is not set;
+	// NaN where it asks with several defaults.
+	Used map[string]float64
 }
 
 // Literal is the variant of every algorithm that follows its paper where the sound default does not.
@@ -34,10 +41,16 @@ const Literal = "literal"
 
 // Option is a tunable, or its default where it is not set.
 func (s Setting) Option(name string, otherwise float64) float64 {
-	if v, ok := s.Options[name]; ok {
-		return v
+	v, set := s.Options[name]
+	if !set {
+		v = otherwise
 	}
-	return otherwise
+	if before, asked := s.Used[name]; asked && before != v {
+		s.Used[name] = math.NaN()
+	} else if s.Used != nil {
+		s.Used[name] = v
+	}
+	return v
 }
 
 // Check refuses a setting that no algorithm can take, and options that are none of those named.
@@ -63,4 +76,11 @@ func (s Setting) Check(variants, options []string) error {
 		}
 	}
 	return nil
+}
+
+// Policy is a policy for people of the setting, to be completed. Its Theta is zero.
+func (s Setting) Policy(profile glm.Profile, play glm.Play) glm.Policy {
+	return glm.Policy{Profile: profile, Family: s.Family.Name(), MaxReward: s.Family.MaxReward(),
+		Dimension: s.Dimension, Radius: s.Radius, Structure: s.Structure,
+		Theta: make([]float64, s.Dimension), Play: play}
 }

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/layered"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -14,7 +16,7 @@ import (
 // field is in range. Its digest is bound into every report of the round.
 //
 // The last announcement of a deployment has Final set. It carries the last policy and nothing to report on: Reference,
-// Plan, Encodings, Cohort, Timing and AnalyzerKey are zero.
+// Normalization, Tree, Plan, Encodings, Cohort, Timing and AnalyzerKey are zero.
 type Announcement struct {
 	Deployment string // 1 to 63 of a-z, 0-9 and "-"
 	Epoch      uint64 // from 1
@@ -24,6 +26,12 @@ type Announcement struct {
 	// Reference is the point at which this round's statistics are evaluated. It has Policy.Dimension entries and at
 	// most the norm Policy.Radius.
 	Reference []float64
+	// Normalization is statistic.Statistic.Normalization of the statistics of this round that need one; empty where
+	// none does.
+	Normalization symmetric.Packed
+	// Tree is statistic.Statistic.Tree of the statistics of this round that are over the bins of one; nil where none
+	// is.
+	Tree *layered.Tree
 
 	Plan        Plan
 	Encodings   []protocol.Encoding // of this round's releases, in the plan's order; noise bits and bias are the plan's
@@ -159,7 +167,8 @@ func (a *Announcement) ReportMessages() int {
 func (a *Announcement) Clone() *Announcement {
 	out := *a
 	out.Previous, out.Reference = slices.Clone(a.Previous), slices.Clone(a.Reference)
-	out.AnalyzerKey = slices.Clone(a.AnalyzerKey)
+	out.Normalization, out.AnalyzerKey = slices.Clone(a.Normalization), slices.Clone(a.AnalyzerKey)
+	out.Tree = a.Tree.Clone()
 	out.Commitment, out.Schema = slices.Clone(a.Commitment), slices.Clone(a.Schema)
 	out.Policy = *a.Policy.Clone()
 	out.Plan = a.Plan.Clone()

@@ -14,6 +14,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
@@ -118,13 +119,16 @@ func guaranteeOrNone(a *Announcement, noise func(Release) uint64) (privacy.Guara
 // guarantee bounds what the plan reveals to an observer who does not know so many noise bits on each coordinate of a
 // release.
 func guarantee(a *Announcement, noise func(Release) uint64) (privacy.Guarantee, error) {
+	if err := a.CheckPairs(); err != nil {
+		return privacy.NoGuarantee(), err
+	}
 	rounds := a.Plan.Rounds
 	if len(rounds) == 0 {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: no releases", ErrPlan)
 	}
 	all := make([]privacy.Guarantee, len(rounds))
 	numbers := map[statistic.Kind]int{}
-	var before []privacy.Release
+	var known certificates
 	for i, round := range rounds {
 		var releases []privacy.Release
 		for j, r := range round.Releases {
@@ -137,18 +141,14 @@ func guarantee(a *Announcement, noise func(Release) uint64) (privacy.Guarantee, 
 		var err error
 		// Only a plan of one round is certified jointly: the points of later rounds are not known when the epoch
 		// begins.
-		switch {
-		case len(rounds) == 1 && len(releases) >= 2:
+		if n := len(releases); len(rounds) == 1 && n >= 2 && n <= MaxDifferent {
 			all[i], err = together(a, releases)
-		case i > 0 && slices.EqualFunc(releases, before, same):
-			all[i] = all[i-1]
-		default:
-			all[i], err = apart(releases)
+		} else {
+			all[i], err = known.apart(releases)
 		}
 		if err != nil {
 			return privacy.NoGuarantee(), fmt.Errorf("%w: round %d: %w", ErrPlan, i, err)
 		}
-		before = releases
 	}
 	return privacy.Compose(all...), nil
 }
@@ -161,17 +161,38 @@ func GuaranteeWith(a *Announcement, reports uint32) (privacy.Guarantee, error) {
 	return Guarantee(&live, 0)
 }
 
+// MaxDifferent bounds the releases of a plan that differ in noise, shift or coordinates: each takes a certificate of
+// its own, of up to a second, so that an analyzer could keep devices busy for days. Plans of this package have a few.
+const MaxDifferent = 16
+
+// certificates are the releases that were certified before, each with its guarantee.
+type certificates []certificate
+
+type certificate struct {
+	of privacy.Release
+	g  privacy.Guarantee
+}
+
 // apart adds up what each release reveals by itself.
-func apart(releases []privacy.Release) (privacy.Guarantee, error) {
+func (c *certificates) apart(releases []privacy.Release) (privacy.Guarantee, error) {
 	if len(releases) == 0 {
 		return privacy.NoGuarantee(), errors.New("no releases")
 	}
 	all := make([]privacy.Guarantee, len(releases))
 	for i, r := range releases {
-		var err error
-		if all[i], err = privacy.Certify(r); err != nil {
-			return privacy.NoGuarantee(), err
+		at := slices.IndexFunc(*c, func(o certificate) bool { return same(o.of, r) })
+		if at < 0 {
+			if at = len(*c); at == MaxDifferent {
+				return privacy.NoGuarantee(), fmt.Errorf("more than %d releases with different noise, shifts or "+
+					"numbers of coordinates", MaxDifferent)
+			}
+			g, err := privacy.Certify(r)
+			if err != nil {
+				return privacy.NoGuarantee(), err
+			}
+			*c = append(*c, certificate{r, g})
 		}
+		all[i] = (*c)[at].g
 	}
 	return privacy.Compose(all...), nil
 }
@@ -189,7 +210,7 @@ func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, e
 		return privacy.NoGuarantee(), err
 	}
 	if !pair(round.Statistics) {
-		return apart(releases)
+		return new(certificates).apart(releases)
 	}
 	two, err := statistic.JointSpread(round.Statistics[0], round.Statistics[1])
 	if err != nil {
@@ -210,20 +231,21 @@ func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, e
 // numbers keeps how many a vector of each statistic has, which takes long to count where a structure has many groups.
 func planned(a *Announcement, r Release, noise uint64, numbers map[statistic.Kind]int) (privacy.Release, error) {
 	dim := a.Policy.Dimension
-	switch r.Statistic {
-	case statistic.Hessian, statistic.Gradient, statistic.Covariance, statistic.Rewards:
-	default:
+	if !r.Statistic.Summed() {
 		return privacy.Release{}, fmt.Errorf("statistic %q is not known", r.Statistic)
 	}
 	if dim < 1 || dim > glm.MaxDimension {
 		return privacy.Release{}, fmt.Errorf("dimension %d is outside [1, %d]", dim, glm.MaxDimension)
+	}
+	if r.Statistic.Binned() && (a.Tree == nil || len(a.Plan.Rounds) > 1) { // later rounds' trees are not known yet
+		return privacy.Release{}, fmt.Errorf("a %s needs a tree, and a plan of one round", r.Statistic)
 	}
 	if numbers[r.Statistic] == 0 {
 		if err := a.Policy.Structure.Validate(dim); err != nil {
 			return privacy.Release{}, err
 		}
 		numbers[r.Statistic] = statistic.Statistic{
-			Kind: r.Statistic, ArmDim: dim, Structure: a.Policy.Structure,
+			Kind: r.Statistic, ArmDim: dim, Structure: a.Policy.Structure, Tree: a.Tree,
 		}.Dim()
 	}
 	if n := max(r.ShufflerNoise, r.AnalyzerNoise); n > MaxServerNoise {
@@ -252,6 +274,9 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 	if uint64(a.Round) >= uint64(len(a.Plan.Rounds)) || len(a.Plan.Rounds[a.Round].Releases) != len(a.Encodings) {
 		return nil, fmt.Errorf("%w: the encodings do not fit the plan", ErrPlan)
 	}
+	if err := a.CheckPairs(); err != nil {
+		return nil, err
+	}
 	r := new(Encoder)
 	vectors := map[statistic.Kind]privacy.Vector{} // a kind is one statistic here, and its bounds can take a second
 	for i, e := range a.Encodings {
@@ -269,7 +294,7 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 				return nil, fmt.Errorf("release %d: %w", i, err)
 			}
 		}
-		s, err := statisticOf(p.Statistic, a.Reference, &a.Policy)
+		s, err := a.statistic(p.Statistic)
 		if err != nil {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
 		}
@@ -301,49 +326,32 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 	return r, nil
 }
 
-// statisticOf is the announced statistic at the announced reference, of arms of the announced structure.
-func statisticOf(kind statistic.Kind, reference []float64, policy *glm.Policy) (statistic.Statistic, error) {
-	s, err := anyArm(kind, reference, policy)
-	if err != nil {
-		return statistic.Statistic{}, err
+// statistic is the announced statistic at the announced reference, under the announced normalization or over the bins
+// of the announced tree, of arms of the announced structure.
+func (a *Announcement) statistic(kind statistic.Kind) (statistic.Statistic, error) {
+	policy := &a.Policy
+	s := statistic.Statistic{Kind: kind, ArmDim: policy.Dimension, Structure: policy.Structure, WeightBound: 1}
+	if policy.Scaling != nil {
+		s.WeightBound = policy.Scaling.MaxWeight
 	}
-	s.Structure = policy.Structure
-	return s, s.Validate()
-}
-
-// anyArm is the announced statistic without a structure.
-func anyArm(kind statistic.Kind, reference []float64, policy *glm.Policy) (statistic.Statistic, error) {
-	if kind == statistic.Covariance {
-		bound := 1.0
-		if policy.Scaling != nil {
-			bound = policy.Scaling.MaxWeight
+	rewards, err := family.New(policy.Family, policy.MaxReward)
+	if err != nil {
+		return s, err
+	}
+	if s.Family = rewards; kind.Pointed() {
+		norm := convex.Norm(a.Reference)
+		near := norm <= policy.Radius*(1+1e-12) || kind == statistic.ClippedGradient // which bounds it
+		if len(a.Reference) != policy.Dimension || !near {
+			return s, fmt.Errorf("the reference has %d coordinates and norm %v, the policy %d and the bound %v",
+				len(a.Reference), norm, policy.Dimension, policy.Radius)
 		}
-		return statistic.NewCovariance(policy.Dimension, bound)
+		s.Theta, s.Family = a.Reference, glm.Score(rewards, policy.Profile)
 	}
-	family, err := family.New(policy.Family, policy.MaxReward)
-	if err != nil {
-		return statistic.Statistic{}, err
+	if kind.Normalized() {
+		s.Normalization = a.Normalization
 	}
-	switch kind {
-	case statistic.Row:
-		return statistic.NewRow(family, policy.Dimension)
-	case statistic.Rewards:
-		return statistic.NewRewards(family, policy.Dimension)
+	if kind.Binned() {
+		s.Tree = a.Tree
 	}
-	if len(reference) != policy.Dimension {
-		return statistic.Statistic{}, fmt.Errorf("the reference has %d coordinates, the policy %d",
-			len(reference), policy.Dimension)
-	}
-	var square float64
-	for _, v := range reference {
-		square += v * v
-	}
-	if norm := math.Sqrt(square); !(norm <= policy.Radius*(1+1e-12)) {
-		return statistic.Statistic{}, fmt.Errorf("the reference has norm %v above the bound %v", norm, policy.Radius)
-	}
-	score := glm.Score(family, policy.Profile)
-	if kind == statistic.Hessian {
-		return statistic.NewHessian(score, reference)
-	}
-	return statistic.NewGradient(score, reference)
+	return s, s.Validate()
 }

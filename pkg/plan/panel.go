@@ -138,6 +138,11 @@ func (t Terms) checkPanel() error {
 
 // fits refuses a step that panels cannot serve under these terms.
 func (t Terms) fits(step learner.Step) error {
+	if ofPairs(step) {
+		if err := pairsIn(t.Channel); err != nil {
+			return err
+		}
+	}
 	switch {
 	case t.Registered == 0:
 		return nil

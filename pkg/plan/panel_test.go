@@ -216,11 +216,11 @@ func TestRewardsAreCertifiedBesideThePair(t *testing.T) {
 			}
 			releases = append(releases, one)
 		}
-		all, err := apart(releases)
+		all, err := new(certificates).apart(releases)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rewards, err := apart(releases[2:])
+		rewards, err := new(certificates).apart(releases[2:])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
-	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -182,8 +181,14 @@ func (p *Proposal) Announced(step learner.Step) *Announcement {
 	a := &Announcement{Policy: step.Policy, Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings,
 		Round: uint32(step.Round), Reference: make([]float64, step.Policy.Dimension)}
 	for _, s := range step.Statistics[step.Round] {
-		if s.Kind == statistic.Hessian || s.Kind == statistic.Gradient {
+		if s.Kind.Pointed() {
 			a.Reference = s.Theta
+		}
+		if s.Kind.Normalized() {
+			a.Normalization = s.Normalization
+		}
+		if s.Kind.Binned() {
+			a.Tree = s.Tree
 		}
 	}
 	return a

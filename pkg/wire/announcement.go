@@ -33,17 +33,26 @@ func checkAnnouncement(a *plan.Announcement) error {
 	if a.Final {
 		return checkFinal(a)
 	}
-	if err := checkTheta("reference", a.Reference, &a.Policy); err != nil {
+	if err := checkReference(a); err != nil {
 		return err
 	}
 	if err := checkPlan(&a.Plan); err != nil {
 		return inside("plan.", err)
+	}
+	if err := checkNormalization(a); err != nil {
+		return err
+	}
+	if err := checkTree(a); err != nil {
+		return err
 	}
 	if err := checkEncodings(a); err != nil {
 		return err
 	}
 	if err := checkCohort(a.Cohort); err != nil {
 		return inside("cohort.", err)
+	}
+	if err := a.CheckPairs(); err != nil {
+		return field("plan", "is refused: %v", err)
 	}
 	if err := checkTiming(a.Timing); err != nil {
 		return inside("timing.", err)
@@ -55,6 +64,38 @@ func checkAnnouncement(a *plan.Announcement) error {
 		return field("analyzer_key", "%v", err)
 	}
 	return checkDrawn(a)
+}
+
+// checkNormalization refuses a normalization that no statistic of the round needs, and one that is no symmetric matrix
+// of finite numbers. Nothing more is asked of it: the statistics are bounded for every such matrix.
+func checkNormalization(a *plan.Announcement) error {
+	needed := slices.ContainsFunc(announcedReleases(a), func(r plan.Release) bool { return r.Statistic.Normalized() })
+	if !needed {
+		if len(a.Normalization) > 0 {
+			return field("normalization", "must be absent where no statistic of the round is reweighted")
+		}
+		return nil
+	}
+	if err := a.Normalization.CheckSize(a.Policy.Dimension); err != nil {
+		return field("normalization", "%v", err)
+	}
+	return nil
+}
+
+// checkTree refuses a tree that no statistic of the round needs, and one that is not well formed. What is too large a
+// layer is for checkEncodings.
+func checkTree(a *plan.Announcement) error {
+	needed := slices.ContainsFunc(announcedReleases(a), func(r plan.Release) bool { return r.Statistic.Binned() })
+	if needed != (a.Tree != nil) {
+		return field("tree", "must be there where a statistic of the round is over its bins, and nowhere else")
+	}
+	if !needed {
+		return nil
+	}
+	if err := a.Tree.Validate(a.Policy.Dimension); err != nil {
+		return field("tree", "%v", err)
+	}
+	return nil
 }
 
 // checkDrawn checks what an announcement says of its panel.
@@ -108,6 +149,8 @@ func checkFinal(a *plan.Announcement) error {
 		present bool
 	}{
 		{"reference", len(a.Reference) > 0},
+		{"normalization", len(a.Normalization) > 0},
+		{"tree", a.Tree != nil},
 		{"plan", !a.Plan.Equal(plan.Plan{})},
 		{"encodings", len(a.Encodings) > 0},
 		{"cohort", a.Cohort != plan.Cohort{}},
@@ -247,7 +290,7 @@ func checkEncodings(a *plan.Announcement) error {
 			return field(path, "has other noise than the release of the plan")
 		}
 		want := statistic.Statistic{
-			Kind: r.Statistic, ArmDim: a.Policy.Dimension, Structure: a.Policy.Structure,
+			Kind: r.Statistic, ArmDim: a.Policy.Dimension, Structure: a.Policy.Structure, Tree: a.Tree,
 		}.Dim()
 		if n := len(e.Coordinates); n != want || n > MaxCoordinates {
 			return field(path+".coordinates",

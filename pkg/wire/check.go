@@ -2,9 +2,13 @@ package wire
 
 import (
 	"math"
+	"slices"
 	"time"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // CheckDeployment refuses names that cannot be part of a NATS subject or a file name: 1 to MaxDeployment of a-z, 0-9
@@ -71,20 +75,28 @@ func checkTime(path string, d time.Duration, most int64) error {
 	return nil
 }
 
-// checkTheta refuses a vector that is not a parameter of the policy, with the slack of glm for its norm.
-func checkTheta(path string, theta []float64, p *glm.Policy) error {
+// checkEstimate refuses a vector that is not of the policy's dimension or not finite.
+func checkEstimate(path string, theta []float64, p *glm.Policy) error {
 	if len(theta) != p.Dimension {
 		return field(path, "has %d entries, the policy's dim is %d", len(theta), p.Dimension)
 	}
-	norm := 0.0
-	for i, x := range theta {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return field(path, "has entry %d = %v, must be finite", i, x)
-		}
-		norm = math.Hypot(norm, x)
+	if i := convex.FirstNotFinite(theta); i >= 0 {
+		return field(path, "has entry %d = %v, must be finite", i, theta[i])
 	}
-	if !(norm <= p.Radius*(1+1e-12)) {
-		return field(path, "has norm %v, above policy.norm_bound %v", norm, p.Radius)
+	return nil
+}
+
+// checkReference refuses a reference that is not a parameter of the policy, with the slack of glm for its norm, which
+// is not held to the bound where a statistic of the round clips its predictions.
+func checkReference(a *plan.Announcement) error {
+	p := &a.Policy
+	if err := checkEstimate("reference", a.Reference, p); err != nil {
+		return err
+	}
+	clips := func(r plan.Release) bool { return r.Statistic == statistic.ClippedGradient }
+	norm := convex.Norm(a.Reference)
+	if !(norm <= p.Radius*(1+1e-12)) && !slices.ContainsFunc(announcedReleases(a), clips) {
+		return field("reference", "has norm %v, above policy.norm_bound %v", norm, p.Radius)
 	}
 	return nil
 }
@@ -99,7 +111,7 @@ func checkPolicy(p *glm.Policy) error {
 	}
 	if err := p.Validate(); err != nil {
 		if p.Radius > 0 && len(p.Theta) == p.Dimension { // only then the field can be named
-			if named := checkTheta("policy.theta", p.Theta, p); named != nil {
+			if named := checkEstimate("policy.theta", p.Theta, p); named != nil {
 				return named
 			}
 		}

@@ -2,12 +2,10 @@ package wire
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
-	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -21,7 +19,8 @@ func announcementMessage(a *plan.Announcement) *rifflev1.Announcement {
 	m := &rifflev1.Announcement{
 		Deployment: a.Deployment, Epoch: a.Epoch, Round: a.Round, Previous: a.Previous,
 		Policy: policyMessage(&a.Policy), Reference: a.Reference, AnalyzerKey: a.AnalyzerKey, Final: a.Final,
-		Commitment: a.Commitment, Schema: a.Schema,
+		Commitment: a.Commitment, Schema: a.Schema, Normalization: a.Normalization,
+		Tree: treeMessage(a.Tree),
 	}
 	if a.Final {
 		return m
@@ -49,6 +48,7 @@ func announcementOf(m *rifflev1.Announcement) *plan.Announcement {
 			MaxDishonest: cohort.GetMaxDishonest()},
 		Timing:      timingOf(timing),
 		AnalyzerKey: m.AnalyzerKey, Final: m.Final, Commitment: m.Commitment, Schema: m.Schema,
+		Normalization: m.Normalization, Tree: treeOf(m.Tree, int(m.GetPolicy().GetDim())),
 	}
 	releases := announcedReleases(a)
 	for i, e := range m.Encodings {
@@ -137,7 +137,7 @@ func policyMessage(p *glm.Policy) *rifflev1.Policy {
 		Family: &rifflev1.Family{Name: p.Family, MaxReward: p.MaxReward},
 		Dim:    uint32(p.Dimension), NormBound: p.Radius, Theta: p.Theta,
 		Play: number(plays, p.Play), DesignTolerance: p.DesignTolerance, Explore: p.Explore,
-		Control: p.Control, Caution: p.Caution, Draws: slices.Concat(p.Draws...),
+		Control: p.Control, Caution: p.Caution, Draws: slices.Concat(p.Draws...), Gamma: p.Gamma,
 	}
 	for _, g := range p.Structure {
 		m.Structure = append(m.Structure, &rifflev1.Group{
@@ -146,6 +146,9 @@ func policyMessage(p *glm.Policy) *rifflev1.Policy {
 	}
 	for _, s := range p.Stages {
 		m.Stages = append(m.Stages, stageMessage(s))
+	}
+	for i := range p.Trees {
+		m.Trees = append(m.Trees, treeMessage(&p.Trees[i]))
 	}
 	if s := p.Scaling; s != nil { // its diameter is twice the norm bound
 		m.Scaling = &rifflev1.Scaling{
@@ -168,7 +171,7 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 		Dimension: int(m.GetDim()), Radius: m.GetNormBound(), Theta: m.GetTheta(),
 		Play: plays[m.GetPlay()], DesignTolerance: m.GetDesignTolerance(),
 		Explore: m.GetExplore(), Control: m.GetControl(), Caution: m.GetCaution(),
-		Draws: drawsOf(m.GetDraws(), int(m.GetDim())),
+		Draws: drawsOf(m.GetDraws(), int(m.GetDim())), Gamma: m.GetGamma(),
 	}
 	for _, g := range m.GetStructure() {
 		p.Structure = append(p.Structure,
@@ -176,6 +179,10 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 	}
 	for _, s := range m.GetStages() {
 		p.Stages = append(p.Stages, stageOf(s))
+	}
+	trees := m.GetTrees()
+	for _, t := range trees[:min(len(trees), glm.MaxTrees+1)] { // one too many, for the check of the policy to refuse
+		p.Trees = append(p.Trees, *treeOf(t, p.Dimension))
 	}
 	if s := m.GetScaling(); s != nil {
 		p.Scaling = &glm.Scaling{
@@ -202,11 +209,11 @@ func drawsOf(numbers []float64, d int) [][]float64 {
 }
 
 func stageMessage(s glm.Stage) *rifflev1.Stage {
-	return &rifflev1.Stage{Theta: s.Theta, Covariance: s.Covariance, Width: s.Width}
+	return &rifflev1.Stage{Theta: s.Theta, Covariance: s.Covariance, Width: s.Width, Means: s.Means}
 }
 
 func stageOf(m *rifflev1.Stage) glm.Stage {
-	return glm.Stage{Theta: m.GetTheta(), Covariance: m.GetCovariance(), Width: m.GetWidth()}
+	return glm.Stage{Theta: m.GetTheta(), Covariance: m.GetCovariance(), Width: m.GetWidth(), Means: m.GetMeans()}
 }
 
 func keySetMessage(s *KeySet) *rifflev1.KeySet {
@@ -257,7 +264,8 @@ func countsMessage(s *Counts) *rifflev1.Counts {
 		Reports: s.Reports, Destroyed: s.Destroyed,
 	}
 	for _, r := range s.Releases {
-		m.Releases = append(m.Releases, &rifflev1.ReleaseCounts{Ones: r.Ones, Curated: r.Curated})
+		m.Releases = append(m.Releases, &rifflev1.ReleaseCounts{
+			Ones: r.Ones, Curated: r.Curated, Entries: r.Entries})
 	}
 	return m
 }
@@ -268,7 +276,8 @@ func countsOf(m *rifflev1.Counts) *Counts {
 		Reports: m.Reports, Destroyed: m.Destroyed,
 	}
 	for _, r := range m.Releases {
-		s.Releases = append(s.Releases, ReleaseCounts{Ones: r.GetOnes(), Curated: r.GetCurated()})
+		s.Releases = append(s.Releases, ReleaseCounts{
+			Ones: r.GetOnes(), Curated: r.GetCurated(), Entries: r.GetEntries()})
 	}
 	return s
 }
@@ -299,62 +308,6 @@ func summedOf(m *rifflev1.Summed) *Summed {
 		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement, Reports: m.Reports,
 		Set: m.Set, Share: m.Share,
 	}
-}
-
-// The names that messages have numbers for. UNSPECIFIED, 0, stands for none of them; channels have none such.
-var (
-	statistics = map[rifflev1.Statistic]statistic.Kind{
-		rifflev1.Statistic_STATISTIC_HESSIAN:    statistic.Hessian,
-		rifflev1.Statistic_STATISTIC_GRADIENT:   statistic.Gradient,
-		rifflev1.Statistic_STATISTIC_COVARIANCE: statistic.Covariance,
-		rifflev1.Statistic_STATISTIC_RECORD:     statistic.Row,
-		rifflev1.Statistic_STATISTIC_REWARDS:    statistic.Rewards,
-	}
-	channels = map[rifflev1.Channel]plan.Channel{
-		rifflev1.Channel_CHANNEL_SHUFFLE: plan.Shuffle,
-		rifflev1.Channel_CHANNEL_SHARES:  plan.Shares,
-		rifflev1.Channel_CHANNEL_LOCAL:   plan.Local,
-		rifflev1.Channel_CHANNEL_CENTRAL: plan.Central,
-	}
-	profiles = map[rifflev1.Profile]glm.Profile{
-		rifflev1.Profile_PROFILE_PRACTICAL: glm.Practical,
-		rifflev1.Profile_PROFILE_PAPER:     glm.Paper,
-		rifflev1.Profile_PROFILE_JOINT:     glm.Joint,
-	}
-	plays = map[rifflev1.Play]glm.Play{
-		rifflev1.Play_PLAY_DESIGN:     glm.PlayDesign,
-		rifflev1.Play_PLAY_GREEDY:     glm.PlayGreedy,
-		rifflev1.Play_PLAY_UNIFORM:    glm.PlayUniform,
-		rifflev1.Play_PLAY_OPTIMISTIC: glm.PlayOptimistic,
-		rifflev1.Play_PLAY_DEFAULT:    glm.PlayDefault,
-		rifflev1.Play_PLAY_SAMPLED:    glm.PlaySampled,
-	}
-)
-
-// statisticOf keeps a number that is not known as its digits, so that the refusal can name it.
-func statisticOf(s rifflev1.Statistic) statistic.Kind {
-	if kind, known := statistics[s]; known {
-		return kind
-	}
-	return statistic.Kind(strconv.Itoa(int(s)))
-}
-
-// channelOf keeps a number that is not known as its digits, so that the refusal can name it.
-func channelOf(c rifflev1.Channel) plan.Channel {
-	if channel, known := channels[c]; known {
-		return channel
-	}
-	return plan.Channel(strconv.Itoa(int(c)))
-}
-
-// number returns the number of a name, 0 for a name that has none.
-func number[N ~int32, S ~string](names map[N]S, name S) (n N) {
-	for i, s := range names {
-		if s == name {
-			n = i
-		}
-	}
-	return n
 }
 
 // milliseconds is a duration that checkTime has passed, as messages carry it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/layered"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
@@ -36,7 +37,8 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 			privacy.MaxDelta).Draw(t, "delta"),
 		TailDelta: 1e-10, Channel: rapid.SampledFrom([]plan.Channel{plan.Shuffle, plan.Shares}).Draw(t, "channel"),
 	}
-	kinds := rapid.SampledFrom([]statistic.Kind{statistic.Hessian, statistic.Gradient, statistic.Covariance})
+	kinds := rapid.SampledFrom([]statistic.Kind{statistic.Hessian, statistic.Gradient, statistic.Covariance,
+		statistic.ReweightedLinear, statistic.ClippedGradient})
 	for range rapid.IntRange(1, 3).Draw(t, "rounds") {
 		var round plan.Round
 		for range rapid.IntRange(1, 2).Draw(t, "releases") {
@@ -62,10 +64,14 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 			})
 		}
 		a.Encodings = append(a.Encodings, e)
+		if r.Statistic.Normalized() {
+			a.Normalization = make(symmetric.Packed, symmetric.Dim(dim))
+			a.Normalization[0] = drawNumber(t)
+		}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "curated") == 0 {
 		noise, fits := rapid.Float64Range(1e-3, 1e3), rapid.Uint32Min(1)
-		a.Round = 0
+		a.Round, a.Normalization = 0, nil
 		a.Plan = plan.Plan{Epsilon: 1, Delta: 1e-6, Channel: plan.Central, Curator: &plan.Curator{
 			Leaves: fits.Draw(t, "leaves"), ExplorerNoise: noise.Draw(t, "noise"), OtherNoise: noise.Draw(t, "noise"),
 			ExplorerFits: fits.Draw(t, "fits"), OtherFits: fits.Draw(t, "fits"),
@@ -94,25 +100,29 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 }
 
 func drawPolicy(t *rapid.T, dim int) glm.Policy {
-	stage := func() glm.Stage {
+	stage := func(means bool) glm.Stage {
 		covariance := make(symmetric.Packed, symmetric.Dim(dim))
 		covariance[0] = rapid.Float64Range(0, 2).Draw(t, "covariance")
 		return glm.Stage{
 			Theta: drawPoint(t, dim), Covariance: covariance, Width: rapid.Float64Range(0, 5).Draw(t, "width"),
+			Means: means && rapid.Bool().Draw(t, "means"),
 		}
 	}
 	p := glm.Policy{
-		Profile: rapid.SampledFrom([]glm.Profile{glm.Practical, glm.Paper}).Draw(t, "profile"),
+		Profile: rapid.SampledFrom(glm.Profiles()).Draw(t, "profile"),
 		Epoch:   int(rapid.Uint32().Draw(t, "cohorts")), Family: "logistic", MaxReward: 1, Dimension: dim, Radius: 3,
-		Theta:   drawPoint(t, dim),
-		Play:    rapid.SampledFrom([]glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform}).Draw(t, "play"),
+		Theta: drawPoint(t, dim),
+		Play: rapid.SampledFrom([]glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform, glm.PlaySpanner,
+			glm.PlayInverseGap}).Draw(t, "play"),
 		Explore: math.Abs(drawNumber(t)),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "optimistic") == 0 {
 		p.Profile, p.Play = glm.Joint, glm.PlayOptimistic
-		optimism := stage()
-		p.Criterion = &glm.Criterion{Covariance: stage().Covariance,
-			Threshold: rapid.Float64Range(1e-6, 9).Draw(t, "threshold")}
+		optimism := stage(false)
+		if rapid.Bool().Draw(t, "criterion") {
+			p.Criterion = &glm.Criterion{Covariance: stage(false).Covariance,
+				Threshold: rapid.Float64Range(1e-6, 9).Draw(t, "threshold")}
+		}
 		p.Optimism = &optimism
 	}
 	if p.Play != glm.PlayOptimistic && rapid.Bool().Draw(t, "sampled") {
@@ -121,15 +131,29 @@ func drawPolicy(t *rapid.T, dim int) glm.Policy {
 			p.Draws = append(p.Draws, drawPoint(t, dim))
 		}
 	}
+	if p.Play == glm.PlayInverseGap {
+		p.Gamma = rapid.Float64Range(0, 1e100).Draw(t, "gamma")
+	}
 	if dim > 1 && rapid.Bool().Draw(t, "structured") {
 		p.Structure = structure.Structure{{From: rapid.IntRange(0, dim-2).Draw(t, "from"), Count: 2, Size: 1,
 			Choice: rapid.IntRange(0, 3).Draw(t, "choice")}}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "stages") {
-		p.Stages = append(p.Stages, stage())
+		p.Stages = append(p.Stages, stage(true))
+	}
+	if dim <= layered.MaxDimension && rapid.IntRange(0, 2).Draw(t, "trees") == 0 {
+		p.Family = family.NameLinear
+		tree := layered.Tree{Levels: 2, Gamma: 2, Cap: 2, Clip: 1}
+		for k := range rapid.IntRange(0, 2).Draw(t, "bins") {
+			direction := make([]float64, dim)
+			direction[0] = 1
+			tree.Bins = append(tree.Bins, layered.Bin{Level: k, Direction: direction, Value: drawNumber(t),
+				Flat: math.Abs(drawNumber(t))})
+		}
+		p.Trees = append(p.Trees, tree)
 	}
 	if rapid.Bool().Draw(t, "scaling") {
-		p.Scaling = &glm.Scaling{Stage: stage(), Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
+		p.Scaling = &glm.Scaling{Stage: stage(false), Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
 	}
 	return p
 }

@@ -29,7 +29,8 @@ func FuzzOpenSigned(f *testing.F) {
 		"configuration", "learned", "audited-manifest", "panel-announcement", "pool", "draw", "registration",
 		"panel-reply",
 		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies", "nonced-request",
-		"structured-announcement", "sampled-announcement"}
+		"structured-announcement", "play-announcement", "tree-announcement",
+		"reweighted-announcement"}
 	seeds(f, names...)
 	known := map[string]bool{}
 	for _, messages := range accepted(f) {
@@ -73,8 +74,9 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 }
 
 func FuzzAnnouncement(f *testing.F) {
-	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), panelAnnouncement(f),
-		structuredAnnouncement(f), sampledAnnouncement(f))
+	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), pairsAnnouncement(f),
+		panelAnnouncement(f), structuredAnnouncement(f), sampledAnnouncement(f), reweightedAnnouncement(f),
+		clippedAnnouncement(f), treeAnnouncement(f), errorsAnnouncement(f))
 }
 func FuzzKeySet(f *testing.F) { fuzzBody(f, seal.KeySet, keySet(f)) }
 func FuzzManifest(f *testing.F) {
@@ -88,7 +90,7 @@ func FuzzLearned(f *testing.F) {
 }
 func FuzzPool(f *testing.F)       { fuzzBody(f, seal.Pool, pool()) }
 func FuzzDraw(f *testing.F)       { fuzzBody(f, seal.Draw, draw()) }
-func FuzzCounts(f *testing.F)     { fuzzBody(f, seal.Counts, counts(), curatedCounts()) }
+func FuzzCounts(f *testing.F)     { fuzzBody(f, seal.Counts, counts(), curatedCounts(), pairsCounts()) }
 func FuzzAccepted(f *testing.F)   { fuzzBody(f, seal.Accepted, acceptedSet()) }
 func FuzzSummed(f *testing.F)     { fuzzBody(f, seal.Summed, summed()) }
 func FuzzCredential(f *testing.F) { fuzzBody(f, seal.Credential, credential(f, signer(f, goldenHost))) }

@@ -32,7 +32,7 @@ func refused(t testing.TB) map[string][][]byte {
 		func(a *rifflev1.Announcement) { a.Plan.Rounds[0].Releases[0].NoiseBits = 0 },
 		func(a *rifflev1.Announcement) { a.Plan.Rounds[0].Releases[0].Shift = math.NaN() },
 		func(a *rifflev1.Announcement) { a.Policy.Theta[0] = math.Inf(1) },
-		func(a *rifflev1.Announcement) { a.Policy.Theta[0] = 4 },
+		func(a *rifflev1.Announcement) { a.Reference[0] = 4 },
 		func(a *rifflev1.Announcement) { a.Cohort.Minimum = 0 },
 		func(a *rifflev1.Announcement) { a.Cohort.MaxDishonest = 100 },
 		func(a *rifflev1.Announcement) { a.Encodings = a.Encodings[:1] },
@@ -46,7 +46,7 @@ func refused(t testing.TB) map[string][][]byte {
 		func(a *rifflev1.Announcement) { a.Plan.Curator = nil },
 		func(a *rifflev1.Announcement) { a.Plan.Channel = rifflev1.Channel_CHANNEL_SHUFFLE },
 		func(a *rifflev1.Announcement) { a.Plan.Curator.OtherNoise = math.Inf(1) },
-		func(a *rifflev1.Announcement) { a.Policy.Criterion = nil },
+		func(a *rifflev1.Announcement) { a.Policy.Optimism = nil },
 	} {
 		a := curatedAnnouncement(t)
 		change(a)
@@ -60,7 +60,40 @@ func refused(t testing.TB) map[string][][]byte {
 	} {
 		a := sampledAnnouncement(t)
 		change(a.Policy)
-		add("sampled-announcement", forge(t, seal.Announcement, a, by))
+		add("play-announcement", forge(t, seal.Announcement, a, by))
+	}
+	for _, change := range []func(*rifflev1.Announcement){
+		func(a *rifflev1.Announcement) { a.Plan.Channel = rifflev1.Channel_CHANNEL_SHUFFLE },
+		func(a *rifflev1.Announcement) { a.Plan.Channel = rifflev1.Channel_CHANNEL_SHARES },
+		func(a *rifflev1.Announcement) { a.Cohort.Size = 1 << 20 },
+	} {
+		a := pairsAnnouncement(t)
+		change(a)
+		add("announcement", forge(t, seal.Announcement, a, by))
+	}
+	beside := pairsCounts()
+	beside.Releases[0].Ones = []uint64{1}
+	add("counts", forge(t, seal.Counts, beside, by))
+	for _, change := range []func(*rifflev1.Policy){
+		func(p *rifflev1.Policy) { p.Gamma = -1 },
+		func(p *rifflev1.Policy) { p.Gamma = math.Inf(1) },
+		func(p *rifflev1.Policy) { p.Play = rifflev1.Play_PLAY_SPANNER },
+		func(p *rifflev1.Policy) { p.Scaling.Stage.Means = true },
+	} {
+		a := inverseGapAnnouncement(t)
+		change(a.Policy)
+		add("play-announcement", forge(t, seal.Announcement, a, by))
+	}
+	for _, change := range []func(*rifflev1.Announcement){
+		func(a *rifflev1.Announcement) { a.Tree = nil },
+		func(a *rifflev1.Announcement) { a.Tree.Parents[0] = 1 },
+		func(a *rifflev1.Announcement) { a.Tree.Directions = a.Tree.Directions[:1] },
+		func(a *rifflev1.Announcement) { a.Policy.Trees[1].Slopes[1] = -1 },
+		func(a *rifflev1.Announcement) { a.Policy.Trees[1].Values = a.Policy.Trees[1].Values[:1] },
+	} {
+		a := treeAnnouncement(t)
+		change(a)
+		add("tree-announcement", forge(t, seal.Announcement, a, by))
 	}
 	unknown := announcement(t) // a field of the plan that the schema does not have
 	unknown.Plan.ProtoReflect().SetUnknown([]byte{11 << 3, 1})

@@ -55,7 +55,15 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
 		},
-		"sampled-announcement": func(b []byte) ([32]byte, error) {
+		"tree-announcement": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[plan.Announcement](b, from)
+			return d, err
+		},
+		"reweighted-announcement": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[plan.Announcement](b, from)
+			return d, err
+		},
+		"play-announcement": func(b []byte) ([32]byte, error) {
 			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
 		},
@@ -135,10 +143,10 @@ func accepted(t testing.TB) map[string][][]byte {
 	replaced.FirstKey = digestOf(4)
 	return map[string][][]byte{
 		"announcement": {sign(by, announcement(t)), sign(by, finalAnnouncement(t)),
-			sign(by, curatedAnnouncement(t))},
+			sign(by, curatedAnnouncement(t)), sign(by, pairsAnnouncement(t))},
 		"keyset":        {sign(by, keySet(t))},
 		"manifest":      {sign(by, manifest()), sign(by, destroyedManifest())},
-		"counts":        {sign(by, counts()), sign(by, curatedCounts())},
+		"counts":        {sign(by, counts()), sign(by, curatedCounts()), sign(by, pairsCounts())},
 		"accepted":      {sign(by, acceptedSet())},
 		"summed":        {sign(by, summed())},
 		"credential":    {sign(registrar, credential(t, host)), sign(registrar, replaced)},
@@ -163,7 +171,10 @@ func accepted(t testing.TB) map[string][][]byte {
 		"compared-learned":      {sign(by, comparedLearned())},
 
 		"structured-announcement": {sign(by, structuredAnnouncement(t))},
-		"sampled-announcement":    {sign(by, sampledAnnouncement(t))},
+		"reweighted-announcement": {sign(by, reweightedAnnouncement(t)), sign(by, clippedAnnouncement(t))},
+		"play-announcement": {sign(by, sampledAnnouncement(t)), sign(by, optimisticAnnouncement(t)),
+			sign(by, spannerAnnouncement(t)), sign(by, inverseGapAnnouncement(t))},
+		"tree-announcement": {sign(by, treeAnnouncement(t)), sign(by, errorsAnnouncement(t))},
 	}
 }
 
@@ -171,7 +182,8 @@ func accepted(t testing.TB) map[string][][]byte {
 var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request",
 	"enrol-reply", "report", "chunk", "accepted", "summed", "configuration", "learned", "audited-manifest",
 	"panel-announcement", "pool", "draw", "registration", "panel-reply", "lasting-configuration", "compared-learned",
-	"enrol-requests", "enrol-replies", "nonced-request", "structured-announcement", "sampled-announcement"}
+	"enrol-requests", "enrol-replies", "nonced-request", "structured-announcement", "play-announcement",
+	"tree-announcement", "reweighted-announcement"}
 
 const goldenFile = "testdata/wire.golden"
 

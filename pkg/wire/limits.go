@@ -32,6 +32,8 @@ const (
 	MaxReleases = 1 << 8
 	// MaxCoordinates bounds the coordinates of a release; a bit message names its coordinate in two bytes.
 	MaxCoordinates = 1 << 16
+	// MaxEntries bounds the numbers in the counts of a round of pairs, so that they fit into a statement.
+	MaxEntries = plan.MaxEntries
 	// MaxTiming bounds each time of an announcement, in milliseconds: 24 days. The sum of two fits into 32 bits.
 	MaxTiming = 1<<31 - 1
 	// MaxStages bounds the elimination stages of a policy.

@@ -74,7 +74,8 @@ func TestBytesThatOpenAcceptsAreWhatSignMakes(t *testing.T) {
 		{seal.Credential, credential(t, host)}, {seal.Accepted, acceptedSet()}, {seal.Summed, summed()},
 		{seal.Configuration, configuration(t)}, {seal.Learned, learned()}, {seal.Learned, destroyedLearned()},
 		{seal.Manifest, auditedManifest()}, {seal.Announcement, panelAnnouncement(t)}, {seal.Pool, pool()},
-		{seal.Announcement, structuredAnnouncement(t)}, {seal.Announcement, sampledAnnouncement(t)},
+		{seal.Announcement, structuredAnnouncement(t)}, {seal.Announcement, reweightedAnnouncement(t)},
+		{seal.Announcement, sampledAnnouncement(t)},
 		{seal.Draw, draw()}, {seal.Configuration, lastingConfiguration(t)}, {seal.Learned, comparedLearned()},
 	}
 	opens, tried := 0, 0

@@ -164,6 +164,12 @@ func checkCounts(c *Counts) error {
 			}
 			continue
 		}
+		if len(r.Entries) > 0 {
+			if err := checkEntries(r, len(c.Releases)); err != nil {
+				return inside(fmt.Sprintf("releases[%d].", i), err)
+			}
+			continue
+		}
 		if n := len(r.Ones); n == 0 || n > MaxCoordinates {
 			return field(fmt.Sprintf("releases[%d].ones", i), "has %d entries, must have 1 to %d", n, MaxCoordinates)
 		}
@@ -177,13 +183,30 @@ func checkCounts(c *Counts) error {
 	return nil
 }
 
+// checkEntries refuses entries of reports beside another release, or more or larger ones than a round can have.
+func checkEntries(r ReleaseCounts, releases int) error {
+	if releases != 1 || len(r.Ones) > 0 {
+		return field("entries", "cannot be beside counts of ones")
+	}
+	if n := len(r.Entries); n > MaxEntries {
+		return field("entries", "has %d numbers, at most %d are allowed", n, MaxEntries)
+	}
+	for i, v := range r.Entries {
+		if v>>plan.MaxEntryBits(plan.Local) > 0 {
+			return field(fmt.Sprintf("entries[%d]", i), "is %d, must have at most %d bits", v,
+				plan.MaxEntryBits(plan.Local))
+		}
+	}
+	return nil
+}
+
 // maxCurated bounds each number of a curator's release, so that a float64 holds it exactly.
 const maxCurated = 1<<53 - 1
 
 // checkCurated refuses a curator's release beside another, or with a number out of range.
 func checkCurated(r ReleaseCounts, releases int) error {
-	if releases != 1 || len(r.Ones) > 0 {
-		return field("curated", "cannot be beside counts of ones")
+	if releases != 1 || len(r.Ones)+len(r.Entries) > 0 {
+		return field("curated", "cannot be beside counts of ones or entries")
 	}
 	if n := len(r.Curated); n > 4*MaxCoordinates {
 		return field("curated", "has %d entries, at most %d are allowed", n, 4*MaxCoordinates)

@@ -47,7 +47,7 @@ func TestDrawsOutOfRangeAreRefused(t *testing.T) {
 		{"policy", func(m *a) { m.Policy.Play = rifflev1.Play_PLAY_DESIGN }},
 		{"policy", func(m *a) { m.Policy.Dim = 0 }},
 		{"policy", func(m *a) { m.Policy.Dim = math.MaxUint32 }},
-		{"policy", func(m *a) { m.Policy.Play = 7 }},
+		{"policy", func(m *a) { m.Policy.Play = 99 }},
 	}
 	for _, x := range notFinite {
 		cases = append(cases, bad[a]{"policy", func(m *a) { m.Policy.Draws[3] = x }})

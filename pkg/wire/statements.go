@@ -227,13 +227,17 @@ type Summed struct {
 	Share        []byte // SHA-256 of the share with the shuffler's noise
 }
 
-// ReleaseCounts is all that the analyzer keeps of a release.
+// ReleaseCounts is all that the analyzer keeps of a release. It has Ones, Curated or Entries.
 type ReleaseCounts struct {
 	Ones []uint64 // per coordinate, 1 to MaxCoordinates of them; each at most Reports times plan.MaxReportMessages,
 	// and twice plan.MaxServerNoise
 	// Curated is what a curator released after the cohort, in place of Ones: whole numbers below 2^53 in size. Only of
 	// plans with plan.Curator.
 	Curated []int64
+	// Entries are those of every counted report of pairs (plan.Announcement.Reports), in place of Ones: one report
+	// after the other, in ascending order, so that nothing says who sent which. At most MaxEntries numbers, and
+	// plan.MaxEntryBits bits each.
+	Entries []uint32
 }
 
 // Counts is the analyzer's statement of what it counted in a round. Every policy is a function of these.

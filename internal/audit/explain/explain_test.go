@@ -80,6 +80,7 @@ func TestExplanationsInEachChannel(t *testing.T) {
 		{"shuffle", glm.Practical, plan.Shuffle, nil}, {"shares", glm.Practical, plan.Shares, nil},
 		{"local", glm.Practical, plan.Local, nil}, {"central", glm.Practical, plan.Central, nil},
 		{"curator", glm.Joint, plan.Central, nil},
+		{"pairs", glm.OnlineLinUCB, plan.Local, func(o *ledger.Options) { o.Configuration.Learner.MinCohort = 12 }},
 		{"panels", glm.Practical, plan.Shares, func(o *ledger.Options) {
 			o.Configuration = ledger.Living(plan.Shares, 3)
 			o.Configuration.Terms.Dishonest, o.Configuration.Terms.Period = 0.01, 3

@@ -342,6 +342,6 @@ func means(reason string) string {
 func (r *reader) counts(x *Round, v *wire.Counts) {
 	r.counted[v.Round] = true
 	for _, one := range v.Releases {
-		x.Counts = append(x.Counts, len(one.Ones)+len(one.Curated))
+		x.Counts = append(x.Counts, len(one.Ones)+len(one.Curated)+len(one.Entries))
 	}
 }

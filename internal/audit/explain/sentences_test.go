@@ -117,6 +117,8 @@ var claims = []claim{
 		notIn: []string{"shares"},
 	},
 	{words: "Nobody else is needed", in: []string{"local"}, notIn: []string{"counted", "shares", "central"}},
+	{words: "one by one, each with the noise of its own device", in: []string{"pairs"}, notIn: []string{"local"}},
+	{words: "moved the sum of a number over these reports", in: []string{"pairs"}, notIn: []string{"local"}},
 	{words: "No noise of devices", in: []string{"servers alone"}, notIn: []string{"counted", "server noise"}},
 	{words: "Devices add none", in: []string{"curator"}, notIn: []string{"counted"}},
 	{words: "No noise of servers", in: []string{"counted"}, notIn: []string{"server noise", "servers alone", "local"}},

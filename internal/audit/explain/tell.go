@@ -44,15 +44,21 @@ func (a *Answer) tell(report *audit.Report) {
 
 // gave says what was released of a round, and what the public has of it.
 func (f *Facts) gave(x Round) Section {
-	s := Section{Title: "What was released"}
+	s, moved := Section{Title: "What was released"}, "a number"
 	if f.Plan.Curator {
 		s.add("%s, made of all records so far, to which the plan has the analyzer add noise.",
 			many(x.Counts[0], "number"))
 	} else {
 		for i, n := range x.Counts {
+			v := f.planned(int(x.Round), i)
+			if v.Statistic == statistic.Pair && v.Coordinates > 0 {
+				moved = "the sum of a number over these reports"
+				s.add("The numbers of %s one by one, each with the noise of its own device: %s.",
+					many(n/v.Coordinates, "report"), v.words())
+				continue
+			}
 			s.add("%s, with the noise of the plan, over the %s together: %s.", many(n, "count"),
-				many(x.Reports, "report"),
-				f.statistic(int(x.Round), i))
+				many(x.Reports, "report"), v.words())
 		}
 	}
 	if x.Moved > 0 {
@@ -60,8 +66,8 @@ func (f *Facts) gave(x Round) Section {
 		if n := x.Influence[0].Devices; n > 1 {
 			further = fmt.Sprintf(", and all %d that the plan expects at most by %.2f together", n, x.together())
 		}
-		s.add("While both servers follow the protocol, one dishonest device can have moved a number by at most %.2f "+
-			"standard deviations of its error%s.", x.Moved, further)
+		s.add("While both servers follow the protocol, one dishonest device can have moved %s by at most %.2f "+
+			"standard deviations of its error%s.", moved, x.Moved, further)
 	}
 	if x.Recomputed {
 		s.add("These counts are signed and public. The audit computed what follows from them, and it is what the " +
@@ -93,21 +99,34 @@ var statistics = map[statistic.Kind]string{
 	statistic.Gradient:   "by how much predicted and actual rewards differ, along the arms (gradient)",
 	statistic.Covariance: "squares and products of the arms' entries (covariance)",
 	statistic.Row:        "the record itself, for the trusted analyzer (row)",
+	statistic.Pair:       "the arm and the reward (pair)",
 	statistic.Rewards:    "rewards of the policy, rewards of the control group, and how many came (rewards)",
+	statistic.Normalization: "squares and products of the arms' entries, reweighted by the announced matrix " +
+		"(normalization)",
+	statistic.ReweightedGradient: "by how much predicted and actual rewards differ, along the reweighted arms " +
+		"(reweighted gradient)",
+	statistic.ReweightedLinear: "reward, arm and reweighted arm, each times the reweighted arm (reweighted linear)",
+	statistic.ClippedGradient: "by how much clipped predictions and actual rewards differ, along the arms " +
+		"(clipped gradient)",
+	statistic.BinCount: "which bin of the announced tree the record is in (bin-count)",
+	statistic.BinFirst: "by how much the reward differs from what the tree predicts, along what is left of the arm " +
+		"(bin-first)",
+	statistic.BinSecond: "squares and products of what is left of the arm's entries (bin-second)",
+	statistic.BinErrors: "how far off the tree can be, along the direction of the record's bin (bin-errors)",
 }
 
-// statistic is that of a release in words.
-func (f *Facts) statistic(round, release int) string {
+// planned is what the plan says of a release; the zero value if it does not name it.
+func (f *Facts) planned(round, release int) Vector {
 	for _, v := range f.Plan.Releases {
 		if v.Round != round {
 			continue
 		}
 		if release == 0 {
-			return v.words()
+			return v
 		}
 		release--
 	}
-	return "of a release that was not planned"
+	return Vector{Statistic: "of a release that was not planned"}
 }
 
 func (v Vector) words() string {

@@ -140,6 +140,9 @@ var worlds = map[string]world{
 	"central": {channel: plan.Central, change: counted, questions: second},
 	"shares":  {channel: plan.Shares, change: counted, questions: second},
 	"local":   {channel: plan.Local, change: counted, questions: second},
+	"pairs": {channel: plan.Local, profile: glm.OnlineLinUCB, change: func(o *ledger.Options) {
+		o.Configuration.Learner.MinCohort = 12
+	}, questions: []string{"release 1.0"}},
 	"curator": {
 		channel:   plan.Central,
 		profile:   glm.Joint,

@@ -221,8 +221,12 @@ func (f *Facts) mechanism() string {
 		return "Discrete Gaussian noise (exact sampling) on a tree of sums of outer products and on fits of the " +
 			"model (Algorithm 2 of arXiv 2602.00417)."
 	}
-	return "Binomial noise on vectors that are rounded at random to a grid: sums of Hessians, gradients or " +
-		"covariances (arXiv 2602.00417, Algorithms 4 to 6). Noise bits are sampled exactly, from the system's random " +
+	of := "sums of Hessians, gradients or covariances (arXiv 2602.00417, Algorithms 4 to 6)"
+	if f.Learner.Profile.Program() {
+		of = "the statistics that each announcement names, of every person of a cohort together"
+	}
+	return "Binomial noise on vectors that are rounded at random to a grid: " + of +
+		". Noise bits are sampled exactly, from the system's random " +
 		"bits, without floating point; the certificate covers the rounding of the encoding."
 }
 

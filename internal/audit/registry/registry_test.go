@@ -53,7 +53,7 @@ func TestEveryChannelIsDescribed(t *testing.T) {
 	}{
 		{glm.Practical, plan.Shuffle, "Shuffle"}, {glm.Practical, plan.Shares, "Federated"},
 		{glm.Practical, plan.Local, "Local"}, {glm.Practical, plan.Central, "Central"},
-		{glm.Joint, plan.Central, "Central"},
+		{glm.Joint, plan.Central, "Central"}, {glm.LinUCB, plan.Local, "Local"},
 	} {
 		t.Run(string(x.profile)+" "+string(x.channel), func(t *testing.T) {
 			f, l := gather(t, x.profile, x.channel)

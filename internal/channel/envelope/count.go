@@ -12,7 +12,8 @@
 // # What it does not guarantee
 //
 // In the channel central this process reads what every person reports, and people must trust it. In the channel local
-// it reads entries that carry each device's own noise, which is all that protects a person.
+// it reads entries that carry each device's own noise, which is all that protects a person; of pairs (plan.Plan.Pairs)
+// it gives out those of every device that is counted.
 package envelope
 
 import (
@@ -52,10 +53,10 @@ func CountReasons() []outcome.Reason {
 
 // Counting is the analyzer's side of the channels local and central.
 //
-// An envelope that is refused counts as the envelope of a device that has nothing to report (envelope.Absent): so the
-// number of reports in the counts stays that of the manifest, which fixes the mean of the noise, and the sums stay
-// without bias, whoever sends malformed envelopes. As many are tolerated as the plan counts dishonest reports; with
-// more the round is rejected.
+// In a round of sums, an envelope that is refused counts as the envelope of a device that has nothing to report
+// (envelope.Absent): so the number of reports in the counts stays that of the manifest, which fixes the mean of the
+// noise, and the sums stay without bias, whoever sends malformed envelopes. As many are tolerated as the plan counts
+// dishonest reports; with more the round is rejected.
 type Counting struct {
 	chunks.Receiver[*Found]
 	Verifier  *devices.Verifier // of proofs of participation
@@ -77,11 +78,19 @@ func (c *Counting) Count(
 		return nil, err
 	}
 	size := envelope.Size(of.Encodings)
-	r, end := c.Begin(ctx, of, chunks.Opening[*Found]{
+	how := chunks.Opening[*Found]{
 		Size: size, Kind: TaskCount,
 		Open:  func(envelopes []byte) *Found { return open(opener, envelopes, size).sumUp() },
 		Parse: func(found []byte, envelopes int) (*Found, error) { return parseFound(of.Encodings, envelopes, found) },
-	})
+	}
+	// In any other channel they would not come out here, whatever was announced.
+	pairs := of.Plan.Channel == plan.Local && of.Plan.Pairs()
+	if pairs { // no worker opens them: counts hold no more than this process opens in minutes
+		how = chunks.Opening[*Found]{
+			Size: size, Open: func(envelopes []byte) *Found { return open(opener, envelopes, size) },
+		}
+	}
+	r, end := c.Begin(ctx, of, how)
 	defer end()
 	m, err := manifest(ctx)
 	if err != nil {
@@ -96,7 +105,11 @@ func (c *Counting) Count(
 	if err := c.Complete(ctx, r, m.Chunks); err != nil {
 		return nil, err
 	}
-	sums, who, err := c.sum(ctx, r, m, opener)
+	count := c.sum
+	if pairs {
+		count = c.each
+	}
+	sums, who, err := count(ctx, r, m, opener)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +132,26 @@ func (c *Counting) remember(of *channel.Round, who []devices.Participant) error 
 		return fmt.Errorf("%w: %w", chunks.Rejected, err)
 	}
 	return err
+}
+
+// each lists the entries of a round's envelopes of pairs. Those that are refused are left out: nothing is summed.
+func (c *Counting) each(_ context.Context, r *chunks.Round[*Found], m *wire.Manifest, opener *envelope.Opener) (
+	listed []wire.ReleaseCounts, who []devices.Participant, err error,
+) {
+	var reports [][]uint32
+	who, err = c.examine(r, m, func(_ uint32, chunk *chunks.Chunk[*Found], counted []bool) error {
+		n := opener.Entries()
+		for i, in := range counted {
+			if in {
+				reports = append(reports, chunk.Found.entries[i*n:(i+1)*n])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return []wire.ReleaseCounts{{Entries: envelope.Each(reports)}}, who, nil
 }
 
 // sum adds up the envelopes of a round: those that are refused as absent ones.

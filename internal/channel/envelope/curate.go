@@ -13,7 +13,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/channel/envelope"
 	"github.com/riffle-dp/riffle/pkg/learn"
-	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -297,7 +296,7 @@ func record(a *plan.Announcement, entries []uint32) learn.Record {
 	arm, reward, explored := plan.DecodeRecord(a.Encodings[0], entries, a.Policy.MaxReward)
 	r := learn.Record{Arm: arm, Reward: reward}
 	if explored {
-		r.Tag = joint.Explored
+		r.Tag = learn.Explored
 	}
 	return r
 }

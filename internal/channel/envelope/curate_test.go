@@ -23,7 +23,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
-	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -167,7 +166,7 @@ func TestACuratorIsBuiltAgainWithoutNewNoise(t *testing.T) {
 				t.Errorf("the arm of device %d is read as %v, it is %v", number, r.Arm, arm)
 			}
 		}
-		if r.Reward != float64(number%2) || (r.Tag == joint.Explored) != (number%3 == 0) || r.Count() != 1 {
+		if r.Reward != float64(number%2) || (r.Tag == learn.Explored) != (number%3 == 0) || r.Count() != 1 {
 			t.Errorf("device %d is read as %+v", number, r)
 		}
 	}
@@ -369,7 +368,7 @@ func TestEntriesBecomeRecords(t *testing.T) {
 	entries, err := x.round.Encodings[0].Encode(nil, []float64{0.25, -0.5, 0, 1, 1}, rand.NewChaCha8([32]byte{}))
 	x.must(err)
 	r := record(x.round.Announcement, entries)
-	if !slices.Equal(r.Arm, []float64{0.25, -0.5, 0}) || r.Reward != 1 || r.Tag != joint.Explored || r.Count() != 1 {
+	if !slices.Equal(r.Arm, []float64{0.25, -0.5, 0}) || r.Reward != 1 || r.Tag != learn.Explored || r.Count() != 1 {
 		t.Errorf("%+v", r)
 	}
 }

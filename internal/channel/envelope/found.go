@@ -40,9 +40,10 @@ type Found struct {
 	by      []devices.Participant
 	refused []byte // 0, or what refusals has at this number less 1
 
-	// Only where a curator reads records:
-	envelopes []byte   // as they came
-	entries   []uint32 // of all envelopes, one after another; zeros for an envelope that is refused
+	envelopes []byte // as they came; only where a curator reads records
+	// entries are of all envelopes, one after another; zeros for an envelope that is refused. Only where a curator
+	// reads records, and of pairs.
+	entries []uint32
 }
 
 // refusals are why an envelope is refused that is looked at alone. A worker's answer names them by number.

@@ -42,7 +42,7 @@ type Options struct {
 	Population *population.Population
 	Seed       uint64 // of the population, for the report, and of the baseline's coins
 	Map        string // feature map of the census, for the report
-	Profile    string // of the learner: glm.Practical, glm.Paper or glm.Joint, which needs Trust plan.Central
+	Profile    string // of the learner: a glm.Profile. glm.Joint needs Trust plan.Central
 	Epsilon    float64
 	Delta      float64
 	// Trust is the channel; empty: plan.Shuffle. ServerNoise is the share of the noise that alone gives Epsilon which
@@ -92,6 +92,9 @@ func (o Options) settings() analyzer.Settings {
 	p.Epsilon, p.Delta = o.Epsilon, o.Delta
 	p.Channel, p.ServerNoise, p.DeviceNoise = string(o.trust()), o.ServerNoise, !o.NoDeviceNoise
 	s.State = "state" // the cluster gives it a folder
+	if glm.Profile(o.Profile).Program() {
+		l.Arms = info.Arms
+	}
 	if glm.Profile(o.Profile) == glm.Paper {
 		p.MaxMessages = 0 // its rounds take as many messages as the learner's advice on noise asks for
 	}
@@ -119,7 +122,7 @@ func (o Options) analyzerFlags() []string {
 	return flags(
 		"learner.profile", l.Profile, "learner.family", l.Family, "learner.max_reward", l.MaxReward,
 		"learner.dimension", l.Dimension, "learner.structure", strings.Join(l.Structure, ","),
-		"learner.radius", l.Radius, "learner.horizon", l.Horizon,
+		"learner.radius", l.Radius, "learner.horizon", l.Horizon, "learner.arms", l.Arms,
 		"privacy.channel", p.Channel, "privacy.server_noise", p.ServerNoise, "privacy.device_noise", p.DeviceNoise,
 		"privacy.epsilon", p.Epsilon, "privacy.delta", p.Delta, "privacy.max_messages", p.MaxMessages,
 		"timing.reward_window", t.RewardWindow, "timing.jitter", t.Jitter, "timing.grace", t.Grace,
@@ -299,11 +302,15 @@ func compare(
 	if profile == glm.Joint { // whose learner is another, so that the practical one without noise is beside it
 		profile = glm.Practical
 	}
-	plain, err := play.Run(ctx, learner.Config{
+	own := learner.Config{
 		Profile: profile, Family: info.Family, MaxReward: info.MaxReward, Dimension: info.Dim,
 		Structure: info.Structure, Radius: info.NormBound, Horizon: info.People, Epsilon: o.Epsilon, Delta: o.Delta,
 		MinCohort: o.settings().Privacy.MinCohort,
-	}, people(), play.Exact, coins, coins, func(decided int) {
+	}
+	if profile.Program() {
+		own.Program = &learner.ProgramConfig{Arms: info.Arms}
+	}
+	plain, err := play.Run(ctx, own, people(), play.Exact, coins, coins, func(decided int) {
 		o.Progress.Update(func(s *progress.State) { s.Done = decided })
 	})
 	if err != nil {
@@ -343,7 +350,10 @@ func value(p *population.Population, best int, final *glm.Policy, result *chart.
 		into   **float64
 		player population.Policy
 	}{
-		{&result.PolicyValue, population.Greedy(final.Theta)},
+		{&result.PolicyValue, population.Choose(func(arms [][]float64) (int, error) {
+			d, err := final.DecideFor(arms, glm.Choice{Unrecorded: true}, nil)
+			return d.Arm, err
+		})},
 		{&result.ConstantValue, population.Constant(best)},
 		{&result.NonPrivateValue, population.Greedy(fit)},
 	} {

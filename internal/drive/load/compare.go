@@ -139,6 +139,9 @@ func (r *reader) round(a *plan.Announcement, m *wire.Manifest, c *wire.Counts, k
 	if a.Plan.Curator != nil {
 		why = "no sum is released of records that a curator reads"
 	}
+	if a.Plan.Pairs() {
+		why = "no sum is released of pairs, each of which is counted by itself"
+	}
 	var out []Release
 	for i, s := range round.Statistics {
 		rel := Release{

@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 
 	simulation "github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -73,12 +76,12 @@ func play(ctx context.Context, config learner.Config, f family.Family, w *world,
 	if err != nil {
 		return nil, err
 	}
-	return r, r.value(w, b.InForce().Theta, clear, number)
+	return r, r.value(w, b.InForce(), clear, number)
 }
 
 // schedule is the cohorts that are played.
 func (o Options) schedule(config learner.Config) ([]int, error) {
-	l, err := learner.New(config)
+	l, err := simulation.NewLearner(config)
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +95,13 @@ func (o Options) schedule(config learner.Config) ([]int, error) {
 }
 
 // value values both last policies, played without exploring, on people who did not take part.
-func (r *run) value(w *world, theta, clear []float64, number uint64) error {
+func (r *run) value(w *world, last glm.Policy, clear []float64, number uint64) error {
 	fresh := rand.New(stream(number, streamFresh))
 	for range freshPeople {
 		arms := w.draw(fresh)
 		means := w.means(arms)
 		constant := w.fixed(means)
-		private, err := population.GreedyArm(arms, theta)
+		private, err := last.DecideFor(arms, glm.Choice{Unrecorded: true}, fresh)
 		if err != nil {
 			return err
 		}
@@ -106,7 +109,7 @@ func (r *run) value(w *world, theta, clear []float64, number uint64) error {
 		if err != nil {
 			return err
 		}
-		r.last += (means[private] - constant) / freshPeople
+		r.last += (means[private.Arm] - constant) / freshPeople
 		r.clear += (means[open] - constant) / freshPeople
 		r.effect += (best(means) - constant) / freshPeople
 		r.constant += constant / freshPeople
@@ -124,6 +127,9 @@ func (o Options) trust() simulation.Trust {
 		if want := len(step.Statistics[step.Round]); len(deviations) != want {
 			return nil, simulation.Cost{}, fmt.Errorf("%w: noise of %d statistics, the learner asks for %d", ErrOptions,
 				len(deviations), want)
+		}
+		if step.Statistics[step.Round][0].Kind == statistic.Pair { // each report has its part of the sum's noise
+			deviations = []float64{deviations[0] / math.Sqrt(float64(step.Cohort))}
 		}
 		return noisy(deviations), simulation.Cost{Messages: 1}, nil
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/planner/predict"
+	"github.com/riffle-dp/riffle/internal/planner/predict/logged"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
@@ -56,6 +56,9 @@ func run(t *testing.T, o predict.Options) *predict.Outcome {
 // context: measured on people on whom the size was not set. The error of 600 and 2000 people is below .015 in units of
 // rewards up to 1, with six runs.
 func TestAssumedPeopleHaveTheEffect(t *testing.T) {
+	if testing.Short() { // TestABoundedSimulationSaysHowFarItCame runs as much at the same time
+		t.Skip("a larger simulation")
+	}
 	base := func(v float64) *float64 { return &v }
 	for _, c := range []struct {
 		name             string
@@ -93,6 +96,9 @@ func TestAssumedPeopleHaveTheEffect(t *testing.T) {
 // Noise costs what is learnt: with none nearly all of what a learner without privacy gains is kept, with noise of a
 // plan less, and where noise is all nothing is; the last policy is then not worth running.
 func TestNoiseCosts(t *testing.T) {
+	if testing.Short() { // TestABoundedSimulationSaysHowFarItCame runs as much at the same time
+		t.Skip("a larger simulation")
+	}
 	exact, noisy, hopeless := run(t, options(assumed(t), 1500, 0)), run(t, options(assumed(t), 1500, 15)),
 		run(t, options(assumed(t), 1500, 1e4))
 	if exact.ShareLast == nil || exact.ShareLast.Mean < 0.8 || exact.Better == nil || !exact.Worth() {
@@ -116,6 +122,9 @@ func TestNoiseCosts(t *testing.T) {
 
 // What an outcome says in sum follows from its policies.
 func TestAnOutcomeFollowsFromItsPolicies(t *testing.T) {
+	if testing.Short() { // TestABoundedSimulationSaysHowFarItCame runs as much at the same time
+		t.Skip("a larger simulation")
+	}
 	out := run(t, options(assumed(t), 1500, 5))
 	n := len(out.Policies)
 	if n < 3 || out.Policies[0].After != 0 || out.Policies[n-1].After != 1500 || out.Simulated != 1500 ||
@@ -163,36 +172,14 @@ func TestABoundedSimulationSaysHowFarItCame(t *testing.T) {
 	}
 }
 
-// logged is a log of decisions at random among 3 options with a context of 3, of which the first option's reward
-// depends on the context by so much.
-func logged(effect float64, lines int) []predict.Decision {
-	r := rand.New(rand.NewPCG(5, 6))
-	log := make([]predict.Decision, lines)
-	for i := range log {
-		d := predict.Decision{Arm: r.IntN(3)}
-		x := [3]float64{r.Float64() - 0.5, r.Float64() - 0.5, 0.7}
-		for k := range 3 {
-			arm := make([]float64, 9)
-			copy(arm[3*k:], x[:])
-			d.Arms = append(d.Arms, arm)
-		}
-		p := 0.5
-		if d.Arm == 0 {
-			p += 2 * effect * x[0]
-		}
-		if r.Float64() < p {
-			d.Reward = 1
-		}
-		log[i] = d
-	}
-	return log
-}
-
 // A log's model has about the effect of those who made it: here a quarter of .4, since the first option is better by up
 // to .4 for half of them. The check by halves sees as much, and of a log of chance alone it sees nothing.
 func TestALogHasTheEffectOfItsPeople(t *testing.T) {
+	if testing.Short() { // TestABoundedSimulationSaysHowFarItCame runs as much at the same time
+		t.Skip("a larger simulation")
+	}
 	f := model(t, family.NameLogistic, 1)
-	real, err := predict.FromLog(logged(0.4, 4000), f)
+	real, err := predict.FromLog(logged.Decisions(0.4, 4000), f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +188,7 @@ func TestALogHasTheEffectOfItsPeople(t *testing.T) {
 		facts.Options != 3 || real.Dimension() != 9 {
 		t.Errorf("of people with an effect of .1: %+v", facts)
 	}
-	chance, err := predict.FromLog(logged(0, 300), f)
+	chance, err := predict.FromLog(logged.Decisions(0, 300), f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +241,7 @@ func TestWhatCannotBePredictedIsRefused(t *testing.T) {
 	}
 	f := model(t, family.NameLogistic, 1)
 	single := []predict.Decision{{Arms: [][]float64{{1}}}, {Arms: [][]float64{{1}}}}
-	for name, log := range map[string][]predict.Decision{"short": logged(0, 1), "one option": single} {
+	for name, log := range map[string][]predict.Decision{"short": logged.Decisions(0, 1), "one option": single} {
 		if _, err := predict.FromLog(log, f); !errors.Is(err, predict.ErrOptions) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -164,6 +164,30 @@ var channelGuards = []guard{
 		new:  "_ = m.Retain.keep(ctx, r, index, chunk)",
 		at:   "internal/channel/shuffle", test: "TestAReleaseWaitsUntilItIsRetained",
 	}, {
+		what: "pairs in the channel local alone",
+		file: "pkg/plan/pairs.go",
+		old:  "if c == Local {",
+		new:  "if c != \"\" {",
+		at:   "pkg/plan", test: "TestPairsGiveNoGuaranteeElsewhere",
+	}, {
+		what: "entries of pairs do not come out of central",
+		file: "internal/channel/envelope/count.go",
+		old:  "pairs := of.Plan.Channel == plan.Local && of.Plan.Pairs()",
+		new:  "pairs := of.Plan.Pairs()",
+		at:   "internal/channel/envelope", test: "TestPairsDoNotLeaveCentral",
+	}, {
+		what: "the order of reports that counts list",
+		file: "pkg/channel/envelope/each.go",
+		old:  "slices.SortFunc(sorted, slices.Compare[[]uint32])",
+		new:  "_ = slices.Compare[[]uint32]",
+		at:   "internal/channel/envelope", test: "TestPairsAreListedInAnOrderOfTheirOwn",
+	}, {
+		what: "an order of listed reports that may say who sent which",
+		file: "pkg/deployment/pairs.go",
+		old:  "if !slices.IsSortedFunc(rows, slices.Compare[[]uint32]) {",
+		new:  "if false {",
+		at:   "pkg/deployment", test: "TestImpossiblePairsAreRefused",
+	}, {
 		what: "dishonest devices left out of the noise that a plan counts",
 		file: "pkg/plan/check.go",
 		old:  "honest := int(a.Cohort.Minimum) - m",

@@ -3,6 +3,24 @@ package guards
 // analyzerGuards are those of what the analyzer makes of released sums, and of priors.
 var analyzerGuards = []guard{
 	{
+		what: "exchanges of a spanner after which coefficients of 2 will do",
+		file: "pkg/glm/design/spanner.go",
+		old:  "if exchanges >= opts.MaxSteps {",
+		new:  "if false {",
+		at:   "pkg/glm/design", test: "TestExchangesAreBounded",
+	}, {
+		what: "entries of an announced estimate, finite and bounded",
+		file: "pkg/glm/policy.go",
+		old:  "if !(math.Abs(v) <= symmetric.MaxEntry) {",
+		new:  "if false {",
+		at:   "pkg/glm", test: "TestValidateRefusesBadPolicies",
+	}, {
+		what: "gamma of inverse gaps, finite and not negative",
+		file: "pkg/glm/policy.go",
+		old:  "!(g >= 0 && g <= symmetric.MaxEntry) || math.Signbit(g) || ",
+		new:  "",
+		at:   "pkg/glm", test: "TestValidateRefusesBadPolicies",
+	}, {
 		what: "deviations that an arm must be better by, of caution",
 		file: "pkg/glm/lottery.go",
 		old:  "return gain > p.Caution*Stage{",

@@ -20,6 +20,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/transparency"
@@ -94,6 +95,10 @@ func Small(profile glm.Profile, channel plan.Channel, cohorts int) wire.Configur
 	if channel == plan.Shuffle {
 		terms.MaxMessages, terms.MaxShift, terms.VarianceRatio = 0, 2, 64
 	}
+	var program *learner.ProgramConfig
+	if profile == glm.LinUCB {
+		program = &learner.ProgramConfig{Options: map[string]float64{bandit.First: cohort, bandit.Growth: 1}}
+	}
 	return wire.Configuration{
 		Deployment: Deployment, Terms: terms, Batch: 0,
 		Learner: learner.Config{
@@ -101,6 +106,7 @@ func Small(profile glm.Profile, channel plan.Channel, cohorts int) wire.Configur
 			Delta: terms.Delta, MinCohort: cohort,
 			Practical: learner.PracticalConfig{FirstCohort: cohort, Growth: 1, MaxEpochs: max(64, cohorts)},
 			Paper:     learner.PaperConfig{Rounds: 2},
+			Program:   program,
 		},
 		Timing: plan.Timing{
 			RewardWindow: 300 * time.Millisecond, Jitter: 50 * time.Millisecond, Grace: 700 * time.Millisecond,

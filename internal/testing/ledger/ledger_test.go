@@ -19,6 +19,7 @@ func TestEveryChannelMakesALedger(t *testing.T) {
 		{glm.Practical, plan.Shuffle, false}, {glm.Practical, plan.Shuffle, true}, {glm.Paper, plan.Shuffle, false},
 		{glm.Practical, plan.Shares, false}, {glm.Practical, plan.Local, false}, {glm.Practical, plan.Local, true},
 		{glm.Practical, plan.Central, false}, {glm.Joint, plan.Central, false},
+		{glm.LinUCB, plan.Shuffle, true}, {glm.LinUCB, plan.Shares, false},
 	} {
 		l, err := Make(Options{Configuration: Small(x.profile, x.channel, 3), Retain: x.retain,
 			Destroyed: func(epoch uint64, _ uint32) bool { return epoch == 2 }})

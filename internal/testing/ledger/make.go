@@ -145,7 +145,8 @@ func (m *maker) round(a *plan.Announcement, digest [32]byte) error {
 	honest := *counts
 	honest.Releases = nil
 	for _, r := range counts.Releases {
-		honest.Releases = append(honest.Releases, wire.ReleaseCounts{Ones: slices.Clone(r.Ones), Curated: r.Curated})
+		honest.Releases = append(honest.Releases, wire.ReleaseCounts{
+			Ones: slices.Clone(r.Ones), Curated: r.Curated, Entries: slices.Clone(r.Entries)})
 	}
 	counted, err := appendTo(m, bus.Analyzer, wire.KindCounts, counts, m.o.Tamper.Counts)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
-	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -45,6 +44,7 @@ func (m *maker) people(a *plan.Announcement, digest [32]byte, reports int) (
 	for i, e := range round.Encodings {
 		counts[i].Ones = make([]uint64, len(e.Coordinates))
 	}
+	var each [][]uint32 // of pairs
 	for n := range reports {
 		vectors, err := m.vectors(a, round.Statistics)
 		if err != nil {
@@ -64,10 +64,14 @@ func (m *maker) people(a *plan.Announcement, digest [32]byte, reports int) (
 			if err != nil {
 				return nil, nil, err
 			}
+			each = append(each, ones)
 			for j, one := range ones {
 				counts[i].Ones[j] += uint64(one)
 			}
 		}
+	}
+	if a.Plan.Pairs() && !m.o.Retain {
+		return []wire.ReleaseCounts{{Entries: envelope.Each(each)}}, nil, nil
 	}
 	if m.o.Retain {
 		return m.mixAndCount(a, digest, messages)
@@ -129,7 +133,7 @@ func (m *maker) curatorsSums(a *plan.Announcement, reports int) ([]wire.ReleaseC
 		r := m.record(a)
 		records[i] = learn.Record{Arm: r.Arm, Reward: r.Reward}
 		if r.Explored {
-			records[i].Tag = joint.Explored
+			records[i].Tag = learn.Explored
 		}
 	}
 	out, err := m.curator.Absorb(records)
@@ -186,14 +190,20 @@ func (m *maker) mixAndCount(a *plan.Announcement, digest [32]byte, messages [][]
 			return nil, nil, err
 		}
 		sums := make([]uint64, opener.Entries())
+		var each [][]uint32
 		for _, b := range messages {
 			entries, _, err := opener.Open(nil, b)
 			if err != nil {
 				return nil, nil, err
 			}
+			each = append(each, entries)
 			for i, entry := range entries {
 				sums[i] += uint64(entry)
 			}
+		}
+		if a.Plan.Pairs() {
+			counts[0].Entries = envelope.Each(each)
+			break
 		}
 		for i, e := range a.Encodings {
 			counts[i].Ones, sums = sums[:len(e.Coordinates):len(e.Coordinates)], sums[len(e.Coordinates):]

@@ -51,6 +51,8 @@ type List struct {
 	Panel bool `json:"panel,omitempty"`
 	// Paper says that the profile is that of the seed paper: several rounds in an epoch.
 	Paper bool `json:"paper,omitempty"`
+	// Program says that the profile is linucb, a program.
+	Program bool `json:"program,omitempty"`
 	// ServerNoise says that the servers add noise bits, too.
 	ServerNoise bool        `json:"server_noise,omitempty"`
 	Ops         []Operation `json:"ops"`
@@ -189,6 +191,7 @@ func Generate(seed uint64) List {
 		add(Operation{Do: Wait, Ms: 500 << r.IntN(6)})
 	}
 	l.Paper = !l.Panel && r.IntN(3) == 0
+	l.Program = !l.Panel && !l.Paper && l.Seed%2 == 0
 	l.ServerNoise = (l.Channel == plan.Shuffle || l.Channel == plan.Shares) && r.IntN(4) == 0
 	return l
 }

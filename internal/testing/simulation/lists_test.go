@@ -33,16 +33,20 @@ func TestMain(m *testing.M) {
 
 // Nothing goes wrong: each channel counts its cohorts.
 func TestWithoutFaults(t *testing.T) {
+	ops := []Operation{
+		{Do: Decide, Who: "host-0", N: 2}, {Do: Decide, Who: "host-1", N: 2}, {Do: Decide, Who: "host-2", N: 1},
+		{Do: Wait, Ms: 50}, {Do: Reward, Who: "host-0"}, {Do: Reward, Who: "host-1"}, {Do: Wait, Ms: 1500},
+	}
 	for n, c := range plan.Channels() {
-		l := List{Seed: 1, Channel: c, Panel: n%2 == 1, Paper: n%2 == 0, ServerNoise: n == 0, Ops: []Operation{
-			{Do: Decide, Who: "host-0", N: 2}, {Do: Decide, Who: "host-1", N: 2}, {Do: Decide, Who: "host-2", N: 1},
-			{Do: Wait, Ms: 50}, {Do: Reward, Who: "host-0"}, {Do: Reward, Who: "host-1"}, {Do: Wait, Ms: 1500},
-		}}
-		r := Run(t, l)
-		t.Logf("%s panel %v: %d releases, %d destroyed, %d steps, trace %s", c, l.Panel, r.Releases, r.Destroyed,
-			r.Steps, r.Trace)
-		if len(r.Violations) > 0 || r.Releases == 0 {
-			t.Errorf("%s: %q", l, r.Violations)
+		for _, l := range []List{
+			{Seed: 1, Channel: c, Panel: n%2 == 1, Paper: n%2 == 0, ServerNoise: n == 0, Ops: ops},
+			{Seed: 1, Channel: c, Program: true, Ops: ops},
+		} {
+			r := Run(t, l)
+			t.Logf("%s: %d releases, %d destroyed, %d steps, trace %s", l, r.Releases, r.Destroyed, r.Steps, r.Trace)
+			if len(r.Violations) > 0 || r.Releases == 0 {
+				t.Errorf("%s: %q", l, r.Violations)
+			}
 		}
 	}
 }
@@ -91,6 +95,7 @@ type summary struct {
 	ByChannel  map[string]int `json:"by_channel"`
 	Panels     int            `json:"panels"`
 	Paper      int            `json:"paper"`        // of the profile of the seed paper
+	Program    int            `json:"program"`      // of the profile linucb
 	Noised     int            `json:"server_noise"` // with noise of the servers
 	Steps      int            `json:"steps"`
 	Faults     map[string]int `json:"faults"`
@@ -113,6 +118,9 @@ func (s *summary) add(l List, r Result) {
 	}
 	if l.Paper {
 		s.Paper++
+	}
+	if l.Program {
+		s.Program++
 	}
 	if l.ServerNoise {
 		s.Noised++

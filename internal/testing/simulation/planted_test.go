@@ -296,7 +296,8 @@ func left(l List) string {
 	for _, option := range []struct {
 		is   bool
 		name string
-	}{{l.Panel, "panel"}, {l.Paper, "profile `paper`"}, {l.ServerNoise, "noise of servers"}} {
+	}{{l.Panel, "panel"}, {l.Paper, "profile `paper`"}, {l.Program, "profile `linucb`"},
+		{l.ServerNoise, "noise of servers"}} {
 		if option.is {
 			text = append(text, option.name)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -183,6 +184,9 @@ func (w *World) learner() learner.Config {
 	if w.list.Paper {
 		profile = glm.Paper
 	}
+	if w.list.Program {
+		profile = glm.LinUCB
+	}
 	c := testbed.Learner(profile, slots)
 	// The joint certificate of what a device reports is computed by every process for every announcement. It is
 	// cheapest where weights are constant and scores small.
@@ -190,6 +194,9 @@ func (w *World) learner() learner.Config {
 	c.Dimension, c.Horizon, c.Epsilon, c.Delta, c.MinCohort = 1, epochs*slots, epsilon, delta, least
 	if w.list.Paper {
 		c.Paper.Warmup, c.Paper.Second, c.Paper.Rounds = slots, slots, 2
+	}
+	if w.list.Program {
+		c.Program = &learner.ProgramConfig{Options: map[string]float64{bandit.First: slots, bandit.Growth: 1}}
 	}
 	if w.list.Panel {
 		c.Practical.Panel, c.Practical.Decisions = slots, 2

@@ -1,3 +1,3 @@
-// Package bandit holds the learners of the papers, one file for each algorithm: what to ask (an estimator of package
-// estimate), and how to decide meanwhile (package play). To add one, add a file here.
+// Package bandit holds the papers' learners that only simulations run, one file for each algorithm. Those of
+// deployments are in [github.com/riffle-dp/riffle/pkg/learn/bandit].
 package bandit

@@ -3,9 +3,10 @@ package bandit
 import (
 	"fmt"
 	"math"
+	"slices"
 
-	"github.com/riffle-dp/riffle/lab/learn/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
@@ -37,17 +38,18 @@ func GreedySGD(s learn.Setting) (*learn.Learner, error) {
 	return learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
 		ball := convex.Ball{Radius: s.Radius}
 		theta := make([]float64, s.Dimension)
-		greedy := func() learn.Policy {
-			at := append([]float64(nil), theta...)
-			return play.Greedy{Score: func(x []float64) float64 { return convex.Dot(x, at) }}
+		play := func(play glm.Play) learn.Policy {
+			p := s.Policy("", play)
+			p.Theta = slices.Clone(theta)
+			return learn.Data{Policy: p}
 		}
 		// The first step moves theta by about the radius if the gradient has the size of its diameter.
 		g := sgdGradient(s, theta)
 		offset := g.Diameter / (curvature * s.Radius)
 		for t := range s.Horizon {
-			policy := greedy()
+			policy := play(glm.PlayGreedy)
 			if t < warmup {
-				policy = play.Uniform{}
+				policy = play(glm.PlayUniform)
 			}
 			answer, err := ask(policy, learn.Question{Form: learn.Sums, People: 1,
 				Statistics: []learn.Statistic{sgdGradient(s, theta)}})
@@ -62,7 +64,7 @@ func GreedySGD(s learn.Setting) (*learn.Learner, error) {
 				return nil, fmt.Errorf("bandit: %w", err)
 			}
 		}
-		return greedy(), nil
+		return play(glm.PlayGreedy), nil
 	})
 }
 

@@ -65,7 +65,7 @@ func JointLinUCB(s learn.Setting) (*learn.Learner, error) {
 }
 
 // leaves is how many batches the horizon has.
-func (n *noisyLinUCB) leaves() int { return (n.setting.Horizon + n.batch - 1) / n.batch }
+func (n *noisyLinUCB) leaves() int { return (n.Setting.Horizon + n.batch - 1) / n.batch }
 
 // jointNoise is the noise of each node of a tree of so many leaves.
 func jointNoise(s learn.Setting, statistic learn.Statistic, leaves int) (mechanism.Noise, error) {

@@ -54,20 +54,6 @@ func (l linearRecord) arm(x []float64) []float64 {
 	return make([]float64, l.dimension)
 }
 
-// pair is the statistic (x, y) of "Improved rate for locally differentially private linear bandits". Two records differ
-// by at most 2 in x and by span in y, hence by sqrt(4 + span^2) together: 2.8285 for rewards in [-1, 1], 2.2361 for
-// rewards in [0, 1].
-func (l linearRecord) pair() learn.Statistic {
-	d := l.dimension
-	s := learn.Statistic{Name: "arm and reward", Lower: constantVector(-1, d+1), Upper: constantVector(1, d+1),
-		Diameter: math.Sqrt(4 + l.span()*l.span()), Diameter1: 2*math.Sqrt(float64(d)) + l.span()}
-	s.Lower[d], s.Upper[d] = l.lowest, l.highest
-	s.Vector = func(dst []float64, r learn.Record) []float64 {
-		return append(append(dst, l.arm(r.Arm)...), l.reward(r.Reward))
-	}
-	return s
-}
-
 // momentsDiameter is sqrt(4.5), the largest distance of the moments of two records. Proof. A record's moments are those
 // of a unit vector in more dimensions, less some coordinates: append sqrt(1 - |x|^2) and 0 to the one record's x, and 0
 // and the same to the other's z. So let x and z be unit vectors, c = <x, z>, a = x - z and b = x + z, which are

@@ -20,15 +20,15 @@ func LinUCB(s learn.Setting) (*learn.Learner, error) {
 	noise := s.Option("noise", read.span()/2)
 	return learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
 		design, u := newGrowing(s.Dimension, ridge), make([]float64, s.Dimension)
-		optimistic := func() learn.Policy {
+		policy := func() learn.Policy {
 			width := noise*math.Sqrt(design.logDet+2*math.Log(1/s.Failure)) + math.Sqrt(ridge)*s.Radius
 			if fixed := s.Option("width", 0); fixed > 0 {
 				width = fixed
 			}
-			return design.around(u, width).policy()
+			return optimistic(s, design.around(u, width))
 		}
 		for range s.Horizon {
-			a, err := ask(optimistic(), learn.Question{Form: learn.Records, People: 1})
+			a, err := ask(policy(), learn.Question{Form: learn.Records, People: 1})
 			if err != nil {
 				return nil, err
 			}
@@ -42,6 +42,6 @@ func LinUCB(s learn.Setting) (*learn.Learner, error) {
 				}
 			}
 		}
-		return optimistic(), nil
+		return policy(), nil
 	})
 }

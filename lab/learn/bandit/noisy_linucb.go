@@ -4,32 +4,19 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/learn/bandit"
 )
 
-// noisyLinUCB is optimistic play over a confidence set from noisy second moments, which the joint, the local and the
-// shuffle baselines of "Improved rate for locally differentially private linear bandits" have in common (Shariff and
-// Sheffet, "Differentially private contextual linear bandits", 2018, section 4).
-//
-// Let V = sum xx' + H and u = sum xy + h with noise H, h of standard deviation s in each entry. A shift of 2Y, for a
-// bound Y of the norm of H, makes V positive definite:
-//
-//	theory:    Y = s (4 sqrt d + 2 ln(2T/alpha)),
-//	           beta = R sqrt(2 ln(2/alpha) + ln det V - d ln Y) + S sqrt(3Y)
-//	                  + s (sqrt d + sqrt(2 ln(2T/alpha)))/sqrt Y
-//	practical: Y = 2 s sqrt d, which is the norm's expectation; beta = sqrt(2Y) + R sqrt(d ln T), and the
-//	           same with 1 for 2Y where Y is smaller.
-//
-// Eigenvalues that the noise has left below Y count as Y, which the papers do not need under their events.
+// noisyLinUCB is optimistic play over the confidence set of bandit.SecondMoments, which the joint, the local and the
+// shuffle baselines of "Improved rate for locally differentially private linear bandits" have in common. Here one
+// statistic has both moments, and each entry noise of one deviation.
 type noisyLinUCB struct {
-	setting learn.Setting
-	read    linearRecord
-	noise   float64 // R
-	batch   int
-	theory  bool
+	bandit.SecondMoments
+	read  linearRecord
+	batch int
 }
 
 // noisyOptions are theory (0, the default: practical; 1: theory), noise (R, default half of the rewards' range), batch
@@ -40,9 +27,9 @@ func newNoisyLinUCB(s learn.Setting, variants []string, batch int) (*noisyLinUCB
 	if err := s.Check(variants, noisyOptions); err != nil {
 		return nil, err
 	}
-	n := &noisyLinUCB{setting: s, read: newLinearRecord(s), batch: int(s.Option("batch", float64(batch))),
-		theory: s.Option("theory", 0) != 0}
-	n.noise = s.Option("noise", n.read.span()/2)
+	n := &noisyLinUCB{read: newLinearRecord(s), batch: int(s.Option("batch", float64(batch)))}
+	n.SecondMoments = bandit.SecondMoments{Setting: s, Noise: s.Option("noise", n.read.span()/2),
+		Theory: s.Option("theory", 0) != 0}
 	if n.batch < 1 {
 		return nil, fmt.Errorf("bandit: batch %d must be at least 1", n.batch)
 	}
@@ -51,48 +38,13 @@ func newNoisyLinUCB(s learn.Setting, variants []string, batch int) (*noisyLinUCB
 
 // policy is that for moments (as linearRecord.moments has them) whose entries have noise of this standard deviation.
 func (n *noisyLinUCB) policy(moments []float64, deviation float64) (learn.Policy, error) {
-	d, k := n.setting.Dimension, 0
-	root, horizon := math.Sqrt(float64(d)), float64(n.setting.Horizon)
-	tail := math.Log(2 * horizon / n.setting.Failure)
-	y := 2 * deviation * root
-	if n.theory {
-		y = deviation * (4*root + 2*tail)
-	}
-	y = max(y, 0.5) // a shift of 1 without noise
-	v := mat.NewSymDense(d, nil)
-	for i := range d {
-		for j := i; j < d; j++ {
-			v.SetSym(i, j, moments[k])
-			k++
-		}
-	}
-	for i := range d {
-		v.SetSym(i, i, v.At(i, i)+2*y)
-	}
-	values, basis, err := convex.Spectrum(v)
+	d := n.Setting.Dimension
+	k := symmetric.Dim(d)
+	set, err := n.Confidence(symmetric.FromTriangle(moments[:k], d, 1), moments[k:], deviation, deviation)
 	if err != nil {
-		return nil, fmt.Errorf("bandit: %w", err)
+		return nil, err
 	}
-	set := ellipsoid{center: make([]float64, d), inverse: make([]float64, d*d)}
-	logDet := 0.0
-	for e, value := range values {
-		value = max(value, y)
-		logDet += math.Log(value)
-		for i := range d {
-			for j := range d {
-				set.inverse[i*d+j] += basis.At(i, e) * basis.At(j, e) / value
-			}
-		}
-	}
-	for i := range d {
-		set.center[i] = convex.Dot(set.inverse[i*d:(i+1)*d], moments[k:])
-	}
-	set.width = math.Sqrt(2*y) + n.noise*math.Sqrt(float64(d)*math.Log(horizon))
-	if n.theory {
-		set.width = n.noise*math.Sqrt(2*math.Log(2/n.setting.Failure)+max(0, logDet-float64(d)*math.Log(y))) +
-			n.setting.Radius*math.Sqrt(3*y) + deviation*(root+math.Sqrt(2*tail))/math.Sqrt(y)
-	}
-	return set.policy(), nil
+	return optimistic(n.Setting, set), nil
 }
 
 // run runs the algorithm on sums or reports of a statistic, batch by batch. variance is that of one person's noise, for
@@ -101,7 +53,7 @@ func (n *noisyLinUCB) run(form learn.Form, statistic learn.Statistic, variance f
 	return learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
 		total, noise := make([]float64, statistic.Dim()), 0.0
 		policy, err := n.policy(total, 0)
-		for left := n.setting.Horizon; left > 0 && err == nil; left -= n.batch {
+		for left := n.Setting.Horizon; left > 0 && err == nil; left -= n.batch {
 			var a learn.Answer
 			if a, err = ask(policy, learn.Question{Form: form, People: min(n.batch, left),
 				Statistics: []learn.Statistic{statistic}}); err != nil {

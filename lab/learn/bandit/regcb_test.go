@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
+	own "github.com/riffle-dp/riffle/pkg/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -112,7 +113,7 @@ func TestRegCBEliminates(t *testing.T) {
 	}
 	const horizon = 1 << 24
 	for name, start := range map[string]func(learn.Setting) (*learn.Learner, error){
-		"one oracle": bandit.NewRegCB, "one for each action": bandit.NewRegCBActions,
+		"one oracle": own.RegCB, "one for each action": bandit.NewRegCBActions,
 	} {
 		runs := uint64(1)
 		if os.Getenv("RIFFLE_LONG") != "" {
@@ -136,7 +137,7 @@ func TestRegCBEliminates(t *testing.T) {
 
 // Every question of a run spends at most epsilon of a person, and each person answers one.
 func TestRegCBSpendsItsBudget(t *testing.T) {
-	for _, start := range []func(learn.Setting) (*learn.Learner, error){bandit.NewRegCB, bandit.NewRegCBActions} {
+	for _, start := range []func(learn.Setting) (*learn.Learner, error){own.RegCB, bandit.NewRegCBActions} {
 		s := regCBSetting(2, 1<<20)
 		l, err := start(s)
 		if err != nil {
@@ -182,7 +183,7 @@ func TestRegCBRefuses(t *testing.T) {
 	} {
 		s := regCBSetting(1, 1<<16)
 		change(&s)
-		if _, err := bandit.NewRegCB(s); err == nil {
+		if _, err := own.RegCB(s); err == nil {
 			t.Errorf("%+v: no error", s)
 		}
 	}

@@ -69,7 +69,7 @@ type vectorSumNoise struct {
 // newVectorSumNoise has g = max(2 sqrt B, d, 4), rounded up, and b = c_v g^2 ln(inside)^2/(epsilon^2 B), rounded up.
 func newVectorSumNoise(s learn.Setting, batch int, constant, inside float64) vectorSumNoise {
 	g := math.Ceil(max(2*math.Sqrt(float64(batch)), float64(s.Dimension), 4))
-	b := constant * g * g * squareOf(math.Log(inside)) / (s.Epsilon * s.Epsilon * float64(batch))
+	b := constant * g * g * math.Pow(math.Log(inside), 2) / (s.Epsilon * s.Epsilon * float64(batch))
 	return vectorSumNoise{batch: batch, bits: int(math.Ceil(b)), levels: int(g)}
 }
 

@@ -45,25 +45,54 @@ const (
 	// Centred reward if the person was not in the control group, the same if they were, and sqrt 3 times half the range of
 	// rewards if a reward came.
 	Statistic_STATISTIC_REWARDS Statistic = 5
+	Statistic_STATISTIC_PAIR    Statistic = 6 // arm, reward: in the channel local, where counts hold every report
+	// Of regressions that are reweighted by Announcement.normalization, with u = Ux/|Ux| (pkg/glm/statistic).
+	Statistic_STATISTIC_NORMALIZATION       Statistic = 7  // U^(1/2) x x' U^(1/2) / |Ux|, symmetric form
+	Statistic_STATISTIC_REWEIGHTED_GRADIENT Statistic = 8  // (mu(x.theta) - r) u
+	Statistic_STATISTIC_REWEIGHTED_LINEAR   Statistic = 9  // u r, u x' row by row, u u' in symmetric form
+	Statistic_STATISTIC_CLIPPED_GRADIENT    Statistic = 10 // (mu(x.theta) - r) x with mu clipped
+	// Of layered regression, over the bins of Announcement.tree (pkg/glm/statistic).
+	Statistic_STATISTIC_BIN_COUNT  Statistic = 11
+	Statistic_STATISTIC_BIN_FIRST  Statistic = 12
+	Statistic_STATISTIC_BIN_SECOND Statistic = 13
+	Statistic_STATISTIC_BIN_ERRORS Statistic = 14
 )
 
 // Enum value maps for Statistic.
 var (
 	Statistic_name = map[int32]string{
-		0: "STATISTIC_UNSPECIFIED",
-		1: "STATISTIC_HESSIAN",
-		2: "STATISTIC_GRADIENT",
-		3: "STATISTIC_COVARIANCE",
-		4: "STATISTIC_RECORD",
-		5: "STATISTIC_REWARDS",
+		0:  "STATISTIC_UNSPECIFIED",
+		1:  "STATISTIC_HESSIAN",
+		2:  "STATISTIC_GRADIENT",
+		3:  "STATISTIC_COVARIANCE",
+		4:  "STATISTIC_RECORD",
+		5:  "STATISTIC_REWARDS",
+		6:  "STATISTIC_PAIR",
+		7:  "STATISTIC_NORMALIZATION",
+		8:  "STATISTIC_REWEIGHTED_GRADIENT",
+		9:  "STATISTIC_REWEIGHTED_LINEAR",
+		10: "STATISTIC_CLIPPED_GRADIENT",
+		11: "STATISTIC_BIN_COUNT",
+		12: "STATISTIC_BIN_FIRST",
+		13: "STATISTIC_BIN_SECOND",
+		14: "STATISTIC_BIN_ERRORS",
 	}
 	Statistic_value = map[string]int32{
-		"STATISTIC_UNSPECIFIED": 0,
-		"STATISTIC_HESSIAN":     1,
-		"STATISTIC_GRADIENT":    2,
-		"STATISTIC_COVARIANCE":  3,
-		"STATISTIC_RECORD":      4,
-		"STATISTIC_REWARDS":     5,
+		"STATISTIC_UNSPECIFIED":         0,
+		"STATISTIC_HESSIAN":             1,
+		"STATISTIC_GRADIENT":            2,
+		"STATISTIC_COVARIANCE":          3,
+		"STATISTIC_RECORD":              4,
+		"STATISTIC_REWARDS":             5,
+		"STATISTIC_PAIR":                6,
+		"STATISTIC_NORMALIZATION":       7,
+		"STATISTIC_REWEIGHTED_GRADIENT": 8,
+		"STATISTIC_REWEIGHTED_LINEAR":   9,
+		"STATISTIC_CLIPPED_GRADIENT":    10,
+		"STATISTIC_BIN_COUNT":           11,
+		"STATISTIC_BIN_FIRST":           12,
+		"STATISTIC_BIN_SECOND":          13,
+		"STATISTIC_BIN_ERRORS":          14,
 	}
 )
 
@@ -155,21 +184,43 @@ const (
 	Profile_PROFILE_PRACTICAL   Profile = 1 // one round: Hessian and gradient in one report
 	Profile_PROFILE_PAPER       Profile = 2 // a covariance round, then gradient rounds
 	Profile_PROFILE_JOINT       Profile = 3 // the analyzer reads records and adds noise to all that leaves it
+	// Programs: learners of other papers, one round.
+	Profile_PROFILE_LINUCB                 Profile = 4
+	Profile_PROFILE_ONLINE_LINUCB          Profile = 5
+	Profile_PROFILE_ONLINE_LINUCB_COMBINER Profile = 6
+	Profile_PROFILE_ELIMINATION_REWEIGHTED Profile = 7
+	Profile_PROFILE_ELIMINATION_LINEAR     Profile = 8
+	Profile_PROFILE_SQUARECB               Profile = 9
+	Profile_PROFILE_REGCB                  Profile = 10
 )
 
 // Enum value maps for Profile.
 var (
 	Profile_name = map[int32]string{
-		0: "PROFILE_UNSPECIFIED",
-		1: "PROFILE_PRACTICAL",
-		2: "PROFILE_PAPER",
-		3: "PROFILE_JOINT",
+		0:  "PROFILE_UNSPECIFIED",
+		1:  "PROFILE_PRACTICAL",
+		2:  "PROFILE_PAPER",
+		3:  "PROFILE_JOINT",
+		4:  "PROFILE_LINUCB",
+		5:  "PROFILE_ONLINE_LINUCB",
+		6:  "PROFILE_ONLINE_LINUCB_COMBINER",
+		7:  "PROFILE_ELIMINATION_REWEIGHTED",
+		8:  "PROFILE_ELIMINATION_LINEAR",
+		9:  "PROFILE_SQUARECB",
+		10: "PROFILE_REGCB",
 	}
 	Profile_value = map[string]int32{
-		"PROFILE_UNSPECIFIED": 0,
-		"PROFILE_PRACTICAL":   1,
-		"PROFILE_PAPER":       2,
-		"PROFILE_JOINT":       3,
+		"PROFILE_UNSPECIFIED":            0,
+		"PROFILE_PRACTICAL":              1,
+		"PROFILE_PAPER":                  2,
+		"PROFILE_JOINT":                  3,
+		"PROFILE_LINUCB":                 4,
+		"PROFILE_ONLINE_LINUCB":          5,
+		"PROFILE_ONLINE_LINUCB_COMBINER": 6,
+		"PROFILE_ELIMINATION_REWEIGHTED": 7,
+		"PROFILE_ELIMINATION_LINEAR":     8,
+		"PROFILE_SQUARECB":               9,
+		"PROFILE_REGCB":                  10,
 	}
 )
 
@@ -208,10 +259,14 @@ const (
 	Play_PLAY_DESIGN      Play = 1 // drawn from the G-optimal design of the scaled survivors
 	Play_PLAY_GREEDY      Play = 2 // the arm with the best estimate
 	Play_PLAY_UNIFORM     Play = 3 // any survivor, with equal probability
-	// The arm of the largest norm where the criterion fires, else the survivor with the best optimistic estimate.
+	// The arm of the largest norm where there is a criterion that fires, else the survivor with the largest upper bound.
 	Play_PLAY_OPTIMISTIC Play = 4
 	Play_PLAY_DEFAULT    Play = 5 // the default arm
 	Play_PLAY_SAMPLED    Play = 6 // one of the draws, with equal probability, and the best survivor under it
+	Play_PLAY_SPANNER    Play = 7 // any arm of a barycentric spanner of the survivors, with equal probability
+	// Each of K survivors with probability 1/(K + gamma g), g what it is estimated to earn less than the best one; the
+	// best one has the rest.
+	Play_PLAY_INVERSE_GAP Play = 8
 )
 
 // Enum value maps for Play.
@@ -224,6 +279,8 @@ var (
 		4: "PLAY_OPTIMISTIC",
 		5: "PLAY_DEFAULT",
 		6: "PLAY_SAMPLED",
+		7: "PLAY_SPANNER",
+		8: "PLAY_INVERSE_GAP",
 	}
 	Play_value = map[string]int32{
 		"PLAY_UNSPECIFIED": 0,
@@ -233,6 +290,8 @@ var (
 		"PLAY_OPTIMISTIC":  4,
 		"PLAY_DEFAULT":     5,
 		"PLAY_SAMPLED":     6,
+		"PLAY_SPANNER":     7,
+		"PLAY_INVERSE_GAP": 8,
 	}
 )
 
@@ -1214,6 +1273,7 @@ type Stage struct {
 	Theta         []float64              `protobuf:"fixed64,1,rep,packed,name=theta,proto3" json:"theta,omitempty"`           // length dim
 	Covariance    []float64              `protobuf:"fixed64,2,rep,packed,name=covariance,proto3" json:"covariance,omitempty"` // upper triangle row by row, unscaled
 	Width         float64                `protobuf:"fixed64,3,opt,name=width,proto3" json:"width,omitempty"`
+	Means         bool                   `protobuf:"varint,4,opt,name=means,proto3" json:"means,omitempty"` // the bound is of the mean reward at x.theta, not of x.theta; only of stages of elimination
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1267,6 +1327,13 @@ func (x *Stage) GetWidth() float64 {
 		return x.Width
 	}
 	return 0
+}
+
+func (x *Stage) GetMeans() bool {
+	if x != nil {
+		return x.Means
+	}
+	return false
 }
 
 // Scaling holds the constants of an arm's weight
@@ -1384,6 +1451,124 @@ func (x *Criterion) GetThreshold() float64 {
 	return 0
 }
 
+// Tree is what layered regression knows of people by the norm of what is left of their features in each layer
+// (pkg/glm/layered). The lists have one entry for each bin, and those of directions dim of them.
+type Tree struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Levels        uint32                 `protobuf:"varint,1,opt,name=levels,proto3" json:"levels,omitempty"`          // bins below one parent
+	Gamma         float64                `protobuf:"fixed64,2,opt,name=gamma,proto3" json:"gamma,omitempty"`           // ratio of the radii of neighbouring bins
+	Cap           float64                `protobuf:"fixed64,3,opt,name=cap,proto3" json:"cap,omitempty"`               // of an error's bound
+	Clip          float64                `protobuf:"fixed64,4,opt,name=clip,proto3" json:"clip,omitempty"`             // of a reward less what the tree predicts, in STATISTIC_BIN_FIRST
+	Parents       []uint32               `protobuf:"varint,5,rep,packed,name=parents,proto3" json:"parents,omitempty"` // one more than the parent's place in the list; 0: none
+	BinLevels     []uint32               `protobuf:"varint,6,rep,packed,name=bin_levels,json=binLevels,proto3" json:"bin_levels,omitempty"`
+	Directions    []float64              `protobuf:"fixed64,7,rep,packed,name=directions,proto3" json:"directions,omitempty"`
+	Values        []float64              `protobuf:"fixed64,8,rep,packed,name=values,proto3" json:"values,omitempty"`
+	Flats         []float64              `protobuf:"fixed64,9,rep,packed,name=flats,proto3" json:"flats,omitempty"`
+	Slopes        []float64              `protobuf:"fixed64,10,rep,packed,name=slopes,proto3" json:"slopes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tree) Reset() {
+	*x = Tree{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tree) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tree) ProtoMessage() {}
+
+func (x *Tree) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tree.ProtoReflect.Descriptor instead.
+func (*Tree) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Tree) GetLevels() uint32 {
+	if x != nil {
+		return x.Levels
+	}
+	return 0
+}
+
+func (x *Tree) GetGamma() float64 {
+	if x != nil {
+		return x.Gamma
+	}
+	return 0
+}
+
+func (x *Tree) GetCap() float64 {
+	if x != nil {
+		return x.Cap
+	}
+	return 0
+}
+
+func (x *Tree) GetClip() float64 {
+	if x != nil {
+		return x.Clip
+	}
+	return 0
+}
+
+func (x *Tree) GetParents() []uint32 {
+	if x != nil {
+		return x.Parents
+	}
+	return nil
+}
+
+func (x *Tree) GetBinLevels() []uint32 {
+	if x != nil {
+		return x.BinLevels
+	}
+	return nil
+}
+
+func (x *Tree) GetDirections() []float64 {
+	if x != nil {
+		return x.Directions
+	}
+	return nil
+}
+
+func (x *Tree) GetValues() []float64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *Tree) GetFlats() []float64 {
+	if x != nil {
+		return x.Flats
+	}
+	return nil
+}
+
+func (x *Tree) GetSlopes() []float64 {
+	if x != nil {
+		return x.Slopes
+	}
+	return nil
+}
+
 // Policy is the rule by which the devices of an epoch decide.
 type Policy struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1396,10 +1581,10 @@ type Policy struct {
 	Stages          []*Stage               `protobuf:"bytes,7,rep,name=stages,proto3" json:"stages,omitempty"`                          // confidence sets of the elimination, earliest first
 	Scaling         *Scaling               `protobuf:"bytes,8,opt,name=scaling,proto3" json:"scaling,omitempty"`                        // absent in the warm-up
 	Play            Play                   `protobuf:"varint,9,opt,name=play,proto3,enum=riffle.v1.Play" json:"play,omitempty"`
-	DesignTolerance float64                `protobuf:"fixed64,10,opt,name=design_tolerance,json=designTolerance,proto3" json:"design_tolerance,omitempty"` // of the G-optimal design; 0: the default
+	DesignTolerance float64                `protobuf:"fixed64,10,opt,name=design_tolerance,json=designTolerance,proto3" json:"design_tolerance,omitempty"` // of the G-optimal design or the spanner; 0: the default
 	Draws           []float64              `protobuf:"fixed64,11,rep,packed,name=draws,proto3" json:"draws,omitempty"`                                     // of sampled play only: vectors of length dim, one after the other, 1 to 64 of them
-	Explore         float64                `protobuf:"fixed64,12,opt,name=explore,proto3" json:"explore,omitempty"`                                        // share of decisions by design or draws; the others are greedy; 0: all are by them
-	// Of optimistic play only, which has both: arms of the largest upper bound of optimism are played.
+	Explore         float64                `protobuf:"fixed64,12,opt,name=explore,proto3" json:"explore,omitempty"`                                        // share of decisions by design, draws or spanner; the others are greedy; 0: all are by them
+	// Of optimistic play only, which needs optimism: arms of the largest upper bound of it are played.
 	Criterion *Criterion `protobuf:"bytes,13,opt,name=criterion,proto3" json:"criterion,omitempty"`
 	Optimism  *Stage     `protobuf:"bytes,14,opt,name=optimism,proto3" json:"optimism,omitempty"`
 	Control   float64    `protobuf:"fixed64,15,opt,name=control,proto3" json:"control,omitempty"` // share of decisions that a coin gives the default arm, to compare with
@@ -1407,13 +1592,15 @@ type Policy struct {
 	Caution float64 `protobuf:"fixed64,16,opt,name=caution,proto3" json:"caution,omitempty"`
 	// Which coordinates of an arm can be other than 0 together; empty: any. A product of two that cannot is not released.
 	Structure     []*Group `protobuf:"bytes,17,rep,name=structure,proto3" json:"structure,omitempty"`
+	Gamma         float64  `protobuf:"fixed64,18,opt,name=gamma,proto3" json:"gamma,omitempty"` // of inverse gap play only
+	Trees         []*Tree  `protobuf:"bytes,19,rep,name=trees,proto3" json:"trees,omitempty"`   // confidence sets of the elimination, after stages; greedy play follows the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1612,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1625,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{14}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Policy) GetProfile() Profile {
@@ -1560,6 +1747,20 @@ func (x *Policy) GetStructure() []*Group {
 	return nil
 }
 
+func (x *Policy) GetGamma() float64 {
+	if x != nil {
+		return x.Gamma
+	}
+	return 0
+}
+
+func (x *Policy) GetTrees() []*Tree {
+	if x != nil {
+		return x.Trees
+	}
+	return nil
+}
+
 // Group says that of count runs of size coordinates, one after the other from coordinate from on, an arm has at most
 // one run with a coordinate other than 0.
 type Group struct {
@@ -1575,7 +1776,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1587,7 +1788,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1600,7 +1801,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{15}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Group) GetFrom() uint32 {
@@ -1634,28 +1835,32 @@ func (x *Group) GetChoice() uint32 {
 // Announcement is the analyzer's statement of one round of one epoch. Its digest is bound into every report of the
 // round.
 type Announcement struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`      // counted from 1
-	Round         uint32                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`      // counted from 0
-	Previous      []byte                 `protobuf:"bytes,4,opt,name=previous,proto3" json:"previous,omitempty"` // digest of the preceding announcement; empty for the first
-	Policy        *Policy                `protobuf:"bytes,5,opt,name=policy,proto3" json:"policy,omitempty"`
-	Reference     []float64              `protobuf:"fixed64,6,rep,packed,name=reference,proto3" json:"reference,omitempty"` // theta at which this round's statistics are evaluated
-	Plan          *Plan                  `protobuf:"bytes,7,opt,name=plan,proto3" json:"plan,omitempty"`
-	Encodings     []*Encoding            `protobuf:"bytes,8,rep,name=encodings,proto3" json:"encodings,omitempty"` // of this round's releases, in the order of the plan
-	Cohort        *Cohort                `protobuf:"bytes,9,opt,name=cohort,proto3" json:"cohort,omitempty"`
-	Timing        *Timing                `protobuf:"bytes,10,opt,name=timing,proto3" json:"timing,omitempty"`
-	AnalyzerKey   []byte                 `protobuf:"bytes,11,opt,name=analyzer_key,json=analyzerKey,proto3" json:"analyzer_key,omitempty"` // HPKE public key for bit messages
-	Final         bool                   `protobuf:"varint,12,opt,name=final,proto3" json:"final,omitempty"`                               // this is the last policy: no device is enrolled any more
-	Commitment    []byte                 `protobuf:"bytes,13,opt,name=commitment,proto3" json:"commitment,omitempty"`                      // of a panel: SHA-256 of the analyzer's contribution to the seed, with a domain before it
-	Schema        []byte                 `protobuf:"bytes,14,opt,name=schema,proto3" json:"schema,omitempty"`                              // JSON: how features become vectors of arms; the same in all epochs; empty: apps send vectors
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Deployment  string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Epoch       uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`      // counted from 1
+	Round       uint32                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`      // counted from 0
+	Previous    []byte                 `protobuf:"bytes,4,opt,name=previous,proto3" json:"previous,omitempty"` // digest of the preceding announcement; empty for the first
+	Policy      *Policy                `protobuf:"bytes,5,opt,name=policy,proto3" json:"policy,omitempty"`
+	Reference   []float64              `protobuf:"fixed64,6,rep,packed,name=reference,proto3" json:"reference,omitempty"` // theta at which this round's statistics are evaluated
+	Plan        *Plan                  `protobuf:"bytes,7,opt,name=plan,proto3" json:"plan,omitempty"`
+	Encodings   []*Encoding            `protobuf:"bytes,8,rep,name=encodings,proto3" json:"encodings,omitempty"` // of this round's releases, in the order of the plan
+	Cohort      *Cohort                `protobuf:"bytes,9,opt,name=cohort,proto3" json:"cohort,omitempty"`
+	Timing      *Timing                `protobuf:"bytes,10,opt,name=timing,proto3" json:"timing,omitempty"`
+	AnalyzerKey []byte                 `protobuf:"bytes,11,opt,name=analyzer_key,json=analyzerKey,proto3" json:"analyzer_key,omitempty"` // HPKE public key for bit messages
+	Final       bool                   `protobuf:"varint,12,opt,name=final,proto3" json:"final,omitempty"`                               // this is the last policy: no device is enrolled any more
+	Commitment  []byte                 `protobuf:"bytes,13,opt,name=commitment,proto3" json:"commitment,omitempty"`                      // of a panel: SHA-256 of the analyzer's contribution to the seed, with a domain before it
+	Schema      []byte                 `protobuf:"bytes,14,opt,name=schema,proto3" json:"schema,omitempty"`                              // JSON: how features become vectors of arms; the same in all epochs; empty: apps send vectors
+	// The root of the matrix U by which this round's statistics are reweighted, upper triangle row by row; empty where none
+	// is.
+	Normalization []float64 `protobuf:"fixed64,15,rep,packed,name=normalization,proto3" json:"normalization,omitempty"`
+	Tree          *Tree     `protobuf:"bytes,16,opt,name=tree,proto3" json:"tree,omitempty"` // over whose bins this round's statistics are; absent where none is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1872,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1885,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{16}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Announcement) GetDeployment() string {
@@ -1781,6 +1986,20 @@ func (x *Announcement) GetSchema() []byte {
 	return nil
 }
 
+func (x *Announcement) GetNormalization() []float64 {
+	if x != nil {
+		return x.Normalization
+	}
+	return nil
+}
+
+func (x *Announcement) GetTree() *Tree {
+	if x != nil {
+		return x.Tree
+	}
+	return nil
+}
+
 // KeySet is a role's statement of its current HPKE keys, newest first. Older keys stay valid for messages that are
 // on their way.
 type KeySet struct {
@@ -1794,7 +2013,7 @@ type KeySet struct {
 
 func (x *KeySet) Reset() {
 	*x = KeySet{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +2025,7 @@ func (x *KeySet) String() string {
 func (*KeySet) ProtoMessage() {}
 
 func (x *KeySet) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +2038,7 @@ func (x *KeySet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
 func (*KeySet) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{17}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *KeySet) GetDeployment() string {
@@ -1859,7 +2078,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +2090,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +2103,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Credential) GetDeployment() string {
@@ -1936,7 +2155,7 @@ type EnrolRequest struct {
 
 func (x *EnrolRequest) Reset() {
 	*x = EnrolRequest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2167,7 @@ func (x *EnrolRequest) String() string {
 func (*EnrolRequest) ProtoMessage() {}
 
 func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2180,7 @@ func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolRequest.ProtoReflect.Descriptor instead.
 func (*EnrolRequest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EnrolRequest) GetDeployment() string {
@@ -2039,7 +2258,7 @@ type EnrolReply struct {
 
 func (x *EnrolReply) Reset() {
 	*x = EnrolReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2051,7 +2270,7 @@ func (x *EnrolReply) String() string {
 func (*EnrolReply) ProtoMessage() {}
 
 func (x *EnrolReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2064,7 +2283,7 @@ func (x *EnrolReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolReply.ProtoReflect.Descriptor instead.
 func (*EnrolReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EnrolReply) GetRequest() []byte {
@@ -2152,7 +2371,7 @@ type FurtherReply struct {
 
 func (x *FurtherReply) Reset() {
 	*x = FurtherReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2383,7 @@ func (x *FurtherReply) String() string {
 func (*FurtherReply) ProtoMessage() {}
 
 func (x *FurtherReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2396,7 @@ func (x *FurtherReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FurtherReply.ProtoReflect.Descriptor instead.
 func (*FurtherReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FurtherReply) GetEnrolled() bool {
@@ -2238,7 +2457,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2469,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2482,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Pool) GetDeployment() string {
@@ -2323,7 +2542,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2554,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2567,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Draw) GetDeployment() string {
@@ -2405,7 +2624,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2636,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2649,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Report) GetAnnouncement() []byte {
@@ -2501,7 +2720,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2732,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2745,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Envelope) GetKey() []byte {
@@ -2563,7 +2782,7 @@ type MixedChunk struct {
 
 func (x *MixedChunk) Reset() {
 	*x = MixedChunk{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2575,7 +2794,7 @@ func (x *MixedChunk) String() string {
 func (*MixedChunk) ProtoMessage() {}
 
 func (x *MixedChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2588,7 +2807,7 @@ func (x *MixedChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MixedChunk.ProtoReflect.Descriptor instead.
 func (*MixedChunk) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MixedChunk) GetEpoch() uint64 {
@@ -2635,7 +2854,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2866,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2879,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Accepted) GetDeployment() string {
@@ -2722,7 +2941,7 @@ type Summed struct {
 
 func (x *Summed) Reset() {
 	*x = Summed{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2734,7 +2953,7 @@ func (x *Summed) String() string {
 func (*Summed) ProtoMessage() {}
 
 func (x *Summed) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2747,7 +2966,7 @@ func (x *Summed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summed.ProtoReflect.Descriptor instead.
 func (*Summed) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Summed) GetDeployment() string {
@@ -2825,7 +3044,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2837,7 +3056,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2850,7 +3069,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Manifest) GetDeployment() string {
@@ -2963,7 +3182,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2975,7 +3194,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2988,7 +3207,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Refused) GetReason() Refusal {
@@ -3017,14 +3236,16 @@ type ReleaseCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ones  []uint64               `protobuf:"varint,1,rep,packed,name=ones,proto3" json:"ones,omitempty"` // per coordinate
 	// Of records, in place of ones: what the curator released after the cohort, in steps of grids.
-	Curated       []int64 `protobuf:"zigzag64,2,rep,packed,name=curated,proto3" json:"curated,omitempty"`
+	Curated []int64 `protobuf:"zigzag64,2,rep,packed,name=curated,proto3" json:"curated,omitempty"`
+	// Of pairs, in place of ones: the entries of every counted report, one report after the other, in ascending order.
+	Entries       []uint32 `protobuf:"varint,3,rep,packed,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseCounts) Reset() {
 	*x = ReleaseCounts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3036,7 +3257,7 @@ func (x *ReleaseCounts) String() string {
 func (*ReleaseCounts) ProtoMessage() {}
 
 func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3049,7 +3270,7 @@ func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCounts.ProtoReflect.Descriptor instead.
 func (*ReleaseCounts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReleaseCounts) GetOnes() []uint64 {
@@ -3062,6 +3283,13 @@ func (x *ReleaseCounts) GetOnes() []uint64 {
 func (x *ReleaseCounts) GetCurated() []int64 {
 	if x != nil {
 		return x.Curated
+	}
+	return nil
+}
+
+func (x *ReleaseCounts) GetEntries() []uint32 {
+	if x != nil {
+		return x.Entries
 	}
 	return nil
 }
@@ -3083,7 +3311,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3323,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3336,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Counts) GetDeployment() string {
@@ -3185,7 +3413,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3197,7 +3425,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3210,7 +3438,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Configuration) GetDeployment() string {
@@ -3280,7 +3508,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3292,7 +3520,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3305,7 +3533,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Sum) GetValues() []float64 {
@@ -3351,7 +3579,7 @@ type Learned struct {
 
 func (x *Learned) Reset() {
 	*x = Learned{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3363,7 +3591,7 @@ func (x *Learned) String() string {
 func (*Learned) ProtoMessage() {}
 
 func (x *Learned) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3376,7 +3604,7 @@ func (x *Learned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learned.ProtoReflect.Descriptor instead.
 func (*Learned) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{35}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Learned) GetDeployment() string {
@@ -3507,7 +3735,7 @@ type Lift struct {
 
 func (x *Lift) Reset() {
 	*x = Lift{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3519,7 +3747,7 @@ func (x *Lift) String() string {
 func (*Lift) ProtoMessage() {}
 
 func (x *Lift) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3532,7 +3760,7 @@ func (x *Lift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lift.ProtoReflect.Descriptor instead.
 func (*Lift) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{36}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Lift) GetReports() uint64 {
@@ -3653,13 +3881,14 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\bgrace_ms\x18\x03 \x01(\rR\agraceMs\x12&\n" +
 	"\x0fround_window_ms\x18\x04 \x01(\rR\rroundWindowMs\x12!\n" +
 	"\fenrolment_ms\x18\x05 \x01(\rR\venrolmentMs\x12\x19\n" +
-	"\bevery_ms\x18\x06 \x01(\rR\aeveryMs\"S\n" +
+	"\bevery_ms\x18\x06 \x01(\rR\aeveryMs\"i\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05theta\x18\x01 \x03(\x01R\x05theta\x12\x1e\n" +
 	"\n" +
 	"covariance\x18\x02 \x03(\x01R\n" +
 	"covariance\x12\x14\n" +
-	"\x05width\x18\x03 \x01(\x01R\x05width\"{\n" +
+	"\x05width\x18\x03 \x01(\x01R\x05width\x12\x14\n" +
+	"\x05means\x18\x04 \x01(\bR\x05means\"{\n" +
 	"\aScaling\x12&\n" +
 	"\x05stage\x18\x01 \x01(\v2\x10.riffle.v1.StageR\x05stage\x12)\n" +
 	"\x10self_concordance\x18\x02 \x01(\x01R\x0fselfConcordance\x12\x1d\n" +
@@ -3669,7 +3898,22 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"covariance\x18\x01 \x03(\x01R\n" +
 	"covariance\x12\x1c\n" +
-	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\xe0\x04\n" +
+	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\xf9\x01\n" +
+	"\x04Tree\x12\x16\n" +
+	"\x06levels\x18\x01 \x01(\rR\x06levels\x12\x14\n" +
+	"\x05gamma\x18\x02 \x01(\x01R\x05gamma\x12\x10\n" +
+	"\x03cap\x18\x03 \x01(\x01R\x03cap\x12\x12\n" +
+	"\x04clip\x18\x04 \x01(\x01R\x04clip\x12\x18\n" +
+	"\aparents\x18\x05 \x03(\rR\aparents\x12\x1d\n" +
+	"\n" +
+	"bin_levels\x18\x06 \x03(\rR\tbinLevels\x12\x1e\n" +
+	"\n" +
+	"directions\x18\a \x03(\x01R\n" +
+	"directions\x12\x16\n" +
+	"\x06values\x18\b \x03(\x01R\x06values\x12\x14\n" +
+	"\x05flats\x18\t \x03(\x01R\x05flats\x12\x16\n" +
+	"\x06slopes\x18\n" +
+	" \x03(\x01R\x06slopes\"\x9d\x05\n" +
 	"\x06Policy\x12,\n" +
 	"\aprofile\x18\x01 \x01(\x0e2\x12.riffle.v1.ProfileR\aprofile\x12\x18\n" +
 	"\acohorts\x18\x02 \x01(\rR\acohorts\x12)\n" +
@@ -3689,12 +3933,14 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\boptimism\x18\x0e \x01(\v2\x10.riffle.v1.StageR\boptimism\x12\x18\n" +
 	"\acontrol\x18\x0f \x01(\x01R\acontrol\x12\x18\n" +
 	"\acaution\x18\x10 \x01(\x01R\acaution\x12.\n" +
-	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\"]\n" +
+	"\tstructure\x18\x11 \x03(\v2\x10.riffle.v1.GroupR\tstructure\x12\x14\n" +
+	"\x05gamma\x18\x12 \x01(\x01R\x05gamma\x12%\n" +
+	"\x05trees\x18\x13 \x03(\v2\x0f.riffle.v1.TreeR\x05trees\"]\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x12\n" +
 	"\x04size\x18\x03 \x01(\rR\x04size\x12\x16\n" +
-	"\x06choice\x18\x04 \x01(\rR\x06choice\"\xde\x03\n" +
+	"\x06choice\x18\x04 \x01(\rR\x06choice\"\xa9\x04\n" +
 	"\fAnnouncement\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3714,7 +3960,9 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"commitment\x18\r \x01(\fR\n" +
 	"commitment\x12\x16\n" +
-	"\x06schema\x18\x0e \x01(\fR\x06schema\"T\n" +
+	"\x06schema\x18\x0e \x01(\fR\x06schema\x12$\n" +
+	"\rnormalization\x18\x0f \x03(\x01R\rnormalization\x12#\n" +
+	"\x04tree\x18\x10 \x01(\v2\x0f.riffle.v1.TreeR\x04tree\"T\n" +
 	"\x06KeySet\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3849,10 +4097,11 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\aRefused\x12*\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x12.riffle.v1.RefusalR\x06reason\x12\x18\n" +
 	"\areports\x18\x02 \x01(\x04R\areports\x12\x1b\n" +
-	"\ttaken_out\x18\x03 \x01(\rR\btakenOut\"=\n" +
+	"\ttaken_out\x18\x03 \x01(\rR\btakenOut\"W\n" +
 	"\rReleaseCounts\x12\x12\n" +
 	"\x04ones\x18\x01 \x03(\x04R\x04ones\x12\x18\n" +
-	"\acurated\x18\x02 \x03(\x12R\acurated\"\x82\x02\n" +
+	"\acurated\x18\x02 \x03(\x12R\acurated\x12\x18\n" +
+	"\aentries\x18\x03 \x03(\rR\aentries\"\x82\x02\n" +
 	"\x06Counts\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3905,24 +4154,42 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\acontrol\x18\x04 \x01(\x01R\acontrol\x12\x12\n" +
 	"\x04lift\x18\x05 \x01(\x01R\x04lift\x12\x10\n" +
 	"\x03low\x18\x06 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\a \x01(\x01R\x04high*\x9c\x01\n" +
+	"\x04high\x18\a \x01(\x01R\x04high*\x97\x03\n" +
 	"\tStatistic\x12\x19\n" +
 	"\x15STATISTIC_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STATISTIC_HESSIAN\x10\x01\x12\x16\n" +
 	"\x12STATISTIC_GRADIENT\x10\x02\x12\x18\n" +
 	"\x14STATISTIC_COVARIANCE\x10\x03\x12\x14\n" +
 	"\x10STATISTIC_RECORD\x10\x04\x12\x15\n" +
-	"\x11STATISTIC_REWARDS\x10\x05*Z\n" +
+	"\x11STATISTIC_REWARDS\x10\x05\x12\x12\n" +
+	"\x0eSTATISTIC_PAIR\x10\x06\x12\x1b\n" +
+	"\x17STATISTIC_NORMALIZATION\x10\a\x12!\n" +
+	"\x1dSTATISTIC_REWEIGHTED_GRADIENT\x10\b\x12\x1f\n" +
+	"\x1bSTATISTIC_REWEIGHTED_LINEAR\x10\t\x12\x1e\n" +
+	"\x1aSTATISTIC_CLIPPED_GRADIENT\x10\n" +
+	"\x12\x17\n" +
+	"\x13STATISTIC_BIN_COUNT\x10\v\x12\x17\n" +
+	"\x13STATISTIC_BIN_FIRST\x10\f\x12\x18\n" +
+	"\x14STATISTIC_BIN_SECOND\x10\r\x12\x18\n" +
+	"\x14STATISTIC_BIN_ERRORS\x10\x0e*Z\n" +
 	"\aChannel\x12\x13\n" +
 	"\x0fCHANNEL_SHUFFLE\x10\x00\x12\x12\n" +
 	"\x0eCHANNEL_SHARES\x10\x01\x12\x11\n" +
 	"\rCHANNEL_LOCAL\x10\x02\x12\x13\n" +
-	"\x0fCHANNEL_CENTRAL\x10\x03*_\n" +
+	"\x0fCHANNEL_CENTRAL\x10\x03*\x9f\x02\n" +
 	"\aProfile\x12\x17\n" +
 	"\x13PROFILE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PROFILE_PRACTICAL\x10\x01\x12\x11\n" +
 	"\rPROFILE_PAPER\x10\x02\x12\x11\n" +
-	"\rPROFILE_JOINT\x10\x03*\x89\x01\n" +
+	"\rPROFILE_JOINT\x10\x03\x12\x12\n" +
+	"\x0ePROFILE_LINUCB\x10\x04\x12\x19\n" +
+	"\x15PROFILE_ONLINE_LINUCB\x10\x05\x12\"\n" +
+	"\x1ePROFILE_ONLINE_LINUCB_COMBINER\x10\x06\x12\"\n" +
+	"\x1ePROFILE_ELIMINATION_REWEIGHTED\x10\a\x12\x1e\n" +
+	"\x1aPROFILE_ELIMINATION_LINEAR\x10\b\x12\x14\n" +
+	"\x10PROFILE_SQUARECB\x10\t\x12\x11\n" +
+	"\rPROFILE_REGCB\x10\n" +
+	"*\xb1\x01\n" +
 	"\x04Play\x12\x14\n" +
 	"\x10PLAY_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vPLAY_DESIGN\x10\x01\x12\x0f\n" +
@@ -3930,7 +4197,9 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\fPLAY_UNIFORM\x10\x03\x12\x13\n" +
 	"\x0fPLAY_OPTIMISTIC\x10\x04\x12\x10\n" +
 	"\fPLAY_DEFAULT\x10\x05\x12\x10\n" +
-	"\fPLAY_SAMPLED\x10\x06*\xbd\x05\n" +
+	"\fPLAY_SAMPLED\x10\x06\x12\x10\n" +
+	"\fPLAY_SPANNER\x10\a\x12\x14\n" +
+	"\x10PLAY_INVERSE_GAP\x10\b*\xbd\x05\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REFUSAL_MALFORMED\x10\x01\x12\x1c\n" +
@@ -3978,7 +4247,7 @@ func file_riffle_v1_riffle_proto_rawDescGZIP() []byte {
 }
 
 var file_riffle_v1_riffle_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_riffle_v1_riffle_proto_goTypes = []any{
 	(Statistic)(0),         // 0: riffle.v1.Statistic
 	(Channel)(0),           // 1: riffle.v1.Channel
@@ -4000,29 +4269,30 @@ var file_riffle_v1_riffle_proto_goTypes = []any{
 	(*Stage)(nil),          // 17: riffle.v1.Stage
 	(*Scaling)(nil),        // 18: riffle.v1.Scaling
 	(*Criterion)(nil),      // 19: riffle.v1.Criterion
-	(*Policy)(nil),         // 20: riffle.v1.Policy
-	(*Group)(nil),          // 21: riffle.v1.Group
-	(*Announcement)(nil),   // 22: riffle.v1.Announcement
-	(*KeySet)(nil),         // 23: riffle.v1.KeySet
-	(*Credential)(nil),     // 24: riffle.v1.Credential
-	(*EnrolRequest)(nil),   // 25: riffle.v1.EnrolRequest
-	(*EnrolReply)(nil),     // 26: riffle.v1.EnrolReply
-	(*FurtherReply)(nil),   // 27: riffle.v1.FurtherReply
-	(*Pool)(nil),           // 28: riffle.v1.Pool
-	(*Draw)(nil),           // 29: riffle.v1.Draw
-	(*Report)(nil),         // 30: riffle.v1.Report
-	(*Envelope)(nil),       // 31: riffle.v1.Envelope
-	(*MixedChunk)(nil),     // 32: riffle.v1.MixedChunk
-	(*Accepted)(nil),       // 33: riffle.v1.Accepted
-	(*Summed)(nil),         // 34: riffle.v1.Summed
-	(*Manifest)(nil),       // 35: riffle.v1.Manifest
-	(*Refused)(nil),        // 36: riffle.v1.Refused
-	(*ReleaseCounts)(nil),  // 37: riffle.v1.ReleaseCounts
-	(*Counts)(nil),         // 38: riffle.v1.Counts
-	(*Configuration)(nil),  // 39: riffle.v1.Configuration
-	(*Sum)(nil),            // 40: riffle.v1.Sum
-	(*Learned)(nil),        // 41: riffle.v1.Learned
-	(*Lift)(nil),           // 42: riffle.v1.Lift
+	(*Tree)(nil),           // 20: riffle.v1.Tree
+	(*Policy)(nil),         // 21: riffle.v1.Policy
+	(*Group)(nil),          // 22: riffle.v1.Group
+	(*Announcement)(nil),   // 23: riffle.v1.Announcement
+	(*KeySet)(nil),         // 24: riffle.v1.KeySet
+	(*Credential)(nil),     // 25: riffle.v1.Credential
+	(*EnrolRequest)(nil),   // 26: riffle.v1.EnrolRequest
+	(*EnrolReply)(nil),     // 27: riffle.v1.EnrolReply
+	(*FurtherReply)(nil),   // 28: riffle.v1.FurtherReply
+	(*Pool)(nil),           // 29: riffle.v1.Pool
+	(*Draw)(nil),           // 30: riffle.v1.Draw
+	(*Report)(nil),         // 31: riffle.v1.Report
+	(*Envelope)(nil),       // 32: riffle.v1.Envelope
+	(*MixedChunk)(nil),     // 33: riffle.v1.MixedChunk
+	(*Accepted)(nil),       // 34: riffle.v1.Accepted
+	(*Summed)(nil),         // 35: riffle.v1.Summed
+	(*Manifest)(nil),       // 36: riffle.v1.Manifest
+	(*Refused)(nil),        // 37: riffle.v1.Refused
+	(*ReleaseCounts)(nil),  // 38: riffle.v1.ReleaseCounts
+	(*Counts)(nil),         // 39: riffle.v1.Counts
+	(*Configuration)(nil),  // 40: riffle.v1.Configuration
+	(*Sum)(nil),            // 41: riffle.v1.Sum
+	(*Learned)(nil),        // 42: riffle.v1.Learned
+	(*Lift)(nil),           // 43: riffle.v1.Lift
 }
 var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	8,  // 0: riffle.v1.Encoding.coordinates:type_name -> riffle.v1.Coordinate
@@ -4040,29 +4310,31 @@ var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	3,  // 12: riffle.v1.Policy.play:type_name -> riffle.v1.Play
 	19, // 13: riffle.v1.Policy.criterion:type_name -> riffle.v1.Criterion
 	17, // 14: riffle.v1.Policy.optimism:type_name -> riffle.v1.Stage
-	21, // 15: riffle.v1.Policy.structure:type_name -> riffle.v1.Group
-	20, // 16: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
-	13, // 17: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
-	9,  // 18: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
-	15, // 19: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
-	16, // 20: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
-	6,  // 21: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
-	4,  // 22: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
-	27, // 23: riffle.v1.EnrolReply.further:type_name -> riffle.v1.FurtherReply
-	4,  // 24: riffle.v1.FurtherReply.refusal:type_name -> riffle.v1.Refusal
-	5,  // 25: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
-	36, // 26: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
-	4,  // 27: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
-	37, // 28: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
-	16, // 29: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
-	40, // 30: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
-	42, // 31: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
-	42, // 32: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	22, // 15: riffle.v1.Policy.structure:type_name -> riffle.v1.Group
+	20, // 16: riffle.v1.Policy.trees:type_name -> riffle.v1.Tree
+	21, // 17: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
+	13, // 18: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
+	9,  // 19: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
+	15, // 20: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
+	16, // 21: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
+	20, // 22: riffle.v1.Announcement.tree:type_name -> riffle.v1.Tree
+	6,  // 23: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
+	4,  // 24: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
+	28, // 25: riffle.v1.EnrolReply.further:type_name -> riffle.v1.FurtherReply
+	4,  // 26: riffle.v1.FurtherReply.refusal:type_name -> riffle.v1.Refusal
+	5,  // 27: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
+	37, // 28: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
+	4,  // 29: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
+	38, // 30: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
+	16, // 31: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
+	41, // 32: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
+	43, // 33: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
+	43, // 34: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_riffle_v1_riffle_proto_init() }
@@ -4070,14 +4342,14 @@ func file_riffle_v1_riffle_proto_init() {
 	if File_riffle_v1_riffle_proto != nil {
 		return
 	}
-	file_riffle_v1_riffle_proto_msgTypes[24].OneofWrappers = []any{}
+	file_riffle_v1_riffle_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_riffle_v1_riffle_proto_rawDesc), len(file_riffle_v1_riffle_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

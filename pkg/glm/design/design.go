@@ -1,10 +1,11 @@
-// Package design finds the G-optimal design of an arm set (Lemma 4.3 of Riffle's seed paper) with a certificate, by
-// Frank-Wolfe with away steps.
+// Package design finds arms that show what an arm set can show: the G-optimal design (Lemma 4.3 of Riffle's seed paper)
+// with a certificate, by Frank-Wolfe with away steps, and a barycentric spanner.
 //
 //	design.go       options, certificate and errors
 //	optimal.go      Optimal
 //	search.go       the steps over all arms
 //	many_arms.go    a search on subsets of many arms
+//	spanner.go      Spanner
 //	rank.go         arms that do not span the space
 //	blocks.go       products of many vectors at once
 package design
@@ -44,13 +45,26 @@ var (
 	ErrNotCertified = errors.New("glm: optimal design not certified")
 )
 
-// Options tunes Optimal. The zero value means the defaults.
+// Options tunes Optimal and Spanner. The zero value means the defaults.
 type Options struct {
-	// Tolerance is the relative excess accepted, in [1e-12, 1]: the certificate is max q <= (1+Tolerance)*Rank. Zero
-	// means DefaultTolerance.
+	// Tolerance is the relative excess accepted, in [1e-12, 1]: the certificate of Optimal is max q <=
+	// (1+Tolerance)*Rank, and the coefficients of Spanner are at most 1+Tolerance. Zero means DefaultTolerance and
+	// SpannerTolerance.
 	Tolerance float64
 	// MaxSteps caps the steps; zero means DefaultSteps.
 	MaxSteps int
+}
+
+// resolve fills in the cap on the steps and refuses what is out of range.
+func (o Options) resolve() (Options, error) {
+	if o.MaxSteps == 0 {
+		o.MaxSteps = DefaultSteps
+	}
+	if !(o.Tolerance >= 1e-12 && o.Tolerance <= 1) || o.MaxSteps < 0 {
+		return o, fmt.Errorf("glm: design tolerance %v must be in [1e-12, 1], step cap %d positive", o.Tolerance,
+			o.MaxSteps)
+	}
+	return o, nil
 }
 
 // Certificate says how good a design is. With V = sum_i pi_i x_i x_i', q_i = ||x_i||^2_{V^-1} in the span of the arms.

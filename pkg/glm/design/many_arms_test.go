@@ -131,13 +131,14 @@ func BenchmarkDecideAmongMany(b *testing.B) {
 		"paper": {Play: glm.PlayDesign, DesignTolerance: design.DefaultTolerance, Stages: stages, Scaling: scaling},
 		"joint": {Play: glm.PlayOptimistic, Stages: stages, Optimism: &stage,
 			Criterion: &glm.Criterion{Covariance: symmetric.Pack(mat.NewDiagDense(d, ones)), Threshold: 10}},
+		"spanner": {Play: glm.PlaySpanner, Stages: stages},
 	}
 	for _, kind := range manyKinds {
 		sets := make([][][]float64, 16)
 		for i := range sets {
 			sets[i] = drawManyArms(kind, count, d, src)
 		}
-		for _, name := range []string{"practical", "paper", "joint"} {
+		for _, name := range []string{"practical", "paper", "joint", "spanner"} {
 			p := policies[name]
 			p.Family, p.MaxReward, p.Dimension, p.Radius, p.Theta = "logistic", 1, d, 3, theta
 			for _, choice := range []glm.Choice{{}, {Unrecorded: true}} {

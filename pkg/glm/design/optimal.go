@@ -19,12 +19,9 @@ func Optimal(arms [][]float64, opts Options) ([]float64, Certificate, error) {
 	if opts.Tolerance == 0 {
 		opts.Tolerance = DefaultTolerance
 	}
-	if opts.MaxSteps == 0 {
-		opts.MaxSteps = DefaultSteps
-	}
-	if !(opts.Tolerance >= 1e-12 && opts.Tolerance <= 1) || opts.MaxSteps < 0 {
-		return nil, Certificate{}, fmt.Errorf("glm: design tolerance %v must be in [1e-12, 1], step cap %d positive",
-			opts.Tolerance, opts.MaxSteps)
+	opts, err := opts.resolve()
+	if err != nil {
+		return nil, Certificate{}, err
 	}
 	points, index, rank := reduceRank(arms)
 	if rank < 0 {

@@ -24,6 +24,10 @@ const DefaultScoreClip = 1
 // is Cov(psi, r), the derivative of that mean. The sampling variance Var(psi) is at most Cov(psi, r), because psi and
 // r - psi both increase with r; so the practical profile, which takes the Hessian for the variance, errs on the wide
 // side. The price is the efficiency of Huber's estimator: without noise the regret is 179 where the residual has 169.
+//
+// No other score does much better. The slope of the mean of any score psi with values in an interval of length 2c is
+// Cov(psi, r) = E[(psi - its middle) (r - mu)], at most c E|r - mu|. At scores from 0 to 2 with R = 5 this one has 0.84
+// to 0.94 of it, so that another could save at most a sixth of the noise; clips of 0.5 and 0.75 save 4 % of the regret.
 func Bounded(f Family) Response {
 	if p, ok := f.(Poisson); ok && p.r > DefaultScoreClip {
 		return boundedScore{p, DefaultScoreClip}
@@ -139,13 +143,14 @@ func (b boundedScore) MaxVariance(S float64) float64 {
 // Smoothness is not needed: the bounds of a bounded score do not look between angles.
 func (b boundedScore) Smoothness(float64) (second, third float64) { return 0, 0 }
 
-// Name, MinReward, MaxReward and Symmetric implement Response.
+// Name, MinReward, MaxReward, Dispersion and Symmetric implement Response.
 func (b boundedScore) Name() string {
 	return fmt.Sprintf("%s, score in [-%d, %[2]d]", b.p.Name(), b.clip)
 }
-func (b boundedScore) MinReward() float64 { return 0 }
-func (b boundedScore) MaxReward() float64 { return b.p.MaxReward() }
-func (b boundedScore) Symmetric() bool    { return false }
+func (b boundedScore) Dispersion() float64 { return 1 }
+func (b boundedScore) MinReward() float64  { return 0 }
+func (b boundedScore) MaxReward() float64  { return b.p.MaxReward() }
+func (b boundedScore) Symmetric() bool     { return false }
 
 // ClipOf is the bound of a response's residuals if they are clipped.
 func ClipOf(f Response) (c float64, clipped bool) {

@@ -26,11 +26,9 @@ func Curvature(f Response, z float64) float64 {
 	return (f.Mean(z) - f.Mean(0)) / z
 }
 
-// Flatness is the largest share by which mu' is below Curvature for scores up to S, in [0, 1): how wrong a step may be
-// that takes the one for the other. 0 for a response that is not symmetric, and for the linear family.
+// Flatness is the largest share by which mu' is below Curvature for scores up to S, in [0, 1]: how wrong a step may be
+// that takes the one for the other. 0 where they are the same: of a response that is not symmetric, and of the linear
+// family.
 func Flatness(f Response, S float64) float64 {
-	if !f.Symmetric() || S == 0 {
-		return 0
-	}
 	return math.Max(0, 1-f.Variance(S)/Curvature(f, S))
 }

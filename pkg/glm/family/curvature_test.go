@@ -12,7 +12,7 @@ import (
 // The parabola that touches the loss at z and -z with the curvature of z lies above the loss everywhere (Jaakkola and
 // Jordan), and of the logistic and the probit family one with less curvature does not.
 func TestCurvatureIsThatOfTheLeastParabolaAbove(t *testing.T) {
-	for _, c := range []familyCase{{"logistic", 1}, {"probit", 1}, {"linear", 1}, {"poisson", 1}} {
+	for _, c := range []familyCase{{"logistic", 1}, {"probit", 1}, {"gaussian", 5}, {"linear", 1}, {"poisson", 1}} {
 		f := c.build(t)
 		for _, at := range []float64{0.5, -0.5, 1, -2, 3, 6} {
 			above := func(curvature float64) (least float64) {
@@ -78,7 +78,7 @@ func TestCurvatureIsTheMeanSlope(t *testing.T) {
 // sensitivity bounds are made.
 func TestCurvatureIsAsSmoothAsStated(t *testing.T) {
 	const h = 0.01
-	for _, c := range []familyCase{{"logistic", 1}, {"probit", 1}, {"linear", 1}, {"poisson", 1}} {
+	for _, c := range []familyCase{{"logistic", 1}, {"probit", 1}, {"gaussian", 5}, {"linear", 1}, {"poisson", 1}} {
 		f := c.build(t)
 		_, third := f.Smoothness(8)
 		for z := -7.9; z <= 7.9; z += 0.013 {
@@ -92,7 +92,7 @@ func TestCurvatureIsAsSmoothAsStated(t *testing.T) {
 
 // Flatness is the share by which mu' is below the curvature, at the largest score.
 func TestFlatnessIsTheLargestShareBelow(t *testing.T) {
-	for _, c := range []familyCase{{"logistic", 1}, {"probit", 1}} {
+	for _, c := range []familyCase{{"logistic", 1}, {"probit", 1}, {"gaussian", 5}} {
 		f := c.build(t)
 		for _, size := range []float64{0.1, 1, 3} {
 			got := family.Flatness(f, size)
@@ -107,12 +107,35 @@ func TestFlatnessIsTheLargestShareBelow(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []familyCase{{"linear", 1}, {"gaussian", 1}, {"poisson", 5}} {
+	for _, c := range []familyCase{{"linear", 1}, {"poisson", 5}} {
 		if got := family.Flatness(c.build(t), 3); got != 0 {
 			t.Errorf("%v: %v, want 0", c, got)
 		}
 	}
 	if got := family.Flatness(family.Logistic{}, 0); got != 0 {
 		t.Errorf("up to 0: %v", got)
+	}
+}
+
+// Flatness is the largest share by which the slope is below the curvature anywhere up to the score: 0 at a score of 0,
+// and where they are the same.
+func TestFlatnessIsTheLargestShare(t *testing.T) {
+	for _, c := range []familyCase{{"logistic", 1}, {"probit", 1}, {"linear", 1}, {"poisson", 1}, {"poisson", 5},
+		{"gaussian", 1}} {
+		f := family.Bounded(c.build(t))
+		for _, S := range []float64{0, 1e-300, 0.001, 0.1, 1, 3, 10, 50} {
+			want := 0.0
+			for i := range 101 {
+				z := S * float64(i) / 100
+				want = math.Max(want, 1-f.Variance(z)/family.Curvature(f, z))
+			}
+			got := family.Flatness(f, S)
+			if !(math.Abs(got-want) <= 1e-9) {
+				t.Errorf("%v: %v up to %v, want %v", c, got, S, want)
+			}
+			if same := !f.Symmetric() || c.name == "linear"; S >= 0.1 && same != (got == 0) {
+				t.Errorf("%v: %v up to %v", c, got, S)
+			}
+		}
 	}
 }

@@ -62,12 +62,12 @@ func (e *Environment) Reward(arm []float64, src protocol.Source) float64 {
 		}
 		return largest
 	case Gaussian:
-		// Rejection from the uniform law on [0, R]; the density's peak lies at z moved into [0, R].
-		peak := math.Min(math.Max(z, 0), largest)
+		// Rejection from the uniform law on [-1, 1]; the density exp(zt - 2t^2) has its peak at z/4 moved into it.
+		peak := math.Min(math.Max(z/4, -1), 1)
 		for {
-			r := largest * protocol.Uniform(src)
-			if protocol.Uniform(src) < math.Exp(((peak-z)*(peak-z)-(r-z)*(r-z))/2) {
-				return r
+			t := 2*protocol.Uniform(src) - 1
+			if protocol.Uniform(src) < math.Exp((t-peak)*(z-2*(t+peak))) {
+				return largest * (1 + t) / 2
 			}
 		}
 	case Linear: // the law with the largest variance

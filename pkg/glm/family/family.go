@@ -58,9 +58,11 @@ type Response interface {
 	// Mean is mu(z) = m'(z), in [MinReward(), MaxReward()] where the model holds, increasing. Linear alone leaves this
 	// range, where no reward has the mean z.
 	Mean(z float64) float64
-	// Variance is mu'(z) >= 0. For the exponential families it is the variance of the reward; for the others it is
-	// an upper bound of it.
+	// Variance is mu'(z) >= 0. Times Dispersion it is the variance of the reward for the exponential families, and an
+	// upper bound of it for the others.
 	Variance(z float64) float64
+	// Dispersion is the phi of generalized linear models, above 0: 1 for all but gaussian.
+	Dispersion() float64
 	// MinReward is the smallest reward: -1 for linear, 0 for all others.
 	MinReward() float64
 	// MaxReward is R, the largest reward.
@@ -86,9 +88,10 @@ func MaxResidual(f Response, S float64) float64 {
 // Loss is the loss of one record (x, r) at the score z = <x, theta>: m(z) - r z.
 func Loss(f Family, z, r float64) float64 { return f.LogPartition(z) - r*z }
 
-// canonicalMaxVariance bounds the variance of a canonical family over |z| <= S. ceiling is a bound of the variance that
-// holds for every z. The fourth cumulant is at least -2 mu'^2 (the fourth central moment is at least the variance
-// squared), so the curvature of mu' never falls below -2 ceiling^2.
+// canonicalMaxVariance bounds mu' of an exponential family over |z| <= S. ceiling is a bound of mu' that holds for
+// every z. The fourth cumulant is at least -2 times the variance squared (the fourth central moment is at least the
+// variance squared), so the curvature of mu', that cumulant times the dispersion, never falls below -2
+// ceiling^2/dispersion.
 func canonicalMaxVariance(f Family, S, ceiling float64) float64 {
 	S = math.Abs(S)
 	if math.IsNaN(S) {
@@ -97,10 +100,10 @@ func canonicalMaxVariance(f Family, S, ceiling float64) float64 {
 	if math.IsInf(S, 0) {
 		return ceiling
 	}
-	return math.Min(ceiling, convex.UpperMaximum(f.Variance, -S, S, 2*ceiling*ceiling, 1e-10)*(1+1e-11))
+	return math.Min(ceiling, convex.UpperMaximum(f.Variance, -S, S, 2*ceiling*ceiling/f.Dispersion(), 1e-10)*(1+1e-11))
 }
 
-// canonicalSmoothness bounds the second and third derivatives of mu, for a canonical family on [0, R], by its third and
-// fourth cumulants: |X - EX| <= R gives |kappa_3| <= R mu' and -2 mu'^2 <= kappa_4 <= R^2 mu'. w bounds mu' and is at
-// most R^2/4.
+// canonicalSmoothness bounds the second and third derivatives of mu, for an exponential family on a range of length R,
+// by its third and fourth cumulants times the dispersion: |X - EX| <= R gives |kappa_3| <= R kappa_2 and
+// -2 kappa_2^2 <= kappa_4 <= R^2 kappa_2, and kappa_2 <= R^2/4. w bounds mu'.
 func canonicalSmoothness(R, w float64) (second, third float64) { return R * w, R * R * w }

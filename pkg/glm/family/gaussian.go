@@ -18,8 +18,16 @@ const (
 	gaussianDrop = 37
 )
 
-// Gaussian is N(z, 1) conditioned on [0, R]: the exponential family on [0, R] with base density exp(-r^2/2). It is not
-// a Gaussian reward clipped to [0, R]: clipping would bias the mean. Build it with New.
+// gaussianWidth is the length of the range of rewards in standard deviations: those of a normal law in the middle of
+// the range lie in it with probability 95 %.
+const gaussianWidth = 4
+
+// Gaussian is a normal law of standard deviation R/4, conditioned on [0, R]: the exponential family of the reward as a
+// position in its range, t = (2r - R)/R in [-1, 1], with density proportional to exp(zt - 2t^2). At the score 0 the
+// mean is the middle of the range, and what a score means does not depend on the range, be it of grades, minutes or
+// money. It is not a normal reward clipped to [0, R]: clipping would bias the mean. Build it with New.
+//
+// The loss is that of the exponential family times R/2, the dispersion, so that its derivative is the mean reward.
 //
 // Its moments are integrals of positive functions by quadrature. The textbook formulas in phi and Phi subtract numbers
 // of size z^2 to get a variance of size 1/z^2, and divide 0 by 0 in the tails.
@@ -40,71 +48,82 @@ func newGaussian(maxReward float64) (Family, error) {
 	return Gaussian{r: maxReward, rule: rule}, nil
 }
 
-// moments gives log of the integral of exp(zr - r^2/2) over [0, R], and the mean and variance of the density.
-func (g Gaussian) moments(z float64) (logZ, mean, variance float64) {
-	if z > g.r/2 { // reflect r -> R-r: the density of R-r at z is the density of r at R-z
-		logZ, mean, variance = g.moments(g.r - z)
-		return logZ + g.r*(z-g.r/2), g.r - mean, variance
+// moments gives log of the integral of exp(zu - u^2/2) over [0, W], W = gaussianWidth, and the mean and variance of the
+// density. u is the reward in standard deviations.
+func (g gaussianRule) moments(z float64) (logZ, mean, variance float64) {
+	const w = gaussianWidth
+	if z > w/2 { // reflect u -> W-u: the density of W-u at z is the density of u at W-z
+		logZ, mean, variance = g.moments(w - z)
+		return logZ + w*(z-w/2), w - mean, variance
 	}
-	peak := math.Max(z, 0) // z <= R/2, so the peak is inside [0, R]
+	peak := math.Max(z, 0) // z <= W/2, so the peak is inside [0, W]
 	lo := math.Max(0, z-math.Sqrt(2*gaussianDrop))
 	hi := z + math.Sqrt(2*gaussianDrop)
-	if z < 0 { // -zr + r^2/2 = drop, in the form without cancellation
+	if z < 0 { // -zu + u^2/2 = drop, in the form without cancellation
 		hi = 2 * gaussianDrop / (math.Sqrt(z*z+2*gaussianDrop) - z)
 	}
-	width := math.Min(hi, g.r) - lo
-	// The exponent relative to the peak is -(r-z)^2/2 + (peak-z)^2/2 = -(r-peak)(r+peak-2z)/2.
+	width := math.Min(hi, w) - lo
+	// The exponent relative to the peak is -(u-z)^2/2 + (peak-z)^2/2 = -(u-peak)(u+peak-2z)/2.
 	var density [gaussianNodes]float64
 	var total, first float64
-	for i, u := range g.rule.node {
-		r := lo + width*u
-		density[i] = g.rule.weight[i] * math.Exp(-(r-peak)*(r+peak-2*z)/2)
+	for i, v := range g.node {
+		u := lo + width*v
+		density[i] = g.weight[i] * math.Exp(-(u-peak)*(u+peak-2*z)/2)
 		total += density[i]
-		first += density[i] * u
+		first += density[i] * v
 	}
-	u0 := first / total
+	v0 := first / total
 	var second float64
-	for i, u := range g.rule.node {
-		second += density[i] * (u - u0) * (u - u0)
+	for i, v := range g.node {
+		second += density[i] * (v - v0) * (v - v0)
 	}
-	return peak*(z-peak/2) + math.Log(width*total), lo + width*u0, width * width * second / total
+	return peak*(z-peak/2) + math.Log(width*total), lo + width*v0, width * width * second / total
 }
 
-// LogPartition is the log of the integral of exp(zr - r^2/2) over r in [0, R].
+// at is the moments at the score z: with t = 2u/W - 1, zt - 2t^2 is (W/2 + 2z/W) u - u^2/2 and what does not depend on
+// u.
+func (g Gaussian) at(z float64) (logZ, mean, variance float64) {
+	return g.rule.moments(gaussianWidth/2 + 2*z/gaussianWidth)
+}
+
+// LogPartition is R/2 times the log of the integral of exp(zt - 2t^2), shifted so that its derivative is the mean.
 func (g Gaussian) LogPartition(z float64) float64 {
-	logZ, _, _ := g.moments(z)
-	return logZ
+	logZ, _, _ := g.at(z)
+	return g.Dispersion() * logZ
 }
 
 // Mean implements Family.
 func (g Gaussian) Mean(z float64) float64 {
-	_, mean, _ := g.moments(z)
-	return math.Max(0, math.Min(mean, g.r))
+	_, mean, _ := g.at(z)
+	return math.Max(0, math.Min(g.r*(mean/gaussianWidth), g.r))
 }
 
-// Variance implements Family.
+// Variance is mu', R/2 times the variance of t.
 func (g Gaussian) Variance(z float64) float64 {
-	_, _, v := g.moments(z)
-	return math.Min(v, g.ceiling()) // rounding may exceed the bound; math.Min keeps a NaN
+	_, _, v := g.at(z)
+	return math.Min(g.Dispersion()*v*(4.0/(gaussianWidth*gaussianWidth)), g.ceiling()) // math.Min keeps a NaN
 }
 
-// ceiling bounds the variance for every z: the density is exp(-r^2/2) times a log-concave function, so the variance is
-// at most 1 (Brascamp-Lieb), and at most R^2/4 on any interval of length R.
-func (g Gaussian) ceiling() float64 { return math.Min(1, g.r*g.r/4) }
+// ceiling bounds mu' for every z: the density of t is exp(-2t^2) times a log-concave function, so its variance is at
+// most 1/4 (Brascamp-Lieb).
+func (g Gaussian) ceiling() float64 { return g.Dispersion() * 4 / (gaussianWidth * gaussianWidth) }
 
-// SelfConcordance is R, as for every canonical family on [0, R].
-func (g Gaussian) SelfConcordance(float64) float64 { return g.r }
+// Dispersion is R/2: the reward is R/2 (1 + t), and its variance R/2 times mu'.
+func (g Gaussian) Dispersion() float64 { return g.r / 2 }
+
+// SelfConcordance is 2, the length of the range of t.
+func (Gaussian) SelfConcordance(float64) float64 { return 2 }
 
 // MaxVariance searches |z| <= S with an error margin.
 func (g Gaussian) MaxVariance(S float64) float64 { return canonicalMaxVariance(g, S, g.ceiling()) }
 
 // Smoothness implements Family.
 func (g Gaussian) Smoothness(float64) (second, third float64) {
-	return canonicalSmoothness(g.r, g.ceiling())
+	return canonicalSmoothness(2, g.ceiling())
 }
 
-// Name, MinReward, MaxReward and Symmetric implement Family. The family's centre of symmetry is z = R/2, not 0.
+// Name, MinReward, MaxReward and Symmetric implement Family.
 func (Gaussian) Name() string         { return NameGaussian }
 func (Gaussian) MinReward() float64   { return 0 }
 func (g Gaussian) MaxReward() float64 { return g.r }
-func (g Gaussian) Symmetric() bool    { return false }
+func (Gaussian) Symmetric() bool      { return true }

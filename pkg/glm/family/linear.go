@@ -34,8 +34,9 @@ func (Linear) MaxVariance(float64) float64 { return 1 }
 // Smoothness is 0: mu' is constant.
 func (Linear) Smoothness(float64) (second, third float64) { return 0, 0 }
 
-// Name, MinReward, MaxReward and Symmetric implement Family.
-func (Linear) Name() string       { return NameLinear }
-func (Linear) MinReward() float64 { return -1 }
-func (Linear) MaxReward() float64 { return 1 }
-func (Linear) Symmetric() bool    { return true }
+// Name, MinReward, MaxReward, Dispersion and Symmetric implement Family.
+func (Linear) Name() string        { return NameLinear }
+func (Linear) MinReward() float64  { return -1 }
+func (Linear) MaxReward() float64  { return 1 }
+func (Linear) Symmetric() bool     { return true }
+func (Linear) Dispersion() float64 { return 1 }

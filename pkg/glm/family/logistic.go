@@ -35,8 +35,9 @@ func (Logistic) MaxVariance(float64) float64 { return 0.25 }
 // is mu'(1-6mu') and has absolute value 1/8 at z = 0.
 func (Logistic) Smoothness(float64) (second, third float64) { return 0.0962250449, 0.125 }
 
-// Name, MinReward, MaxReward and Symmetric implement Family.
-func (Logistic) Name() string       { return NameLogistic }
-func (Logistic) MinReward() float64 { return 0 }
-func (Logistic) MaxReward() float64 { return 1 }
-func (Logistic) Symmetric() bool    { return true }
+// Name, MinReward, MaxReward, Dispersion and Symmetric implement Family.
+func (Logistic) Name() string        { return NameLogistic }
+func (Logistic) MinReward() float64  { return 0 }
+func (Logistic) MaxReward() float64  { return 1 }
+func (Logistic) Symmetric() bool     { return true }
+func (Logistic) Dispersion() float64 { return 1 }

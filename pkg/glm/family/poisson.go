@@ -96,8 +96,9 @@ func (p Poisson) Smoothness(S float64) (second, third float64) {
 	return canonicalSmoothness(p.MaxReward(), p.MaxVariance(S))
 }
 
-// Name, MinReward, MaxReward and Symmetric implement Family. With R = 1 the family is the logistic one.
+// Name, MinReward, MaxReward, Dispersion and Symmetric implement Family. With R = 1 the family is the logistic one.
 func (Poisson) Name() string         { return NamePoisson }
 func (Poisson) MinReward() float64   { return 0 }
 func (p Poisson) MaxReward() float64 { return float64(p.r) }
 func (p Poisson) Symmetric() bool    { return p.r == 1 }
+func (Poisson) Dispersion() float64  { return 1 }

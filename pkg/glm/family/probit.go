@@ -35,8 +35,9 @@ func (Probit) MaxVariance(float64) float64 { return invSqrt2Pi }
 // (z^2-1)phi(z), at most phi(0).
 func (Probit) Smoothness(float64) (second, third float64) { return 0.2419707246, invSqrt2Pi }
 
-// Name, MinReward, MaxReward and Symmetric implement Family.
-func (Probit) Name() string       { return NameProbit }
-func (Probit) MinReward() float64 { return 0 }
-func (Probit) MaxReward() float64 { return 1 }
-func (Probit) Symmetric() bool    { return true }
+// Name, MinReward, MaxReward, Dispersion and Symmetric implement Family.
+func (Probit) Name() string        { return NameProbit }
+func (Probit) MinReward() float64  { return 0 }
+func (Probit) MaxReward() float64  { return 1 }
+func (Probit) Symmetric() bool     { return true }
+func (Probit) Dispersion() float64 { return 1 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 )
@@ -56,9 +57,14 @@ type Aggregate struct {
 	// Decisions is K_max, the most decisions that one report holds, where reports hold several; 0: 1. Sum and Variance
 	// are those of decisions: K_max times the released sum of reports, and K_max^2 times its variance.
 	Decisions int `json:"decisions,omitempty"`
+	// Each has, of pairs, the vector of every report by itself. Sum is their sum, Reports their number, and Variance
+	// over Reports that of each. Nil of all other kinds.
+	Each [][]float64 `json:"each,omitempty"`
 }
 
-func checkAggregates(sums []Aggregate, want []statistic.Statistic, cohort, decisions int) error {
+// CheckAggregates refuses sums that are not those of the statistics over a cohort of so many people, with at most so
+// many decisions in a report. Errors wrap ErrAggregate.
+func CheckAggregates(sums []Aggregate, want []statistic.Statistic, cohort, decisions int) error {
 	if len(sums) != len(want) {
 		return fmt.Errorf("%w: %d sums for the round's %d releases", ErrAggregate, len(sums), len(want))
 	}
@@ -78,10 +84,30 @@ func checkAggregates(sums []Aggregate, want []statistic.Statistic, cohort, decis
 				max(1, a.Decisions),
 				decisions)
 		}
+		if err := a.checkEach(); err != nil {
+			return err
+		}
 		for j := range a.Sum {
 			if s, v := a.Sum[j], a.Variance[j]; !(math.Abs(s) <= maxReleased) || !(v >= 0 && v <= maxReleased) {
 				return fmt.Errorf("%w: coordinate %d of %v has sum %v and variance %v", ErrAggregate, j, a.Kind, s, v)
 			}
+		}
+	}
+	return nil
+}
+
+// checkEach refuses pairs without the vector of every report, and other kinds with them.
+func (a *Aggregate) checkEach() error {
+	want := 0
+	if a.Kind == statistic.Pair {
+		want = a.Reports
+	}
+	if len(a.Each) != want {
+		return fmt.Errorf("%w: %v has the vectors of %d reports, wanted %d", ErrAggregate, a.Kind, len(a.Each), want)
+	}
+	for _, v := range a.Each {
+		if len(v) != len(a.Sum) || !(convex.MaxAbs(v) <= maxReleased) || !convex.AllFinite(v) {
+			return fmt.Errorf("%w: a report of %v is not %d finite numbers", ErrAggregate, a.Kind, len(a.Sum))
 		}
 	}
 	return nil

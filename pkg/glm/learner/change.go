@@ -17,10 +17,10 @@ import (
 //	g = H (theta - theta*) + e,
 //
 // and if the parameter is what it was, theta - theta* has the covariance W^-1 of the estimate, which is of earlier
-// cohorts and independent of e, and e has that of sampling, H (the information equality, practicalRun), and of the
+// cohorts and independent of e, and e has that of sampling, phi H (practicalRun), and of the
 // noise. The curvature of mu leaves an error B in the estimate, too (biased). So
 //
-//	q = g' (H (W^-1 + B) H + H + v I)^-1 g
+//	q = g' (H (W^-1 + B) H + phi H + v I)^-1 g
 //
 // has at most the chi-square distribution with d degrees of freedom; its upper tail at q is the p-value.
 //
@@ -38,11 +38,15 @@ func (r *practicalRun) testUnchanged(values []float64, vectors *mat.Dense, gradi
 	}
 	off := mat.NewSymDense(len(values), nil)
 	off.CopySym(r.covariance)
-	plain, err := distance(values, vectors, off, gradient, noise)
+	sampling := make([]float64, len(values))
+	for i, h := range values {
+		sampling[i] = r.score.Dispersion()*h + noise
+	}
+	plain, err := distance(values, vectors, off, gradient, sampling)
 	q := plain
 	if err == nil && r.bias != nil {
 		off.AddSym(off, r.bias)
-		q, err = distance(values, vectors, off, gradient, noise)
+		q, err = distance(values, vectors, off, gradient, sampling)
 	}
 	if err != nil {
 		return 0, after, err
@@ -60,15 +64,11 @@ func (r *practicalRun) testUnchanged(values []float64, vectors *mat.Dense, gradi
 	return p, after, nil
 }
 
-// distance is g' (H C H + H + v I)^-1 g for the eigenvalues and eigenvectors of H, 0 if the matrix is 0.
+// distance is g' (H C H + E)^-1 g for the eigenvalues and eigenvectors of H and E, 0 if the matrix is 0.
 func distance(
-	values []float64, vectors *mat.Dense, covariance *mat.SymDense, gradient []float64, noise float64,
+	values []float64, vectors *mat.Dense, covariance *mat.SymDense, gradient, sampling []float64,
 ) (float64, error) {
 	d := len(values)
-	sampling := make([]float64, d)
-	for i, h := range values {
-		sampling[i] = h + noise
-	}
 	h, total := convex.FromSpectrum(values, vectors), convex.FromSpectrum(sampling, vectors)
 	var known mat.Dense
 	known.Product(h, covariance, h)

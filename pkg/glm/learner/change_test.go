@@ -182,8 +182,8 @@ func TestRegretReturnsAfterAChange(t *testing.T) {
 }
 
 // An alarm leaves nothing of what was known before, of the configuration's prior neither: what is left is what this
-// cohort says, on the vague prior d/S^2, and the next policy explores as in the second cohort. Without the alarm all is
-// pooled.
+// cohort says, on the vague prior of the family linear, and the next policy explores as in the second cohort. Without
+// the alarm all is pooled.
 func TestAnAlarmForgets(t *testing.T) {
 	h, g := mat.NewSymDense(2, []float64{60, 20, 20, 80}), mat.NewVecDense(2, []float64{70, -60})
 	for _, alarm := range []float64{0, 0.01} {
@@ -194,7 +194,7 @@ func TestAnAlarmForgets(t *testing.T) {
 		absorbMatrix(t, l, h, g)
 		w, pull := mat.NewSymDense(2, []float64{40, 10, 10, 30}), mat.NewVecDense(2, nil)
 		if alarm > 0 {
-			w = mat.NewSymDense(2, []float64{2. / 9, 0, 0, 2. / 9})
+			w = mat.NewSymDense(2, []float64{4, 0, 0, 4})
 			pull.MulVec(w, theta)
 		}
 		w.AddSym(w, h)

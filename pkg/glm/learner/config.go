@@ -16,7 +16,7 @@ var ErrConfig = errors.New("glm: bad configuration")
 // data. A zero tunable means its documented default, which Resolve fills in.
 type Config struct {
 	Profile   glm.Profile `json:"profile"`    // default Practical
-	Family    string      `json:"family"`     // see family.New; default "logistic"
+	Family    string      `json:"family"`     // see family.New; default "logistic", of programs "linear"
 	MaxReward float64     `json:"max_reward"` // R, default 1
 	Dimension int         `json:"dimension"`  // d in [1, glm.MaxDimension]
 	// Structure says which coordinates of an arm can be other than 0 together; nil: any arm. What cannot is not
@@ -34,7 +34,22 @@ type Config struct {
 	MinCohort int             `json:"min_cohort"`
 	Practical PracticalConfig `json:"practical"`
 	Paper     PaperConfig     `json:"paper"`
+	Program   *ProgramConfig  `json:"program,omitempty"` // of programs only; nil: the defaults
 }
+
+// ProgramConfig tunes the profiles that are programs. What its names mean is the program's: see learn/program.
+type ProgramConfig struct {
+	Arms    int                `json:"arms"`              // the most that a person has; default DefaultArms
+	Failure float64            `json:"failure"`           // of confidence sets, in (0, 1); default DefaultFailure
+	Variant string             `json:"variant,omitempty"` // of the algorithm; "": the default
+	Options map[string]float64 `json:"options,omitempty"` // its tunables by name
+}
+
+// The defaults of ProgramConfig.
+const (
+	DefaultArms    = 10
+	DefaultFailure = 0.02 // that of the papers' experiments
+)
 
 // DefaultRadius is the default of Config.Radius. On letters and shuttle states 5 keeps up to a fifth less of the gain
 // than 10 to 20, which are alike.
@@ -89,7 +104,7 @@ type PracticalConfig struct {
 	// it assumes a norm of theta* of about S/sqrt(Prior), and no coordinate far beyond 3. It keeps the first estimates
 	// small where the first cohort shows nothing. Default DefaultPrior.
 	Prior float64 `json:"prior"`
-	// Bend in [0, 1) is the share by which the slopes of a cohort's Hessian may be wrong: see tempered. Default
+	// Bend in [0, 1] is the share by which the slopes of a cohort's Hessian may be wrong: see tempered. Default
 	// family.Flatness up to Radius; negative means 0, for those who know that scores are small.
 	Bend float64 `json:"bend"`
 	// DesignTolerance is that of design.Options, of the first cohort; default DefaultPracticalTolerance.

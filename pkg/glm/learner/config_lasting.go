@@ -6,9 +6,11 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// MaxDecisions bounds K_max, the decisions of one report. Up to here the rounding of their sum is far below what every
-// bound of a statistic is widened by (docs/privacy.md, section 21).
-const MaxDecisions = 1 << 16
+// MaxDecisions bounds K_max, the decisions of one report, and with it what an announcement can make a device keep and
+// work: the arms of so many decisions, and their vectors in every report. Noise grows with K_max, so that nobody wants
+// as many. Up to 2^16 the rounding of their sum would be far below what every bound of a statistic is widened by
+// (docs/privacy.md, section 21).
+const MaxDecisions = 1 << 12
 
 // lasts reports whether the configuration has anything of deployments that last.
 func (p PracticalConfig) lasts() bool {

@@ -14,13 +14,15 @@ func (c Config) Resolve() (Config, error) {
 	if c.Profile == "" {
 		c.Profile = glm.Practical
 	}
-	if c.Profile != glm.Practical && c.Profile != glm.Paper {
-		return c, fmt.Errorf("%w: profile %q is none: known are %q, %q and %q", ErrConfig, c.Profile, glm.Practical,
-			glm.Paper,
-			glm.Joint)
+	program := c.Profile.Program()
+	if c.Profile != glm.Practical && c.Profile != glm.Paper && !program {
+		return c, fmt.Errorf("%w: profile %q is none: known are %s", ErrConfig, c.Profile, glm.OneOf(glm.Profiles()))
 	}
 	if c.Family == "" {
 		c.Family = family.NameLogistic
+		if program {
+			c.Family = family.NameLinear
+		}
 	}
 	fill(&c.MaxReward, 1)
 	fill(&c.Radius, DefaultRadius)
@@ -32,7 +34,8 @@ func (c Config) Resolve() (Config, error) {
 			c.MinCohort = 500
 		}
 	}
-	if _, err := family.New(c.Family, c.MaxReward); err != nil {
+	model, err := family.New(c.Family, c.MaxReward)
+	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if c.Dimension < 1 || c.Dimension > glm.MaxDimension {
@@ -52,8 +55,32 @@ func (c Config) Resolve() (Config, error) {
 		limit{"delta", c.Delta, 1e-300, 0.5}); err != nil {
 		return c, err
 	}
-	if c.Profile == glm.Paper {
+	switch {
+	case program:
+		return c.resolveProgram()
+	case c.Program != nil:
+		return c, fmt.Errorf("%w: the profile %s takes no options of programs", ErrConfig, c.Profile)
+	case c.Profile == glm.Paper:
 		return c.resolvePaper()
 	}
-	return c.resolvePractical()
+	return c.resolvePractical(model)
+}
+
+// resolveProgram checks what all programs have in common. The options are the program's own.
+func (c Config) resolveProgram() (Config, error) {
+	if c.Family != family.NameLinear {
+		return c, fmt.Errorf("%w: family %q: the profile %s is for the family %s, whose mean reward is linear in the "+
+			"arm", ErrConfig, c.Family, c.Profile, family.NameLinear)
+	}
+	p := ProgramConfig{}
+	if c.Program != nil {
+		p = *c.Program
+	}
+	if p.Arms == 0 {
+		p.Arms = DefaultArms
+	}
+	fill(&p.Failure, DefaultFailure)
+	c.Program = &p
+	return c, within(limit{"program.arms", float64(p.Arms), 1, 1 << 20},
+		limit{"program.failure", p.Failure, 1e-300, 1 - 1e-9})
 }

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 )
 
 func TestConfigRefusesBadValues(t *testing.T) {
@@ -56,6 +58,30 @@ func TestConfigRefusesBadValues(t *testing.T) {
 		}
 		if l := newLearner(t, cfg); sum(l.Schedule()) != cfg.Horizon {
 			t.Errorf("schedule %v of %d people", l.Schedule(), cfg.Horizon)
+		}
+	}
+}
+
+// The resolved configuration, which is what a log holds, has the share by which slopes may be wrong, at the largest
+// radius too.
+func TestConfigurationsSayHowSlopesBend(t *testing.T) {
+	for _, c := range []struct {
+		family             string
+		radius, bend, want float64
+	}{
+		{family.NameLogistic, 3, 0, family.Flatness(family.Logistic{}, 3)},
+		{family.NameLogistic, statistic.MaxParameterNorm, 0, 1},
+		{family.NameLogistic, 3, 0.1, 0.1},
+		{family.NameLogistic, 3, -1, -1},
+		{family.NameLinear, 3, 0, 0},
+	} {
+		cfg := learner.Config{Dimension: 2, Horizon: 1000, Family: c.family, Radius: c.radius}
+		cfg.Practical.Bend = c.bend
+		for range 2 { // resolved again it is the same
+			var err error
+			if cfg, err = cfg.Resolve(); err != nil || math.Abs(cfg.Practical.Bend-c.want) > 1e-9 {
+				t.Errorf("%+v: %v, %v", c, cfg.Practical.Bend, err)
+			}
 		}
 	}
 }

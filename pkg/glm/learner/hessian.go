@@ -7,7 +7,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // spectrum is an estimate of a cohort's Hessian.
@@ -21,17 +20,18 @@ type spectrum struct {
 
 // estimate makes the estimate of a released Hessian. Where arms lie in disjoint runs it is shrunk run by run towards
 // one shape, that of all runs together: people's contexts are the same whichever option they got. Otherwise it is
-// shrunk towards a multiple of the identity. variance and ceiling are those of shrunk.
-func estimate(h *mat.SymDense, released int, runs [][2]int, variance, ceiling float64) (spectrum, error) {
+// shrunk towards a multiple of the identity. Runs are lists of coordinates, equally many of each, of which those at one
+// place belong together. variance and ceiling are those of shrunk.
+func estimate(h *mat.SymDense, released int, runs [][]int, variance, ceiling float64) (spectrum, error) {
 	if len(runs) == 0 {
 		return shrunk(h, released, variance, ceiling)
 	}
-	d, p := h.SymmetricDim(), runs[0][1]-runs[0][0]
+	d, p := h.SymmetricDim(), len(runs[0])
 	sum := mat.NewSymDense(p, nil)
 	for _, run := range runs {
-		sum.AddSym(sum, h.SliceSym(run[0], run[1]))
+		sum.AddSym(sum, block(h, run))
 	}
-	all, err := shrunk(sum, symmetric.Dim(p), variance*float64(len(runs)), ceiling)
+	all, err := shrunk(sum, released/len(runs), variance*float64(len(runs)), ceiling)
 	if err != nil {
 		return spectrum{}, err
 	}
@@ -46,7 +46,7 @@ func estimate(h *mat.SymDense, released int, runs [][2]int, variance, ceiling fl
 	targets, spread := make([]*mat.SymDense, len(runs)), 0.0
 	deviation := math.Sqrt(variance)
 	for b, run := range runs {
-		own := h.SliceSym(run[0], run[1])
+		own := block(h, run)
 		trace := math.Min(math.Max(mat.Trace(own), deviation*math.Sqrt(float64(p))), ceiling)
 		targets[b] = mat.NewSymDense(p, nil)
 		targets[b].ScaleSym(trace, shape)
@@ -55,14 +55,29 @@ func estimate(h *mat.SymDense, released int, runs [][2]int, variance, ceiling fl
 	kept := unexplained(spread, variance*float64(released-len(runs)))
 	out := spectrum{make([]float64, d), mat.NewDense(d, d, nil), kept}
 	for b, run := range runs {
-		values, vectors, err := mixed(h.SliceSym(run[0], run[1]), targets[b], kept, deviation, ceiling)
+		values, vectors, err := mixed(block(h, run), targets[b], kept, deviation, ceiling)
 		if err != nil {
 			return spectrum{}, err
 		}
-		copy(out.values[run[0]:run[1]], values)
-		out.vectors.Slice(run[0], run[1], run[0], run[1]).(*mat.Dense).Copy(vectors)
+		for j, to := range run {
+			out.values[to] = values[j]
+			for i, from := range run {
+				out.vectors.Set(from, to, vectors.At(i, j))
+			}
+		}
 	}
 	return out, nil
+}
+
+// block is the part of h at some coordinates.
+func block(h mat.Symmetric, at []int) *mat.SymDense {
+	b := mat.NewSymDense(len(at), nil)
+	for i := range at {
+		for j := i; j < len(at); j++ {
+			b.SetSym(i, j, h.At(at[i], at[j]))
+		}
+	}
+	return b
 }
 
 // shrunk is an estimate of the true Hessian from its noisy release. variance is the noise variance of each of the

@@ -25,9 +25,13 @@ func drawMatrix(r *rapid.T, d int, name string) *mat.SymDense {
 func sameMatrix(a, b mat.Matrix, tolerance float64) bool { return mat.EqualApprox(a, b, tolerance) }
 
 // runsOf cuts d = n p coordinates into n runs.
-func runsOf(n, p int) (runs [][2]int) {
+func runsOf(n, p int) (runs [][]int) {
 	for b := range n {
-		runs = append(runs, [2]int{b * p, (b + 1) * p})
+		var run []int
+		for i := range p {
+			run = append(run, b*p+i)
+		}
+		runs = append(runs, run)
 	}
 	return runs
 }
@@ -111,6 +115,55 @@ func TestEstimateByRunsSharesTheirShape(t *testing.T) {
 	}
 }
 
+// Where the coordinates of a run do not stand together, as those of tied groups, the estimate is that of the same
+// matrix with its coordinates in another order.
+func TestEstimateByRunsThatDoNotStandTogether(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		n, p := rapid.IntRange(2, 3).Draw(r, "runs"), rapid.IntRange(1, 3).Draw(r, "size")
+		var all []*mat.SymDense
+		for range n {
+			all = append(all, scaled(drawMatrix(r, p, "run"), 20))
+		}
+		h, d := blocks(all...), n*p
+		places := rapid.Permutation(ordered(d)).Draw(r, "places")
+		runs, moved := runsOf(n, p), mat.NewSymDense(d, nil)
+		for b := range runs {
+			for i, at := range runs[b] {
+				runs[b][i] = places[at]
+			}
+		}
+		for i := range d {
+			for j := i; j < d; j++ {
+				moved.SetSym(places[i], places[j], h.At(i, j))
+			}
+		}
+		variance := rapid.SampledFrom([]float64{0, 1, 30}).Draw(r, "variance")
+		want, err := estimate(h, n*p*(p+1)/2, runsOf(n, p), variance, 1e6)
+		if err != nil {
+			r.Fatal(err)
+		}
+		got, err := estimate(moved, n*p*(p+1)/2, runs, variance, 1e6)
+		if err != nil || math.Abs(got.kept-want.kept) > 1e-9 {
+			r.Fatalf("kept %v, want %v, %v", got.kept, want.kept, err)
+		}
+		a, b := convex.FromSpectrum(want.values, want.vectors), convex.FromSpectrum(got.values, got.vectors)
+		for i := range d {
+			for j := range d {
+				if math.Abs(a.At(i, j)-b.At(places[i], places[j])) > 1e-9*(1+math.Abs(a.At(i, j))) {
+					r.Fatalf("%v, and of %v: %v", mat.Formatted(a), places, mat.Formatted(b))
+				}
+			}
+		}
+	})
+}
+
+func ordered(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
+}
+
 func scaled(m *mat.SymDense, by float64) *mat.SymDense {
 	out := mat.NewSymDense(m.SymmetricDim(), nil)
 	out.ScaleSym(by, m)
@@ -119,7 +172,7 @@ func scaled(m *mat.SymDense, by float64) *mat.SymDense {
 
 // A release of zeros without noise, as of a cohort that reported nothing, is an estimate of zero.
 func TestEstimateOfNothingIsNothing(t *testing.T) {
-	for _, runs := range [][][2]int{nil, runsOf(2, 2)} {
+	for _, runs := range [][][]int{nil, runsOf(2, 2)} {
 		e, err := estimate(mat.NewSymDense(4, nil), 6, runs, 0, 100)
 		if err != nil || mat.Norm(convex.FromSpectrum(e.values, e.vectors), 2) != 0 {
 			t.Errorf("runs %v: %+v, %v", runs, e, err)

@@ -90,8 +90,8 @@ func TestReportsOfSeveralDecisions(t *testing.T) {
 			t.Errorf("%d decisions: %v", decisions, err)
 		}
 	}
-	prior := 2. / 9
-	if got := l.Next().Policy.Theta[0]; !scalar.EqualWithinAbs(got, 30/(700+prior), 1e-9) {
+	const prior = 4
+	if got := l.Next().Policy.Theta[0]; !scalar.EqualWithinAbs(got, 30./(700+prior), 1e-9) {
 		t.Errorf("theta is %v: the trace was cut to that of single decisions", got)
 	}
 }

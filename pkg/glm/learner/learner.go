@@ -80,6 +80,9 @@ func New(cfg Config) (*Learner, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Profile.Program() {
+		return nil, fmt.Errorf("%w: the profile %s is a program: see learn/program", ErrConfig, cfg.Profile)
+	}
 	l := &Learner{cfg: cfg}
 	if cfg.Profile == glm.Paper {
 		l.run, err = newPaperRun(cfg)
@@ -147,7 +150,7 @@ func (l *Learner) Absorb(sums []Aggregate) error {
 	if err != nil {
 		return err
 	}
-	if err := checkAggregates(sums, statistics[l.round], l.cohort, l.decisions()); err != nil {
+	if err := CheckAggregates(sums, statistics[l.round], l.cohort, l.decisions()); err != nil {
 		return err
 	}
 	if err := l.run.absorb(l.epoch, l.round, sums); err != nil {

@@ -73,7 +73,7 @@ func NewLift(rewards Aggregate, family family.Response, control float64) (Lift, 
 		return Lift{}, fmt.Errorf("%w: no lift over a control group of share %v", ErrAggregate, control)
 	}
 	decisions := max(1, rewards.Decisions)
-	if err := checkAggregates([]Aggregate{rewards}, []statistic.Statistic{want}, rewards.Reports,
+	if err := CheckAggregates([]Aggregate{rewards}, []statistic.Statistic{want}, rewards.Reports,
 		decisions); err != nil {
 		return Lift{}, err
 	}

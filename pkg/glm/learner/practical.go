@@ -21,10 +21,6 @@ func newPracticalRun(cfg Config) (*practicalRun, error) {
 		return nil, err
 	}
 	r := &practicalRun{cfg: cfg, family: model, score: family.Bounded(model), steep: steepness(model, cfg.Radius)}
-	if r.bent = cfg.Practical.Bend; r.bent == 0 {
-		r.bent = family.Flatness(r.score, cfg.Radius)
-	}
-	r.bent = math.Max(0, r.bent)
 	if panel := cfg.Practical.Panel; panel > 0 {
 		r.schedule = panels(cfg.Horizon, panel)
 	} else {
@@ -56,7 +52,11 @@ func vague(c Config) belief {
 
 // priorPrecision is that of each direction without knowledge: see PracticalConfig.Prior.
 func (c Config) priorPrecision() float64 {
-	return c.Practical.Prior * math.Max(float64(c.Dimension)/(c.Radius*c.Radius), leastPrecision)
+	least := leastPrecision
+	if c.Family == family.NameLinear {
+		least = leastLinear
+	}
+	return c.Practical.Prior * math.Max(float64(c.Dimension)/(c.Radius*c.Radius), least)
 }
 
 // informed reports whether the configuration brought knowledge that still counts.
@@ -200,7 +200,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	d, p := r.cfg.Dimension, r.cfg.Practical
 	ceiling := float64(sums[0].Reports) * float64(max(1, p.Decisions)) * r.score.MaxVariance(convex.Norm(r.theta))
 	noiseH, noiseG := slices.Max(sums[0].Variance), slices.Max(sums[1].Variance)
-	runs := r.cfg.Structure.Runs(d)
+	runs := r.cfg.Structure.Disjoint(d)
 	h, err := estimate(r.released().Matrix(sums[0].Sum), len(sums[0].Sum), runs, noiseH, ceiling)
 	if err != nil {
 		return err
@@ -227,17 +227,17 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	distance := math.Min(mat.Trace(next.covariance), 4*r.cfg.Radius*r.cfg.Radius)
 	distance /= float64(max(1, len(runs))) // that of one run, which is all that the error of its part multiplies
 	noise := noiseG + math.Max(0, p.HessianNoise)/2*h.kept*noiseH*distance
-	gain := make([]float64, d)
+	gain, dispersion := make([]float64, d), r.score.Dispersion()
 	for i, h := range values {
 		if h > 0 {
-			gain[i] = h / (h + noise)
+			gain[i] = h / (dispersion*h + noise)
 		}
 	}
 	// A symmetric noise matrix with entries of variance noiseH/2 off the diagonal has its largest eigenvalue at about
 	// sqrt(2 d noiseH) (Wigner).
 	width := float64(d) / float64(max(1, len(runs)))
-	next.last = evidence{values, vectors, sums[0].Reports, noise, math.Sqrt(2 * width * noiseH)}
-	added, trusted, err := tempered(next.last.information(), next.information, r.bent)
+	next.last = evidence{values, vectors, sums[0].Reports, dispersion, noise, math.Sqrt(2 * width * noiseH)}
+	added, trusted, err := tempered(next.last.information(), next.information, math.Max(0, p.Bend))
 	if err != nil {
 		return err
 	}

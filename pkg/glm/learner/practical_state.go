@@ -10,9 +10,9 @@ import (
 // practicalRun estimates theta by one noise-aware Newton step per cohort.
 //
 // Cohort k releases its Hessian H and gradient g, both at the public estimate theta of the cohorts before it, with
-// known noise. To first order g = H (theta - theta*) + e, where e has the sampling covariance H (the information
-// equality of the family) plus the noise of the release. So -g observes H (theta* - theta), and the estimate is the
-// Gaussian posterior mean: with R the covariance of e,
+// known noise. To first order g = H (theta - theta*) + e, where e has the sampling covariance phi H (the information
+// equality of a family of dispersion phi) plus the noise of the release. So -g observes H (theta* - theta), and the
+// estimate is the Gaussian posterior mean: with R the covariance of e,
 //
 //	W <- W + H R^-1 H,   theta <- Proj_S( theta - W^-1 H R^-1 g ),
 //
@@ -31,7 +31,6 @@ type practicalRun struct {
 	score    family.Response // of the statistics
 	schedule []int
 	steep    float64 // see steepness
-	bent     float64 // family.Flatness up to the radius: see tempered
 	knowledge
 	// before holds what was known before the last two cohorts, the older first: at most two.
 	before []knowledge
@@ -59,11 +58,12 @@ type belief struct {
 
 // evidence is the information that a cohort's decisions gave, by direction.
 type evidence struct {
-	values  []float64  // eigenvalues of the Hessian
-	vectors *mat.Dense // its eigenvectors
-	people  int
-	noise   float64 // variance of an observation's error in excess of sampling
-	edge    float64 // the largest eigenvalue that noise alone produces
+	values     []float64  // eigenvalues of the Hessian
+	vectors    *mat.Dense // its eigenvectors
+	people     int
+	dispersion float64 // the family's dispersion
+	noise      float64 // variance of an observation's error in excess of sampling
+	edge       float64 // the largest eigenvalue that noise alone produces
 }
 
 // information is H R^-1 H.
@@ -80,7 +80,7 @@ func (e evidence) compose(ratio, least float64) *mat.SymDense {
 	for i, h := range e.values {
 		if h > least {
 			h *= ratio
-			added[i] = h * h / (h + e.noise)
+			added[i] = h * h / (e.dispersion*h + e.noise)
 		}
 	}
 	return convex.FromSpectrum(added, e.vectors)

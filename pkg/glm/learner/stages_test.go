@@ -13,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/posterior"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
 // The paper profile's stages, number by number: after a warm-up whose covariance release is 400 I with variance 4, the
@@ -276,27 +277,50 @@ func TestCovarianceIsThatOfTheEstimate(t *testing.T) {
 	}
 }
 
-// What a cohort adds, number by number: where the model bends it is tempered, and where the estimate keeps nothing of
-// a noisy Hessian's deviation, the Hessian's noise is not counted.
+// What a cohort adds, number by number: sampling counts with the family's dispersion, where the model bends it is
+// tempered, and where the estimate keeps nothing of a noisy Hessian's deviation, the Hessian's noise is not counted.
+// The prior's precision is d/S^2, but of the family linear at least that of scores of standard deviation 1/2.
 func TestACohortAddsWhatItIsWorth(t *testing.T) {
 	for _, c := range []struct {
-		family   string
-		variance float64
-	}{{family.NameLogistic, 0}, {family.NameLinear, 0}, {family.NameLinear, 30}} {
-		l := newLearner(t, learner.Config{Family: c.family, Dimension: 2, Radius: 3, Horizon: 100000,
-			Practical: learner.PracticalConfig{FirstCohort: 1000}})
+		family                              string
+		reward, variance, prior, dispersion float64
+	}{{family.NameLogistic, 1, 0, 2. / 9, 1}, {family.NameLinear, 1, 0, 4, 1}, {family.NameLinear, 1, 30, 4, 1},
+		{family.NameGaussian, 10, 0, 2. / 9, 5}, {family.NameGaussian, 10, 30, 2. / 9, 5}} {
+		l := newLearner(t, learner.Config{Family: c.family, MaxReward: c.reward, Dimension: 2, Radius: 3,
+			Horizon: 100000, Practical: learner.PracticalConfig{FirstCohort: 1000}})
 		sums := sumsOf(l.Next(), func(int) float64 { return 0 }, c.variance, 1000)
 		sums[0].Sum = []float64{50, 0, 50} // a multiple of I: nothing deviates from what it is shrunk towards
 		if err := l.Absorb(sums); err != nil {
 			t.Fatal(err)
 		}
-		prior, bent := 2./9, 0.0
-		if c.family == family.NameLogistic {
-			bent = family.Flatness(family.Logistic{}, 3)
+		model, err := family.New(c.family, c.reward)
+		if err != nil {
+			t.Fatal(err)
 		}
-		want := 1 / (prior + 1/((50+c.variance)/(50*50)+bent*bent/prior))
+		bent := family.Flatness(model, 3) // 0 of linear
+		want := 1 / (c.prior + 1/((c.dispersion*50+c.variance)/(50*50)+bent*bent/c.prior))
 		if got := l.Covariance()[0]; !scalar.EqualWithinRel(got, want, 1e-9) {
 			t.Errorf("%s, variance %v: %v, want %v", c.family, c.variance, got, want)
 		}
+	}
+}
+
+// The Hessian's noise is multiplied by how far the truth may be within one run of coordinates: here half of the prior's
+// squared distance of 1, where each run deviates from the shape of their sum and the estimate keeps three quarters of
+// that.
+func TestHessianNoiseCountsTheDistanceOfOneRun(t *testing.T) {
+	l := newLearner(t, learner.Config{Family: family.NameLinear, Dimension: 4, Radius: 3, Horizon: 100000,
+		Structure: structure.Options(2, 2), Practical: learner.PracticalConfig{FirstCohort: 1000}})
+	const variance, prior = 100.0, 4.0
+	const kept = 1 - 4*variance/1600 // of a squared deviation of 1600
+	sums := sumsOf(l.Next(), func(int) float64 { return 0 }, variance, 1000)
+	sums[0].Sum = []float64{60, 0, 20, 20, 0, 60}
+	if err := l.Absorb(sums); err != nil {
+		t.Fatal(err)
+	}
+	value, noise := 40+20*kept, variance+learner.DefaultHessianNoise/2*kept*variance/2
+	want := 1 / (prior + value*value/(value+noise))
+	if got := l.Covariance()[0]; !scalar.EqualWithinRel(got, want, 1e-9) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -66,6 +66,49 @@ func TestStructuredSumsTeachTheSame(t *testing.T) {
 	}
 }
 
+// Tied groups, of which a feature schema makes options with weights of their own, are runs to the learner as one group
+// is: with the same sums in another order it learns the same.
+func TestTiedGroupsAreRuns(t *testing.T) {
+	config := learner.Config{Dimension: 6, Horizon: 100000}
+	one, tied := config, config
+	one.Structure = structure.Options(2, 3)
+	tied.Structure = structure.Structure{{From: 0, Count: 2, Size: 1, Choice: 1},
+		{From: 2, Count: 2, Size: 2, Choice: 1}}
+	place := []int{0, 2, 3, 1, 4, 5} // of the coordinates of one, in tied
+	a, b := begun(t, one), begun(t, tied)
+	first, second := a.Next(), b.Next()
+	if second.Cohort != first.Cohort {
+		t.Errorf("first cohort of %d, of one group %d", second.Cohort, first.Cohort)
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	var records, moved []statistic.Record
+	for range first.Cohort {
+		arm, other := make([]float64, 6), make([]float64, 6)
+		k := 3 * rng.IntN(2)
+		arm[k], arm[k+1], arm[k+2] = rng.NormFloat64()/2, rng.NormFloat64()/4, 0.6
+		for i, x := range arm {
+			other[place[i]] = x
+		}
+		r := statistic.Record{Arm: arm, Weight: 1, Reward: float64(rng.IntN(2))}
+		records, moved = append(records, r), append(moved, r)
+		moved[len(moved)-1].Arm = other
+	}
+	of, also := exactly(t, first, records), exactly(t, second, moved)
+	for i := range of {
+		for j := range of[i].Variance {
+			of[i].Variance[j], also[i].Variance[j] = 20, 20 // nobody knows that there is no noise
+		}
+	}
+	if err := errors.Join(a.Absorb(of), b.Absorb(also)); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range a.Next().Policy.Theta {
+		if got := b.Next().Policy.Theta[place[i]]; math.Abs(got-want) > 1e-9 {
+			t.Errorf("coefficient %d is %v, of one group %v", i, got, want)
+		}
+	}
+}
+
 func begun(t *testing.T, c learner.Config) *learner.Learner {
 	t.Helper()
 	l, err := learner.New(c)

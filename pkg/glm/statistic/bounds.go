@@ -14,6 +14,9 @@ type Bounds struct {
 	// Diameter is at least the Euclidean distance of the vectors of any two records: the sensitivity of a sum when one
 	// record is replaced by another.
 	Diameter float64
+	// Diameter1 is at least the same in the l1 norm; 0 where no bound is known but Diameter times the root of the
+	// number of coordinates.
+	Diameter1 float64
 }
 
 // rowBounds encloses (x, r, explored) with |x| <= 1 and r between the family's least and largest reward. The distance
@@ -26,6 +29,19 @@ func rowBounds(f family.Response, d int) Bounds {
 		b.Lower[j], b.Upper[j] = -1, 1
 	}
 	b.Lower[d], b.Upper[d], b.Upper[d+1] = least, most, 1
+	return b
+}
+
+// pairBounds encloses (x, r) with |x| <= 1 and r between the family's least and largest reward, and (0, 0). Two are at
+// most sqrt(2^2 + (largest - least)^2) apart, as arms are at most 2 apart and rewards by the range, which holds 0. It
+// is attained by opposite arms with the two rewards: sqrt 8 for rewards in [-1, 1], sqrt 5 for rewards in [0, 1].
+func pairBounds(f family.Response, d int) Bounds {
+	least, most := f.MinReward(), f.MaxReward()
+	b := Bounds{Lower: make([]float64, d+1), Upper: make([]float64, d+1), Diameter: math.Hypot(2, most-least)}
+	for j := range d {
+		b.Lower[j], b.Upper[j] = -1, 1
+	}
+	b.Lower[d], b.Upper[d] = least, most
 	return b
 }
 

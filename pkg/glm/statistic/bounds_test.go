@@ -182,7 +182,11 @@ func statistics(t testing.TB, f family.Family, theta []float64) []statistic.Stat
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []statistic.Statistic{h, g, c, r}
+	p, err := statistic.NewPair(f, len(theta))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []statistic.Statistic{h, g, c, r, p}
 }
 
 // Every statistic is attacked for every family, dimension and several sizes of theta. The attack must come close to the
@@ -282,8 +286,8 @@ func TestBrokenBoundsAreCaught(t *testing.T) {
 	}{
 		{"diameter 2 mu(|theta|), right for symmetric families only", familyCase{"poisson", 5}, 1, statistic.Gradient,
 			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = 2 * f.Mean(size) }},
-		{"the same for the gaussian family", familyCase{"gaussian", 5}, 1, statistic.Gradient,
-			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = 2 * f.Mean(size) }},
+		{"the distance of two rewards at the same arm", familyCase{"gaussian", 5}, 3, statistic.Gradient,
+			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = f.MaxReward() }},
 		{"a grid of 8 cells without the margin", familyCase{"logistic", 1}, 5, statistic.Gradient,
 			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = 2 * gridRadius(f, size, 8) }},
 		{"the same for poisson", familyCase{"poisson", 5}, 3, statistic.Gradient,
@@ -316,6 +320,10 @@ func TestBrokenBoundsAreCaught(t *testing.T) {
 			}},
 		{"diameter of one matrix", familyCase{"logistic", 1}, 1, statistic.Covariance,
 			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter /= math.Sqrt2 }},
+		{"arm and reward each by itself", familyCase{"linear", 1}, 0.5, statistic.Pair,
+			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = 2 }},
+		{"rewards from 0 where they begin at -1, beside arms", familyCase{"linear", 1}, 0.5, statistic.Pair,
+			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter = math.Sqrt(5) }},
 		{"a diameter 1 % short", familyCase{"logistic", 1}, 3, statistic.Gradient,
 			func(f family.Family, size float64, b *statistic.Bounds) { b.Diameter *= 0.99 }},
 	} {

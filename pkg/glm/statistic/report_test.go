@@ -59,3 +59,37 @@ func TestRewardsMoveAsFarAsStated(t *testing.T) {
 		}
 	}
 }
+
+// Opposite arms with the two ends of the rewards are as far apart as is stated, in every dimension: sqrt 8 for rewards
+// in [-1, 1], sqrt 5 for rewards in [0, 1].
+func TestPairsMoveAsFarAsStated(t *testing.T) {
+	for _, c := range []struct {
+		family family.Family
+		want   float64
+	}{{family.Linear{}, math.Sqrt(8)}, {family.Logistic{}, math.Sqrt(5)}} {
+		for d := 1; d <= 3; d++ {
+			s, err := statistic.NewPair(c.family, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := s.Bounds()
+			if err != nil {
+				t.Fatal(err)
+			}
+			arm, opposite := make([]float64, d), make([]float64, d)
+			arm[d-1], opposite[d-1] = 1, -1
+			u, err := s.Vector(nil, statistic.Record{Arm: arm, Reward: c.family.MaxReward()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := s.Vector(nil, statistic.Record{Arm: opposite, Reward: c.family.MinReward()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := distance(u, v); math.Abs(got-c.want) > 1e-12 || got > b.Diameter || b.Diameter > got*(1+1e-8) {
+				t.Errorf("%s, %d dimensions: %v apart, the diameter is %v, want %v", c.family.Name(), d, got,
+					b.Diameter, c.want)
+			}
+		}
+	}
+}

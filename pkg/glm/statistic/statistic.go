@@ -2,7 +2,7 @@
 // sensitivity of a sum of such vectors.
 //
 //	record.go                  a record
-//	statistic.go               Gradient, Hessian and Covariance; Row, the record itself; Rewards
+//	statistic.go               the kinds, and what each needs
 //	outer.go                   outer products as vectors and back: only what a structure allows is in them
 //	vector.go                  the vector of a record, clipped, or of all that a person did; Statistic.Bounds
 //	bounds.go                  ranges of coordinates and diameters; their proofs are in gradient.go, hessian.go,
@@ -10,6 +10,8 @@
 //	runs.go                    tighter ranges and diameters where arms lie in disjoint runs of coordinates
 //	enclosing_ball.go          the smallest ball that holds every gradient
 //	joint_spread.go            the sensitivity of a gradient and an outer product together
+//	bins.go                    the statistics of layered regression; their bounds
+//	reweighted.go, clipped.go  the statistics of reweighted and of improper regressions; their bounds
 //
 // For every record, clipped as Statistic.Vector clips it, the vector lies in Statistic.Bounds; every bound is proved in
 // the comment of its function, error margins included. The package adds no noise and certifies no privacy: packages
@@ -20,10 +22,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/layered"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // Kind names a statistic: which vector a device computes of its record.
@@ -49,10 +54,55 @@ const (
 	// policy, the same for one of the control group, and sqrt 3 times half the range if a reward came. 3 numbers; the
 	// other two are 0. See rewardsBounds.
 	Rewards Kind = "rewards"
+	// Pair is the arm and the reward. d+1 numbers. Sums of pairs are of no use: it is for the channel local, where each
+	// report is protected by its own noise and counts hold every one (plan.Plan.Pairs). See pairBounds.
+	Pair Kind = "pair"
+	// Normalization is yy'/|Ux| with y = U^(1/2) x, in the layout of Hessian, of which a structure leaves out nothing.
+	// U is the public matrix of Statistic.Normalization, here and in the next two.
+	Normalization Kind = "normalization"
+	// ReweightedGradient is (mu(<x,theta>) - r) u with u = Ux/|Ux|. d numbers.
+	ReweightedGradient Kind = "reweighted-gradient"
+	// ReweightedLinear is u r, then u x' row by row, then u u' in the layout of Hessian, of which a structure leaves
+	// out nothing. d + d^2 + d(d+1)/2 numbers.
+	ReweightedLinear Kind = "reweighted-linear"
+	// ClippedGradient is Gradient with the prediction mu(<x,theta>) clipped to the range of rewards and half its length
+	// more on either side, which bounds it however long theta is. d numbers.
+	ClippedGradient Kind = "clipped-gradient"
+	// BinCount is 1 for the bin of the record, among those of the layer below the last of a public tree, Tree; so are
+	// the next two. One number for each bin.
+	BinCount Kind = "bin-count"
+	// BinFirst is y v for the bin of the record: its reward less what the tree predicts, clipped, and the scaled rest
+	// of its features. d numbers for each bin.
+	BinFirst Kind = "bin-first"
+	// BinSecond is v v' for the bin of the record, as its upper triangle in row-major order. d(d+1)/2 numbers for each
+	// bin.
+	BinSecond Kind = "bin-second"
+	// BinErrors is eta |<u,v>| for the bin of the record in the last layer of Tree, with the bin's direction u and the
+	// width eta of the bin above it. One number for each bin.
+	BinErrors Kind = "bin-errors"
 )
 
-// MaxParameterNorm is the largest norm of an evaluation point that a Statistic accepts. Beyond it the families' means
-// are 0 or R to machine precision, and no model needs it.
+// kinds are all of them.
+func kinds() []Kind {
+	return []Kind{Hessian, Gradient, Covariance, Row, Rewards, Pair, Normalization, ReweightedGradient,
+		ReweightedLinear, ClippedGradient, BinCount, BinFirst, BinSecond, BinErrors}
+}
+
+// Summed reports whether this is a kind of which sums are released: any that is known but Row.
+func (k Kind) Summed() bool { return k != Row && slices.Contains(kinds(), k) }
+
+// Normalized reports whether a statistic of this kind needs a normalization.
+func (k Kind) Normalized() bool {
+	return k == Normalization || k == ReweightedGradient || k == ReweightedLinear
+}
+
+// Pointed reports whether a statistic of this kind is evaluated at a point, Statistic.Theta.
+func (k Kind) Pointed() bool {
+	return k == Hessian || k == Gradient || k == ReweightedGradient || k == ClippedGradient
+}
+
+// MaxParameterNorm is the largest norm of an evaluation point that a Statistic accepts, but ClippedGradient. Beyond it
+// the families' means are 0 or R to machine precision, and no model needs it.
 const MaxParameterNorm = 50
 
 // boundsSlack is the relative amount by which every bound is widened: far more than rounding adds on the way from a
@@ -66,11 +116,15 @@ var ErrInvalid = errors.New("glm: invalid statistic")
 // Build it with NewHessian, NewGradient, NewCovariance or NewRow, or fill the fields and call Validate.
 type Statistic struct {
 	Kind Kind
-	// Family (or what Score makes of one) and Theta, the public evaluation point, belong to Hessian and Gradient;
-	// Covariance ignores them. Row takes the family alone.
+	// Family (or what Score makes of one) is the reward family; Covariance and Normalization ignore it.
 	Family family.Response
-	Theta  []float64
-	// ArmDim is d. For Hessian and Gradient it must be len(Theta).
+	// Theta is the public evaluation point of the kinds that are Pointed; the others ignore it.
+	Theta []float64
+	// Normalization is the root U^(1/2) of a public matrix U, of the kinds that are Normalized; the others ignore it.
+	Normalization symmetric.Packed
+	// Tree is the public tree of the kinds that are Binned; the others ignore it.
+	Tree *layered.Tree
+	// ArmDim is d. Where there is a Theta it must be len(Theta).
 	ArmDim int
 	// WeightBound is the largest weight of Covariance; the other kinds ignore it.
 	WeightBound float64
@@ -102,6 +156,12 @@ func NewRow(f family.Family, armDim int) (Statistic, error) {
 	return s, s.Validate()
 }
 
+// NewPair is arm and reward, for arms of dimension armDim.
+func NewPair(f family.Response, armDim int) (Statistic, error) {
+	s := Statistic{Kind: Pair, Family: f, ArmDim: armDim}
+	return s, s.Validate()
+}
+
 // NewRewards is the statistic Rewards, for arms of dimension armDim.
 func NewRewards(f family.Family, armDim int) (Statistic, error) {
 	s := Statistic{Kind: Rewards, Family: f, ArmDim: armDim}
@@ -116,31 +176,36 @@ func (s Statistic) Validate() error {
 	if err := s.Structure.Validate(s.ArmDim); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrInvalid, s.Kind, err)
 	}
-	switch s.Kind {
-	case Hessian, Gradient:
-		if s.Family == nil {
-			return fmt.Errorf("%w: %s: no reward family", ErrInvalid, s.Kind)
-		}
+	if !slices.Contains(kinds(), s.Kind) {
+		return fmt.Errorf("%w: unknown kind %q: known are %q", ErrInvalid, s.Kind, kinds())
+	}
+	if s.Kind == Covariance && (!(s.WeightBound > 0) || math.IsInf(s.WeightBound, 0)) {
+		return fmt.Errorf("%w: covariance: the weight bound is %v, it must be positive and finite",
+			ErrInvalid, s.WeightBound)
+	}
+	if s.Family == nil && s.Kind != Covariance && s.Kind != Normalization {
+		return fmt.Errorf("%w: %s: no reward family", ErrInvalid, s.Kind)
+	}
+	if s.Kind.Pointed() {
 		if len(s.Theta) != s.ArmDim {
 			return fmt.Errorf("%w: %s: theta has %d coordinates, the arms %d",
 				ErrInvalid, s.Kind, len(s.Theta), s.ArmDim)
 		}
-		if n := convex.Norm(s.Theta); !(n <= MaxParameterNorm) {
-			return fmt.Errorf("%w: %s: the norm of theta is %v, it must be at most %d",
-				ErrInvalid, s.Kind, n, MaxParameterNorm)
+		most := float64(MaxParameterNorm)
+		if s.Kind == ClippedGradient {
+			most = symmetric.MaxEntry
 		}
-	case Covariance:
-		if !(s.WeightBound > 0) || math.IsInf(s.WeightBound, 0) {
-			return fmt.Errorf("%w: covariance: the weight bound is %v, it must be positive and finite",
-				ErrInvalid, s.WeightBound)
+		if n := convex.Norm(s.Theta); !(n <= most) {
+			return fmt.Errorf("%w: %s: the norm of theta is %v, it must be at most %v", ErrInvalid, s.Kind, n, most)
 		}
-	case Row, Rewards:
-		if s.Family == nil {
-			return fmt.Errorf("%w: %s: no reward family", ErrInvalid, s.Kind)
+	}
+	if s.Kind.Normalized() {
+		if err := s.Normalization.CheckSize(s.ArmDim); err != nil {
+			return fmt.Errorf("%w: %s: normalization: %w", ErrInvalid, s.Kind, err)
 		}
-	default:
-		return fmt.Errorf("%w: unknown kind %q: known are %s, %s, %s, %s, %s",
-			ErrInvalid, s.Kind, Hessian, Gradient, Covariance, Row, Rewards)
+	}
+	if s.Kind.Binned() {
+		return s.checkTree()
 	}
 	return nil
 }
@@ -148,10 +213,18 @@ func (s Statistic) Validate() error {
 // Dim is the length of the statistic's vectors.
 func (s Statistic) Dim() int {
 	switch s.Kind {
-	case Gradient:
+	case Gradient, ReweightedGradient, ClippedGradient:
 		return s.ArmDim
+	case Normalization:
+		return symmetric.Dim(s.ArmDim)
+	case ReweightedLinear:
+		return s.ArmDim + s.ArmDim*s.ArmDim + symmetric.Dim(s.ArmDim)
+	case BinCount, BinFirst, BinSecond, BinErrors:
+		return s.bins() * s.perBin()
 	case Row:
 		return s.ArmDim + 2
+	case Pair:
+		return s.ArmDim + 1
 	case Rewards:
 		return 3
 	}

@@ -53,7 +53,7 @@ func TestStatisticRefusesBadDefinitions(t *testing.T) {
 		{Kind: statistic.Covariance, ArmDim: 2}, {Kind: statistic.Covariance, ArmDim: 2, WeightBound: math.NaN()},
 		{Kind: statistic.Covariance, ArmDim: 2, WeightBound: math.Inf(1)},
 		{Kind: statistic.Covariance, WeightBound: 1}, {Kind: statistic.Row, ArmDim: 2},
-		{Kind: statistic.Row, Family: f},
+		{Kind: statistic.Row, Family: f}, {Kind: statistic.Pair, ArmDim: 2}, {Kind: statistic.Pair, Family: f},
 	} {
 		if err := s.Validate(); !errors.Is(err, statistic.ErrInvalid) {
 			t.Errorf("%+v: got %v", s, err)
@@ -122,6 +122,7 @@ func TestVectorsHaveTheirStatedValues(t *testing.T) {
 	g, _ := statistic.NewGradient(f, th)
 	c, _ := statistic.NewCovariance(2, 1)
 	row, _ := statistic.NewRow(f, 2)
+	pair, _ := statistic.NewPair(f, 2)
 	mu, w := 0.7310585786300049, 0.2310585786300049 // at z = 1: w = mu(1) - mu(0)
 	for _, k := range []struct {
 		s    statistic.Statistic
@@ -131,6 +132,7 @@ func TestVectorsHaveTheirStatedValues(t *testing.T) {
 		{g, []float64{0.6 * (mu - 1), 0.2 * (mu - 1)}},
 		{c, []float64{0.18, math.Sqrt2 * 0.06, 0.02}},
 		{row, []float64{0.6, 0.2, 1, 0}},
+		{pair, []float64{0.6, 0.2, 1}},
 	} {
 		got, err := k.s.Vector(nil, r)
 		if err != nil || len(got) != len(k.want) || distance(got, k.want) > 1e-15 {

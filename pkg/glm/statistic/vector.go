@@ -40,6 +40,14 @@ func (s Statistic) vector(dst []float64, r Record, pairs products) ([]float64, e
 		return pairs.append(dst, family.Curvature(s.Family, convex.Dot(r.Arm, s.Theta)), r.Arm), nil
 	case Rewards:
 		return appendRewards(dst, s.Family, r), nil
+	case Pair:
+		return append(append(dst, r.Arm...), r.Reward), nil
+	case ClippedGradient:
+		return s.appendClipped(dst, r), nil
+	case Normalization, ReweightedGradient, ReweightedLinear:
+		return s.appendReweighted(dst, r), nil
+	case BinCount, BinFirst, BinSecond, BinErrors:
+		return s.appendBins(dst, r), nil
 	case Row:
 		explored := 0.0
 		if r.Explored {
@@ -71,9 +79,10 @@ func (s Statistic) clip(r Record) (Record, error) {
 		return Record{}, fmt.Errorf("%w: the weight", ErrNotFinite)
 	}
 	r.Arm, _ = convex.ToUnitBall(r.Arm)
-	if s.Kind == Covariance {
+	switch {
+	case s.Kind == Covariance:
 		r.Weight = math.Max(0, math.Min(r.Weight, s.WeightBound))
-	} else { // Row, too
+	case s.Family != nil: // all others but Normalization
 		r.Reward = math.Max(s.Family.MinReward(), math.Min(r.Reward, s.Family.MaxReward()))
 	}
 	return r, nil
@@ -142,12 +151,21 @@ func (s Statistic) Bounds() (Bounds, error) {
 		}
 	case Rewards:
 		b = rewardsBounds(s.Family)
+	case Pair:
+		b = pairBounds(s.Family, s.ArmDim)
+	case ClippedGradient:
+		b = s.clippedBounds()
+	case Normalization, ReweightedGradient, ReweightedLinear:
+		b = s.reweightedBounds()
+	case BinCount, BinFirst, BinSecond, BinErrors:
+		b = s.binBounds()
 	case Row:
 		b = rowBounds(s.Family, s.ArmDim)
 	default:
 		b = s.possible(outerBounds(s.ArmDim, s.WeightBound))
 	}
 	b.Diameter *= 1 + boundsSlack
+	b.Diameter1 *= 1 + boundsSlack
 	for j := range b.Lower {
 		slack := boundsSlack * math.Max(b.Upper[j]-b.Lower[j], b.Diameter*1e-3)
 		b.Lower[j] -= slack

@@ -65,6 +65,23 @@ func (s Packed) Form(x []float64) float64 {
 	return 2 * sum
 }
 
+// Times appends Mx to dst, which must not overlap x. It panics if there are fewer than Dim(len(x)) entries.
+func (s Packed) Times(dst, x []float64) []float64 {
+	first := len(dst)
+	dst = append(dst, make([]float64, len(x))...)
+	y := dst[first:]
+	for i, v := range x {
+		row := s[:len(x)-i]
+		sum := y[i] + row[0]*v
+		for k, m := range row[1:] {
+			sum += m * x[i+1+k]
+			y[i+1+k] += m * v
+		}
+		y[i], s = sum, s[len(x)-i:]
+	}
+	return dst
+}
+
 // Forms writes x'Mx for every vector, as Form gives it to the last bit, four at a time: one sum alone waits for its
 // last addition.
 func (s Packed) Forms(dst []float64, vectors [][]float64) {
@@ -105,8 +122,8 @@ func (s Packed) Forms(dst []float64, vectors [][]float64) {
 // MaxEntry bounds the entries and widths of a policy, so that no bound computed from them overflows.
 const MaxEntry = 1e100
 
-// Check refuses a matrix of the wrong size, with entries that are not finite, or that is not positive semidefinite.
-func (s Packed) Check(d int) error {
+// CheckSize refuses a matrix of the wrong size, or with entries that are not finite or above MaxEntry.
+func (s Packed) CheckSize(d int) error {
 	if len(s) != Dim(d) {
 		return fmt.Errorf("a symmetric matrix of dimension %d has %d entries, got %d", d, Dim(d), len(s))
 	}
@@ -114,6 +131,14 @@ func (s Packed) Check(d int) error {
 		if !(math.Abs(v) <= MaxEntry) {
 			return fmt.Errorf("entry %d of a symmetric matrix is %v", i, v)
 		}
+	}
+	return nil
+}
+
+// Check refuses what CheckSize refuses, and a matrix that is not positive semidefinite.
+func (s Packed) Check(d int) error {
+	if err := s.CheckSize(d); err != nil {
+		return err
 	}
 	largest := convex.MaxAbs(s)
 	if largest == 0 {

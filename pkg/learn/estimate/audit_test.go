@@ -83,7 +83,7 @@ func TestNeighboursAreHardToTellApart(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					out[i] = m.(estimate.Linear).Theta[0]
+					out[i] = m.Predict([]float64{1})
 				}
 				return out
 			}

@@ -1,19 +1,24 @@
 package estimate_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"gonum.org/v1/gonum/mat"
-
-	"github.com/riffle-dp/riffle/internal/play"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
-	"github.com/riffle-dp/riffle/pkg/plan"
 )
+
+func distance(a, b []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += (a[i] - b[i]) * (a[i] - b[i])
+	}
+	return math.Sqrt(sum)
+}
 
 // broken are records that no honest device has.
 func broken(d int) []learn.Record {
@@ -31,8 +36,13 @@ func broken(d int) []learn.Record {
 // with NaN in it would show the record whatever the noise.
 func TestStatisticsOfBrokenRecords(t *testing.T) {
 	const d = 3
-	far := []float64{1e9, -1e9, 1e9} // Algorithm 6 projects nothing
-	for _, s := range []learn.Statistic{estimate.Moments(d), estimate.Gradient(far, 2)} {
+	// Algorithm 6 projects nothing.
+	far, err := learn.Announced(statistic.Statistic{Kind: statistic.ClippedGradient, Family: family.Linear{},
+		Theta: []float64{1e9, -1e9, 1e9}, ArmDim: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []learn.Statistic{estimate.Moments(d), far} {
 		var all [][]float64
 		for _, r := range broken(d) {
 			v := s.Vector(nil, r)
@@ -82,68 +92,6 @@ func TestCuratorsOfBrokenRecords(t *testing.T) {
 		others[3] = r
 		if got := theta(t, estimate.NoisyDescent, s, others); !(distance(usual, got) < 10) {
 			t.Errorf("%+v makes the estimate %v", r, got)
-		}
-	}
-}
-
-// The normalization's statistic keeps its diameter for matrices so ill-conditioned that U x is nothing but rounding
-// error.
-func TestNormalizationOfIllConditionedMatrices(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 8))
-	const d = 3
-	for range 2000 {
-		var qr mat.QR
-		random := mat.NewDense(d, d, nil)
-		random.Apply(func(_, _ int, _ float64) float64 { return rng.NormFloat64() }, random)
-		qr.Factorize(random)
-		var q mat.Dense
-		qr.QTo(&q)
-		u := mat.NewSymDense(d, nil)
-		for j, v := range []float64{1e-10, 1, 1e6} {
-			u.SymRankOne(u, v, q.ColView(j))
-		}
-		s, err := estimate.NormalizationStatistic(u, math.Sqrt2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		record := func(j int) learn.Record { return learn.Record{Arm: mat.Col(nil, j, &q)} }
-		a, b := s.Vector(nil, record(0)), s.Vector(nil, record(2))
-		if gap := distance(a, b); !(gap <= s.Diameter) {
-			t.Fatalf("two records are %v apart, the diameter is %v", gap, s.Diameter)
-		}
-	}
-}
-
-// Where a layer has a single bin, all that a record can do is to move within it; its second moments move as far as
-// between bins.
-func TestLayeredDiametersInOneBin(t *testing.T) {
-	for _, d := range []int{2, 3} {
-		s := layeredSetting(d, 4)
-		s.Options = map[string]float64{"bins": 1}
-		c := &play.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Delta: s.Delta, Noise: rand.NewPCG(9, 2)}
-		r := rand.New(rand.NewPCG(9, 3))
-		asked := 0
-		_, err := estimate.Layered(s, 100_000, func(q learn.Question) (learn.Answer, error) {
-			asked++
-			for range 4000 {
-				a, b := anyRecord(d, r), anyRecord(d, r)
-				for _, one := range q.Statistics {
-					l1, l2 := distances(one.Vector(nil, a), one.Vector(nil, b))
-					if !(l1 <= one.Diameter1 && l2 <= one.Diameter) {
-						return learn.Answer{},
-							fmt.Errorf("%s moves by %v in l1 and %v in l2, more than %v and %v, from %v to %v",
-								one.Name, l1, l2, one.Diameter1, one.Diameter, a, b)
-					}
-				}
-			}
-			records := make([]learn.Record, q.People)
-			for i := range records {
-				records[i] = learn.Record{Arm: []float64{1, 0, 0}[:d], Reward: 1}
-			}
-			return c.Answer(q, slices.Values(records))
-		})
-		if err != nil || asked < 1 {
-			t.Fatalf("dimension %d, after %d questions: %v", d, asked, err)
 		}
 	}
 }

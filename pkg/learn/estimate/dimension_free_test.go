@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
@@ -162,10 +163,14 @@ func TestDiametersOfDescentAndRidge(t *testing.T) {
 	for d := 1; d <= 4; d++ {
 		long := make([]float64, d)
 		for i := range long {
-			long[i] = 10 * r.NormFloat64()
+			long[i] = 3 * r.NormFloat64()
 		}
-		for _, s := range []learn.Statistic{estimate.Moments(d), estimate.Gradient(long, 2),
-			estimate.Gradient(long, 1)} {
+		gradient, err := learn.Announced(statistic.Statistic{Kind: statistic.ClippedGradient, Family: family.Linear{},
+			Theta: long, ArmDim: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []learn.Statistic{estimate.Moments(d), gradient} {
 			worst := 0.0
 			for range 20000 {
 				a, b := hostile(d, r), hostile(d, r)

@@ -3,8 +3,11 @@ package estimate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -46,9 +49,12 @@ func NoisyDescent(s learn.Setting, people int, ask learn.Asker) (learn.Model, er
 	g, vector := make([]float64, d), make([]float64, 0, d)
 	return descend(s, steps, func(theta []float64) ([]float64, error) {
 		clear(g)
-		statistic := Gradient(theta, s.Radius)
+		loss, err := squareLoss(theta)
+		if err != nil {
+			return nil, err
+		}
 		for _, r := range a.Records {
-			vector = statistic.Vector(vector[:0], r)
+			vector = loss.Vector(vector[:0], r)
 			for i, v := range vector {
 				g[i] += v * float64(r.Count()) / n
 			}
@@ -82,8 +88,11 @@ func NoisyBatchDescent(s learn.Setting, people int, ask learn.Asker) (learn.Mode
 	sizes := batches(people, min(people, count))
 	next := 0
 	return descend(s, len(sizes), func(theta []float64) ([]float64, error) {
-		a, err := ask(learn.Question{Form: learn.Sums, People: sizes[next],
-			Statistics: []learn.Statistic{Gradient(append([]float64(nil), theta...), s.Radius)}})
+		loss, err := squareLoss(slices.Clone(theta))
+		if err != nil {
+			return nil, err
+		}
+		a, err := ask(learn.Question{Form: learn.Sums, People: sizes[next], Statistics: []learn.Statistic{loss}})
 		if err != nil {
 			return nil, err
 		}
@@ -91,6 +100,12 @@ func NoisyBatchDescent(s learn.Setting, people int, ask learn.Asker) (learn.Mode
 		g, _ := a.Mean(0)
 		return g, nil
 	})
+}
+
+// squareLoss is the gradient of the square loss at theta.
+func squareLoss(theta []float64) (learn.Statistic, error) {
+	return learn.Announced(statistic.Statistic{Kind: statistic.Gradient, Family: family.Linear{}, Theta: theta,
+		ArmDim: len(theta)})
 }
 
 func descentCount(s learn.Setting, name string, otherwise float64) (int, error) {
@@ -122,5 +137,5 @@ func descend(s learn.Setting, steps int, gradient func([]float64) ([]float64, er
 			}
 		}
 	}
-	return Linear{Theta: mean}, nil
+	return point(mean), nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
 
@@ -11,11 +12,11 @@ import (
 // an error, with that error.
 type Estimator func(s learn.Setting, people int, ask learn.Asker) (learn.Model, error)
 
-// Linear is a model of a parameter: the prediction is Mean(<x, Theta>), and Width, if not nil, bounds its error.
+// Linear is a model of a parameter: the prediction is Mean(<x, Theta>), and its error is at most the half-width of the
+// stage, whose data a policy can announce; no bound is known where the stage has no Covariance.
 type Linear struct {
-	Theta []float64
-	Mean  func(z float64) float64 // nil: the identity
-	Width func(x []float64) float64
+	glm.Stage
+	Mean func(z float64) float64 // nil: the identity
 }
 
 // Predict implements learn.Model.
@@ -29,10 +30,11 @@ func (l Linear) Predict(x []float64) float64 {
 
 // Bound implements learn.Model.
 func (l Linear) Bound(x []float64) float64 {
-	if l.Width == nil {
-		return unbounded
+	if len(l.Covariance) == 0 {
+		return math.Inf(1)
 	}
-	return l.Width(x)
+	return l.HalfWidth(x)
 }
 
-var unbounded = math.Inf(1)
+// point is a model without a bound.
+func point(theta []float64) Linear { return Linear{Stage: glm.Stage{Theta: theta}} }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -274,27 +276,40 @@ func TestEveryFitIsNoised(t *testing.T) {
 	}
 }
 
-// A public point outside the ball of the radius moves a reweighted gradient no more than one on its border: the score
-// is clipped, as the diameter counts it.
-func TestLongPointsMoveTheGradientNoMore(t *testing.T) {
-	draw := rand.New(rand.NewPCG(25, 8))
-	for _, family := range []family.Family{family.Linear{}, family.Logistic{}} {
-		l, err := NewLink(learn.Setting{Family: family, Dimension: 2, Horizon: 100, Radius: 1, Kappa: 5})
+// With the literal factor off the diagonal of a triangle, and of one after other numbers, all else stays as it was, and
+// no announcement can carry it.
+func TestTheLiteralFactorIsOffTheDiagonalOnly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(27, 9))
+	const d = 3
+	n, err := NewNormalization(identity(d), 0.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []statistic.Kind{statistic.Normalization, statistic.ReweightedLinear} {
+		s, err := n.Statistic(kind, family.Linear{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := GradientStatistic(NewNormalization(identity(2), 0.1), l, []float64{5, -3})
-		var vectors [][]float64
-		for range 400 {
-			arm, reward := 2*math.Pi*draw.Float64(), l.low
-			if draw.IntN(2) == 0 {
-				reward = l.high
-			}
-			vectors = append(vectors, s.Vector(nil, learn.Record{Arm: []float64{math.Cos(arm), math.Sin(arm)},
-				Reward: reward}))
+		literal, first := withFactor(s, d, 1), s.Dim()-symmetric.Dim(d)
+		if s.Data == nil || withFactor(s, d, isometric).Data == nil || literal.Data != nil {
+			t.Errorf("%s: the wrong one can be announced", kind)
 		}
-		if moved := farthest(vectors); moved > s.Diameter || moved < 0.95*s.Diameter {
-			t.Errorf("%s: gradients are up to %v apart, the diameter is %v", family.Name(), moved, s.Diameter)
+		for range 100 {
+			r := learn.Record{Arm: []float64{rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()}, Reward: 1}
+			v, w := s.Vector([]float64{7}, r), literal.Vector([]float64{7}, r)
+			if len(v) != 1+s.Dim() || len(w) != len(v) || v[0] != 7 || w[0] != 7 {
+				t.Fatalf("%s: %v and %v are not appended", kind, v, w)
+			}
+			for j, x := range w[1:] {
+				want := v[1+j]
+				if k := j - first; k == 1 || k == 2 || k == 4 {
+					want /= math.Sqrt2
+				}
+				if math.Abs(x-want) > 1e-15 || x < literal.Lower[j] || x > literal.Upper[j] {
+					t.Errorf("%s: number %d is %v, want %v in [%v, %v]", kind, j, x, want, literal.Lower[j],
+						literal.Upper[j])
+				}
+			}
 		}
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -66,7 +69,7 @@ func ImproperJoint(s learn.Setting, people int, ask learn.Asker) (learn.Model, e
 		return nil, err
 	}
 	noise.Add(theta, s.Noise)
-	return Linear{Theta: theta, Mean: clipReward}, nil
+	return Linear{Stage: glm.Stage{Theta: theta}, Mean: clipReward}, nil
 }
 
 // improperDescent is theta_K without noise.
@@ -165,8 +168,7 @@ func batches(people, k int) []int {
 // SGD). It asks for sums, so that it runs over every channel. Differences: as for [ImproperJoint], but for R, which
 // is 2. The theorem prints sigma where its proof gives sigma^2.
 //
-// Sensitivity: a gradient is the features, of norm at most 1, times a number of at most R+1, so two differ by at most
-// 2(R+1).
+// Sensitivity: that of statistic.ClippedGradient. The paper's, and that of the literal variant, is 2(R+1).
 //
 // Options: "batches" K (default: the paper's rule c (T/(sigma^2 ln(T/failure)))^(1/3) with the constant "c", 1).
 func ImproperLocal(s learn.Setting, people int, ask learn.Asker) (learn.Model, error) {
@@ -179,9 +181,13 @@ func ImproperLocal(s learn.Setting, people int, ask learn.Asker) (learn.Model, e
 	}
 	theta := make([]float64, s.Dimension)
 	for _, n := range batches(people, improperLocalBatches(s, sigma, people)) {
-		q := Gradient(theta, improperRadius)
+		q, err := learn.Announced(statistic.Statistic{Kind: statistic.ClippedGradient, Family: family.Linear{},
+			Theta: theta, ArmDim: s.Dimension})
+		if err != nil {
+			return nil, err
+		}
 		if s.Variant == Literal && !math.IsInf(s.Epsilon, 1) {
-			q.Noise = mechanism.Gaussian{Sigma: publishedSigma(s.Epsilon, s.Delta) * q.Diameter}
+			q.Noise = mechanism.Gaussian{Sigma: publishedSigma(s.Epsilon, s.Delta) * 2 * (improperRadius + 1)}
 		}
 		a, err := ask(learn.Question{Form: learn.Sums, People: n, Statistics: []learn.Statistic{q}})
 		if err != nil {
@@ -194,32 +200,11 @@ func ImproperLocal(s learn.Setting, people int, ask learn.Asker) (learn.Model, e
 		}
 		theta = next
 	}
-	return Linear{Theta: theta, Mean: clipReward}, nil
+	return Linear{Stage: glm.Stage{Theta: theta}, Mean: clipReward}, nil
 }
 
 // improperLocalBatches is K of the rule.
 func improperLocalBatches(s learn.Setting, sigma float64, people int) int {
 	n, square := float64(people), math.Max(1, sigma*sigma)
 	return clampBatches(s.Option("batches", s.Option("c", 1)*math.Cbrt(n/(square*math.Log(n/s.Failure)))), people)
-}
-
-// Gradient is the statistic of the square loss at theta: x (clip(<x, theta>) - y), with features x scaled down to norm
-// 1, the prediction clipped to [-radius, radius] and the reward to [-1, 1].
-func Gradient(theta []float64, radius float64) learn.Statistic {
-	d := len(theta)
-	s := learn.Statistic{Name: "gradient", Lower: make([]float64, d), Upper: make([]float64, d),
-		Diameter: 2 * (radius + 1), Diameter1: 2 * (radius + 1) * math.Sqrt(float64(d))}
-	for i := range d {
-		s.Lower[i], s.Upper[i] = -(radius + 1), radius+1
-	}
-	s.Vector = func(dst []float64, r learn.Record) []float64 {
-		x := unitArm(r.Arm, d)
-		z := math.Max(-radius, math.Min(radius, convex.Dot(x, theta)))
-		gap := z - clipReward(r.Reward)
-		for _, v := range x {
-			dst = append(dst, gap*v)
-		}
-		return dst
-	}
-	return s
 }

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -97,9 +101,10 @@ func WarmL1(start []float64) Estimator {
 		if err != nil {
 			return nil, err
 		}
-		width := c.width(s, n.Lambda, deviation, rho, people-first)
-		mean := c.link.mean
-		return Linear{Theta: theta, Mean: mean, Width: func(x []float64) float64 { return width * n.Norm(x) }}, nil
+		square := mat.NewSymDense(s.Dimension, nil)
+		square.SymOuterK(1, n.U)
+		return Linear{Mean: c.link.mean, Stage: glm.Stage{Theta: theta, Covariance: symmetric.Pack(square),
+			Width: c.width(s, n.Lambda, deviation, rho, people-first), Means: true}}, nil
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 )
 
@@ -67,7 +68,7 @@ func perturbed(w layeredWorld, n float64, epsilon float64, r *rand.Rand) estimat
 	if norm := convex.Norm(theta); norm > 1 {
 		theta[0], theta[1] = theta[0]/norm, theta[1]/norm
 	}
-	return estimate.Linear{Theta: theta}
+	return estimate.Linear{Stage: glm.Stage{Theta: theta}}
 }
 
 // Env-2 of the lower bounds, with the small amplitude 2/n^(1/3) in place of one that needs astronomically many people:

@@ -7,11 +7,12 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/layered"
 )
 
 // regress is LPLR-PCR, Algorithm 4 of "On the optimal regret of locally private linear contextual bandit": it finds the
 // principal direction of a bin's people, orthogonal to those above, and regresses on it alone. A bin of too few people
-// stays inactive. All of it is a function of noised sums.
+// stays inactive: it gets no direction. All of it is a function of noised sums.
 //
 // What differs: the paper projects the noised matrix onto the positive matrices on the complement of the directions
 // above, in operator norm, and takes its largest eigenpair. Here the matrix is compressed to that complement, which
@@ -19,12 +20,13 @@ import (
 // kept in [gamma^(-2k-2)/(2d), gamma^(-2k)], as Lemma 2 proves of it. The estimate along the direction is kept in
 // [-Radius, Radius], where the truth is: without this a bin of small moment can ruin all others. The direction's first
 // coordinate that is not 0 is positive.
-func (l *layered) regress(b *bin, m moments) error {
-	b.share = m.share
-	if !(b.share > l.least(m)) {
-		return nil
+//
+// above are the bins above, of which b is below the last.
+func (l *layeredRun) regress(b *layered.Bin, above []layered.Bin, m moments) (known regressed, err error) {
+	if !(m.share > l.least(m)) {
+		return known, nil
 	}
-	complement := l.complement(b)
+	complement := l.complement(above)
 	var half, compressed mat.Dense
 	half.Mul(complement.T(), m.second)
 	compressed.Mul(&half, complement)
@@ -32,52 +34,58 @@ func (l *layered) regress(b *bin, m moments) error {
 	symmetric := mat.NewSymDense(free, nil)
 	for i := range free {
 		for j := i; j < free; j++ {
-			symmetric.SetSym(i, j, (compressed.At(i, j)+compressed.At(j, i))/2/b.share)
+			symmetric.SetSym(i, j, (compressed.At(i, j)+compressed.At(j, i))/2/m.share)
 		}
 	}
 	values, vectors, err := convex.Spectrum(symmetric)
 	if err != nil {
-		return fmt.Errorf("estimate: layered regression, the second moments of a bin: %w", err)
+		return known, fmt.Errorf("estimate: layered regression, the second moments of a bin: %w", err)
 	}
 	direction := mat.NewVecDense(l.dim, nil)
 	direction.MulVec(complement, vectors.ColView(free-1))
-	b.direction = oriented(direction.RawVector().Data)
+	b.Direction = oriented(direction.RawVector().Data)
 	square := m.radius * m.radius
-	b.moment = min(square, max(values[free-1], square/(l.gamma*l.gamma*2*float64(l.dim))))
-	b.value = between(convex.Dot(b.direction, m.first)/b.share/b.moment, l.value)
-	b.active = true
-	b.deviation = layeredDeviation{share: m.shareDeviation / b.share, first: m.firstDeviation / b.share,
-		second: m.secondDeviation / b.share, sampling: m.radius / math.Sqrt(b.share*float64(l.phase))}
-	return nil
+	moment := min(square, max(values[free-1], square/(l.gamma*l.gamma*2*float64(l.dim))))
+	b.Value = between(convex.Dot(b.Direction, m.first)/m.share/moment, l.value)
+	return regressed{share: m.share, moment: moment, firstDeviation: m.firstDeviation / m.share,
+		shareDeviation: m.shareDeviation / m.share, secondDeviation: m.secondDeviation / m.share,
+		sampling: m.radius / math.Sqrt(m.share*m.people)}, nil
+}
+
+// regressed is what the curator knows of an active bin beside its tree: its share of the people, psi, the second moment
+// s along its direction, and the standard deviations of what the regression is made of.
+type regressed struct {
+	share, moment                                             float64
+	shareDeviation, firstDeviation, secondDeviation, sampling float64
 }
 
 // least is the share of people below which a bin is not used: so many standard deviations of the share's error. The
 // paper's is kappa_1 gamma^2 (d+1)^3/sqrt(n), and at least that of Algorithm 5.
-func (l *layered) least(m moments) float64 {
+func (l *layeredRun) least(m moments) float64 {
 	if l.theory != nil {
-		return max(l.theory.threshold, l.theory.widthThreshold) / math.Sqrt(float64(l.phase))
+		return max(l.theory.threshold, l.theory.widthThreshold) / math.Sqrt(m.people)
 	}
-	sampling := max(0, m.share) / float64(l.phase)
+	sampling := max(0, m.share) / m.people
 	return l.threshold * math.Sqrt(m.shareDeviation*m.shareDeviation+sampling)
 }
 
-// complement is an orthonormal basis, in columns, of what is orthogonal to the directions above a bin.
-func (l *layered) complement(b *bin) *mat.Dense {
+// complement is an orthonormal basis, in columns, of what is orthogonal to the directions of bins.
+func (l *layeredRun) complement(bins []layered.Bin) *mat.Dense {
 	out := mat.NewDense(l.dim, l.dim, nil)
-	if len(b.above) == 0 {
+	if len(bins) == 0 {
 		for i := range l.dim {
 			out.Set(i, i, 1)
 		}
 		return out
 	}
-	above := mat.NewDense(l.dim, len(b.above), nil)
-	for j, a := range b.above {
-		above.SetCol(j, a.direction)
+	above := mat.NewDense(l.dim, len(bins), nil)
+	for j, a := range bins {
+		above.SetCol(j, a.Direction)
 	}
 	var qr mat.QR
 	qr.Factorize(above)
 	qr.QTo(out)
-	return mat.DenseCopyOf(out.Slice(0, l.dim, len(b.above), l.dim))
+	return mat.DenseCopyOf(out.Slice(0, l.dim, len(bins), l.dim))
 }
 
 // oriented scales a vector to norm 1, with its first coordinate that is not 0 positive.

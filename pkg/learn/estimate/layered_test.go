@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/layered"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -115,7 +116,7 @@ func TestLayeredIsExactWithoutNoise(t *testing.T) {
 			w.points, w.shares = append(w.points, layeredSphere(d, r)), append(w.shares, .2)
 		}
 		s := layeredSetting(d, math.Inf(1))
-		s.Options = map[string]float64{"bins": 20}
+		s.Options = map[string]float64{"bins": 16}
 		m, err := estimate.Layered(s, 5_000_000, w.ask(&play.Channel{Trust: play.Clear}, r, nil))
 		if err != nil {
 			t.Fatal(err)
@@ -254,7 +255,7 @@ func TestLayeredRefuses(t *testing.T) {
 	for name, change := range map[string]func(*learn.Setting){
 		"bins": func(s *learn.Setting) { s.Options = map[string]float64{"bins": 1000} },
 		"dimensions": func(s *learn.Setting) {
-			s.Dimension, s.Options = estimate.LayeredDimensions+1, map[string]float64{"bins": 1}
+			s.Dimension, s.Options = layered.MaxDimension+1, map[string]float64{"bins": 1}
 		},
 		"no bins":     func(s *learn.Setting) { s.Options = map[string]float64{"bins": 0} },
 		"variant":     func(s *learn.Setting) { s.Variant = "wishart" },

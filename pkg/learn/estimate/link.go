@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
@@ -12,6 +13,7 @@ import (
 // Link is what the regressions of the linear papers need to know of a reward family on scores |z| <= radius: the mean,
 // where rewards lie, and 0 < least <= mean' <= most.
 type Link struct {
+	family      family.Family
 	mean        func(z float64) float64
 	low, high   float64 // of rewards, which statistics clip to it
 	least, most float64 // mu_nu and L_nu of the papers
@@ -20,7 +22,7 @@ type Link struct {
 
 // NewLink reads the family of a setting.
 func NewLink(s learn.Setting) (Link, error) {
-	l := Link{mean: s.Family.Mean, low: s.Family.MinReward(), high: s.Family.MaxReward(),
+	l := Link{family: s.Family, mean: s.Family.Mean, low: s.Family.MinReward(), high: s.Family.MaxReward(),
 		most: s.Family.MaxVariance(s.Radius), radius: s.Radius}
 	kappa := s.Kappa
 	if kappa == 0 {
@@ -43,32 +45,4 @@ func (l Link) kappa() float64 { return l.most / l.least }
 // residual bounds |mean(z) - y| over scores |z| <= radius and rewards in range.
 func (l Link) residual(radius float64) float64 {
 	return math.Max(l.mean(radius)-l.low, l.high-l.mean(-radius))
-}
-
-// reward is the reward of a record, clipped to where rewards lie.
-func (l Link) reward(y float64) float64 {
-	if math.IsNaN(y) {
-		return l.low
-	}
-	return math.Max(l.low, math.Min(y, l.high))
-}
-
-// clipped is the arm of a record, scaled to a norm of at most 1; zeros for one that is not finite or of another
-// dimension. It does not change x.
-func clipped(x []float64, d int) []float64 {
-	if len(x) != d {
-		return make([]float64, d)
-	}
-	norm := convex.Norm(x)
-	if !convex.IsFinite(norm) {
-		return make([]float64, d)
-	}
-	if norm <= 1 {
-		return x
-	}
-	out := make([]float64, d)
-	for i, v := range x {
-		out[i] = v / norm
-	}
-	return out
 }

@@ -3,10 +3,13 @@ package estimate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
@@ -17,70 +20,63 @@ import (
 type Normalization struct {
 	U      *mat.SymDense // positive definite
 	Lambda float64
-	rows   [][]float64 // of U
+	// matrix is U, and root its root, as devices are told it.
+	matrix, root symmetric.Packed
 }
 
-// NewNormalization is a normalization that is known, such as an earlier one.
-func NewNormalization(u *mat.SymDense, lambda float64) Normalization {
-	return Normalization{U: u, Lambda: lambda, rows: rowsOf(u)}
+// NewNormalization is a normalization that is known, such as an earlier one. The error is of a matrix without a
+// spectrum.
+func NewNormalization(u *mat.SymDense, lambda float64) (Normalization, error) {
+	half, err := root(u)
+	if err != nil {
+		return Normalization{}, fmt.Errorf("estimate: the normalization's root: %w", err)
+	}
+	return Normalization{U: u, Lambda: lambda, matrix: symmetric.Pack(u), root: symmetric.Pack(half)}, nil
 }
 
 // Apply appends U x to dst[:0].
-func (n Normalization) Apply(dst, x []float64) []float64 { return multiply(dst, n.rows, x) }
+func (n Normalization) Apply(dst, x []float64) []float64 { return n.matrix.Times(dst[:0], x) }
 
 // Norm is ||U x||.
-func (n Normalization) Norm(x []float64) float64 {
-	sum := 0.0
-	for _, row := range n.rows {
-		v := 0.0
-		for i, u := range row {
-			v += u * x[i]
-		}
-		sum += v * v
-	}
-	return math.Sqrt(sum)
+func (n Normalization) Norm(x []float64) float64 { return convex.Norm(n.Apply(nil, x)) }
+
+// Statistic is one of the kinds that are reweighted by U; theta only where the kind is evaluated at a point.
+func (n Normalization) Statistic(kind statistic.Kind, f family.Family, theta []float64) (learn.Statistic, error) {
+	return learn.Announced(statistic.Statistic{Kind: kind, Family: f, Theta: theta, ArmDim: n.U.SymmetricDim(),
+		Normalization: n.root})
 }
 
-// tiny is the ||U x|| below which a record counts as x = 0, whose vector is zero: nothing is divided by it.
-const tiny = 1e-12
-
-// slack covers the rounding of a statistic's arithmetic in its diameter.
-const slack = 1 + 1e-9
-
 // isometric is the factor off the diagonal with which norms of triangles are Frobenius norms: see
-// symmetric.AppendOuter.
+// symmetric.AppendOuter. The paper's SymPriv has 1.
 const isometric = math.Sqrt2
 
-// NormalizationStatistic is V = U^(1/2) x x' U^(1/2)/||U x|| of a record, for a positive definite U, as a triangle with
-// the factor off for its entries off the diagonal (sqrt 2 makes it isometric; the paper's SymPriv has 1).
-//
-// Bounds. V is positive semidefinite of rank one and Frobenius norm x'Ux/||Ux|| <= ||x|| <= 1 (Lemma A.5 of the paper),
-// which is its trace, too. For two such matrices <V, W> >= 0, so ||V - W||^2 <= ||V||^2 + ||W||^2 <= 2: the diameter is
-// sqrt 2, where the paper takes 2. Two eigenvectors of U reach it. With a factor off below sqrt 2 distances are
-// smaller. For a U of very large condition rounding makes ||Ux|| too small; the weight is kept to what bounds the norm.
-func NormalizationStatistic(u *mat.SymDense, off float64) (learn.Statistic, error) {
-	half, err := root(u)
-	if err != nil {
-		return learn.Statistic{}, fmt.Errorf("estimate: the normalization's root: %w", err)
+// withFactor is a statistic that ends in the triangle of a d x d matrix, with another factor off the diagonal, which is
+// at most sqrt 2: then distances are no larger. Where it is another one no announcement can carry it.
+func withFactor(s learn.Statistic, d int, off float64) learn.Statistic {
+	if off == isometric {
+		return s
 	}
-	d, n, rows := u.SymmetricDim(), NewNormalization(u, 0), rowsOf(half)
-	s := learn.Statistic{Name: "normalization", Diameter: math.Sqrt2 * slack}
-	s.Lower, s.Upper = triangleBounds(d, off)
+	exact, first := s.Vector, s.Dim()-symmetric.Dim(d)
+	shrink := func(v []float64) {
+		for i := range d {
+			for j := range d - i {
+				if j > 0 {
+					v[j] *= off / isometric
+				}
+			}
+			v = v[d-i:]
+		}
+	}
+	s.Data, s.Lower, s.Upper = nil, slices.Clone(s.Lower), slices.Clone(s.Upper)
+	shrink(s.Lower[first:])
+	shrink(s.Upper[first:])
 	s.Vector = func(dst []float64, r learn.Record) []float64 {
-		x := clipped(r.Arm, d)
-		norm := n.Norm(x)
-		if !(norm > tiny) {
-			return append(dst, make([]float64, len(s.Lower))...)
-		}
-		var room [16]float64
-		y := multiply(room[:0], rows, x)
-		weight := 1 / norm
-		if n := convex.Norm(y); weight*n*n > 1 {
-			weight = 1 / (n * n)
-		}
-		return symmetric.AppendOuter(dst, weight, y, off)
+		at := len(dst)
+		dst = exact(dst, r)
+		shrink(dst[at+first:])
+		return dst
 	}
-	return s, nil
+	return s
 }
 
 // Schedule is the lambda of step k = 0 .. K-1, of so many people, given the standard deviation of the noise of the
@@ -120,38 +116,44 @@ func NoiseSchedule(multiple float64, d, steps, horizon int, failure float64) Sch
 func Normalize(d, people, steps int, schedule Schedule, off float64, noise mechanism.Noise, ask learn.Asker) (
 	Normalization, error,
 ) {
-	u, deviation := identity(d), 0.0
+	deviation := 0.0
+	n, err := NewNormalization(identity(d), 0)
+	if err != nil {
+		return Normalization{}, err
+	}
 	for k := range steps {
-		statistic, err := NormalizationStatistic(u, off)
+		matrix, err := n.Statistic(statistic.Normalization, nil, nil)
 		if err != nil {
 			return Normalization{}, err
 		}
-		statistic.Noise = noise
+		matrix = withFactor(matrix, d, off)
+		matrix.Noise = noise
 		size := part(people, steps, k)
-		answer, err := ask(learn.Question{Form: learn.Sums, People: size, Statistics: []learn.Statistic{statistic}})
+		answer, err := ask(learn.Question{Form: learn.Sums, People: size, Statistics: []learn.Statistic{matrix}})
 		if err != nil {
 			return Normalization{}, err
 		}
 		var mean []float64
 		mean, deviation = answer.Mean(0)
-		if u, err = normalized(u, symmetric.FromTriangle(mean, d, off), schedule(k, size, deviation)); err != nil {
+		if n, err = n.next(symmetric.FromTriangle(mean, d, off), schedule(k, size, deviation)); err != nil {
 			return Normalization{}, fmt.Errorf("estimate: step %d of the normalization: %w", k, err)
 		}
 	}
-	return NewNormalization(u, schedule(steps, people/steps, deviation)), nil
+	n.Lambda = schedule(steps, people/steps, deviation)
+	return n, nil
 }
 
-// normalized is the next U: (U S^-1 U)^(1/2) for S = U^(1/2) H U^(1/2) + lambda U.
-func normalized(u, h *mat.SymDense, lambda float64) (*mat.SymDense, error) {
+// next has the matrix (U S^-1 U)^(1/2) for S = U^(1/2) H U^(1/2) + lambda U.
+func (n Normalization) next(h *mat.SymDense, lambda float64) (Normalization, error) {
 	inverse, err := convex.MapSpectrum(h, func(v, _ float64) float64 { return 1 / (math.Max(0, v) + lambda) })
 	if err != nil {
-		return nil, err
+		return Normalization{}, err
 	}
-	half, err := root(u)
+	u, err := root(congruence(n.root.Dense(n.U.SymmetricDim()), inverse))
 	if err != nil {
-		return nil, err
+		return Normalization{}, err
 	}
-	return root(congruence(half, inverse))
+	return NewNormalization(u, lambda)
 }
 
 // part is the size of the k-th of n parts of so many people, which differ by at most one.

@@ -2,9 +2,9 @@ package estimate
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"gonum.org/v1/gonum/mat"
@@ -20,36 +20,8 @@ import (
 // within 4 lambda radius of U^-1 theta* (Lemma 4.1). The paper prints L lambda in the objective and mu lambda in its
 // algorithms and in the proof of that lemma; mu gives what the lemma says.
 
-// GradientStatistic is the part of the gradient that one record adds, Ux/||Ux|| (nu(<x, theta>) - y) at theta = U w.
-// The regularizer's part is public and added by the curator.
-//
-// Bounds. Ux/||Ux|| has norm 1, and the residual is at most rho = max |nu(z) - y| over |z| <= ||theta|| and rewards in
-// range: two records' vectors differ by at most 2 rho. (Two nearly equal arms can have opposite Ux/||Ux||, so that this
-// is reached for ill-conditioned U.) The paper takes rho = 2 everywhere, which is right for rewards in [-1, 1] and
-// ||theta|| = 1; a smaller public theta has a smaller rho.
-func GradientStatistic(n Normalization, l Link, theta []float64) learn.Statistic {
-	d, rho := len(theta), l.residual(math.Min(convex.Norm(theta), l.radius))*slack
-	s := learn.Statistic{Name: "reweighted-gradient", Diameter: 2 * rho, Diameter1: 2 * rho * math.Sqrt(float64(d))}
-	for range d {
-		s.Lower, s.Upper = append(s.Lower, -rho), append(s.Upper, rho)
-	}
-	s.Vector = func(dst []float64, r learn.Record) []float64 {
-		x := clipped(r.Arm, d)
-		var room [16]float64
-		direction := n.Apply(room[:0], x)
-		norm := convex.Norm(direction)
-		if !(norm > tiny) {
-			return append(dst, make([]float64, d)...)
-		}
-		z := math.Max(-l.radius, math.Min(convex.Dot(x, theta), l.radius))
-		residual := l.mean(z) - l.reward(r.Reward)
-		for _, v := range direction {
-			dst = append(dst, v/norm*residual)
-		}
-		return dst
-	}
-	return s
-}
+// The part of the gradient that one record adds is statistic.ReweightedGradient at theta = U w. The regularizer's part
+// is public and added by the curator.
 
 // Descent is projected gradient descent on the reweighted objective, each step on other people.
 type Descent struct {
@@ -81,12 +53,17 @@ func (p Descent) Run(l Link, people int, ask learn.Asker) (theta []float64, devi
 			return nil, 0, err
 		}
 	}
-	theta = p.Normalization.Apply(nil, w)
+	if theta, err = p.point(l, w); err != nil {
+		return nil, 0, err
+	}
 	for k := range p.Batches {
-		statistic := GradientStatistic(p.Normalization, l, theta)
-		statistic.Noise = p.Noise
+		asked, err := p.Normalization.Statistic(statistic.ReweightedGradient, l.family, theta)
+		if err != nil {
+			return nil, 0, err
+		}
+		asked.Noise = p.Noise
 		answer, err := ask(learn.Question{Form: learn.Sums, People: part(people, p.Batches, k),
-			Statistics: []learn.Statistic{statistic}})
+			Statistics: []learn.Statistic{asked}})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -98,9 +75,17 @@ func (p Descent) Run(l Link, people int, ask learn.Asker) (theta []float64, devi
 		if w, err = domain.Project(w, w); err != nil {
 			return nil, 0, fmt.Errorf("estimate: batch %d of the descent: %w", k, err)
 		}
-		theta = p.Normalization.Apply(theta, w)
+		if theta, err = p.point(l, w); err != nil {
+			return nil, 0, err
+		}
 	}
 	return theta, deviation, nil
+}
+
+// point is theta = U w, in the ball to the last digit.
+func (p Descent) point(l Link, w []float64) ([]float64, error) {
+	theta := p.Normalization.Apply(nil, w)
+	return convex.Ball{Radius: l.radius}.Project(theta, theta)
 }
 
 // begin is the w of the start, in the domain.

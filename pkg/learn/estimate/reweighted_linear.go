@@ -7,6 +7,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
@@ -43,9 +45,9 @@ func ReweightedLinearOptions() (variants, options []string) {
 //	theta = Xi^-1 xi,  literal bound = 16 lambda ||U x|| + eps ||Xi^-T x||_W,  eps = sqrt(ln(6/(p p_0))/(c_0 N))
 //
 // The paper has it for joint privacy only. All that is released is a sum, so that it runs over every channel. What
-// differs: one statistic for all three sums, with its tight joint diameter (LinearStatistic); for a matrix that the
-// noise left singular a model without a bound instead of none; and the bound, which needs no relation between lambda
-// and the noise. It is, for v = Xi^-T x, s the deviation of the means' noise, S the radius, B half the range of
+// differs: one statistic for all three sums, with its tight joint diameter (statistic.ReweightedLinear); for a matrix
+// that the noise left singular a model without a bound instead of none; and the bound, which needs no relation between
+// lambda and the noise. It is, for v = Xi^-T x, s the deviation of the means' noise, S the radius, B half the range of
 // rewards,
 //
 //	||v|| (lambda S + s sqrt(1 + S^2) (sqrt d + sqrt(2 ln(2/p)))) + B sqrt(2 ln(2/p_0)/N) sqrt(v'(W + w I)v),
@@ -94,15 +96,18 @@ func ReweightedLinear(s learn.Setting, people int, ask learn.Asker) (learn.Model
 	if err != nil {
 		return nil, err
 	}
-	statistic := LinearStatistic(n, l, off)
-	statistic.Noise = literalNoise(s, literalBound)
-	answer, err := ask(learn.Question{Form: learn.Sums, People: people - first,
-		Statistics: []learn.Statistic{statistic}})
+	asked, err := n.Statistic(statistic.ReweightedLinear, s.Family, nil)
+	if err != nil {
+		return nil, err
+	}
+	asked = withFactor(asked, d, off)
+	asked.Noise = literalNoise(s, literalBound)
+	answer, err := ask(learn.Question{Form: learn.Sums, People: people - first, Statistics: []learn.Statistic{asked}})
 	if err != nil {
 		return nil, err
 	}
 	mean, deviation := answer.Mean(0)
-	point, n2 := s.Option(PointFailure, s.Failure), float64(people-first)
+	point, n2 := s.Option(PointFailure, s.Failure), float64(answer.People)
 	if !(point > 0 && point < 1) {
 		return nil, fmt.Errorf("estimate: the failure at a point, %v, must be in (0, 1)", point)
 	}
@@ -115,64 +120,25 @@ func ReweightedLinear(s learn.Setting, people int, ask learn.Asker) (learn.Model
 		b.sampling = half * math.Sqrt(2*math.Log(2/point)/n2)
 		b.extra = deviation * (math.Sqrt(2*float64(d)) + math.Sqrt(2*math.Log(4/s.Failure)))
 	}
-	return b.model(mean, off), nil
+	return b.model(mean, off)
 }
 
 func literalNoise(s learn.Setting, bound float64) mechanism.Noise {
 	return l1{literal: s.Variant == Literal, sigma: PaperSigma(s.Epsilon, s.Delta)}.noise(bound)
 }
 
-// LinearStatistic is (u y, u x', u u') of a record, u = U x/||U x||, as one vector of d + d^2 + d(d+1)/2 numbers.
-//
-// Bounds. For two records let c = <u, v> and q = <x, x'>, |q| <= 1, and |y| <= B. The squared distances are at most
-// 2 B^2 (1 + |c|) for u y, |x|^2 + |x'|^2 - 2 c q <= 2 (1 + |c|) for u x', and 2 (1 - c^2) for u u'. Their sum rises in
-// |c| up to 1 if B >= 1, so that the diameter is 2 sqrt(B^2 + 1), sqrt 8 for B = 1: the third is free. In general the
-// largest is at |c| = min(1, (B^2 + 1)/2). The paper takes 2 * 3.
-func LinearStatistic(n Normalization, l Link, off float64) learn.Statistic {
-	d := n.U.SymmetricDim()
-	b2 := math.Pow(math.Max(math.Abs(l.low), math.Abs(l.high)), 2)
-	c := math.Min(1, (b2+1)/2)
-	s := learn.Statistic{Name: "reweighted-linear", Diameter: math.Sqrt(2*(b2+1)*(1+c)+2*(1-c*c)) * slack}
-	top := math.Sqrt(b2)
-	for range d {
-		s.Lower, s.Upper = append(s.Lower, -top), append(s.Upper, top)
-	}
-	for range d * d {
-		s.Lower, s.Upper = append(s.Lower, -1), append(s.Upper, 1)
-	}
-	lower, upper := triangleBounds(d, off)
-	s.Lower, s.Upper = append(s.Lower, lower...), append(s.Upper, upper...)
-	s.Vector = func(dst []float64, r learn.Record) []float64 {
-		x := clipped(r.Arm, d)
-		var room [16]float64
-		direction := n.Apply(room[:0], x)
-		norm := convex.Norm(direction)
-		if !(norm > tiny) {
-			return append(dst, make([]float64, len(s.Lower))...)
-		}
-		y := l.reward(r.Reward)
-		for i := range direction {
-			direction[i] /= norm
-			dst = append(dst, direction[i]*y)
-		}
-		for _, u := range direction {
-			for _, v := range x {
-				dst = append(dst, u*v)
-			}
-		}
-		return symmetric.AppendOuter(dst, 1, direction, off)
-	}
-	return s
-}
-
-// linearBound is norm ||U x|| + solved ||v|| + sampling ||v||_W for v = Xi^-T x. W gets extra I.
+// linearBound is norm ||U x|| + solved ||v|| + sampling ||v||_W for v = Xi^-T x, of which norm or solved is 0. W gets
+// extra I.
 type linearBound struct {
 	n                             Normalization
 	norm, solved, sampling, extra float64
 }
 
-// model is that of the released means.
-func (b linearBound) model(mean []float64, off float64) learn.Model {
+// model is that of the released means. Its bound is one ellipsoid around two: for any t > 0 it is (a + b)^2 <= (1 + t)
+// a^2 + (1 + 1/t) b^2, with equality where b = t a. Here b/a is sampling ||v||_W over solved ||v||, or about so, and t
+// its middle over the directions of v: what it costs is in TestOneEllipsoidCostsLittle. No eigenvalue of W is below
+// lambda but by noise, and so none is used.
+func (b linearBound) model(mean []float64, off float64) (learn.Model, error) {
 	d, lambda := b.n.U.SymmetricDim(), b.n.Lambda
 	xi, big := mat.NewVecDense(d, append([]float64(nil), mean[:d]...)), mat.NewDense(d, d, nil)
 	for i := range d {
@@ -181,22 +147,35 @@ func (b linearBound) model(mean []float64, off float64) learn.Model {
 		}
 		big.Set(i, i, big.At(i, i)+lambda)
 	}
-	w := rowsOf(symmetric.FromTriangle(mean[d+d*d:], d, off))
+	w := symmetric.FromTriangle(mean[d+d*d:], d, off)
 	for i := range d {
-		w[i][i] += lambda + b.extra
+		w.SetSym(i, i, w.At(i, i)+lambda+b.extra)
 	}
+	values, basis, err := convex.Spectrum(w)
+	if err != nil {
+		return nil, fmt.Errorf("estimate: the released matrix: %w", err)
+	}
+	middle := 0.0 // half the mean of logarithms of the eigenvalues
+	for i, v := range values {
+		values[i] = math.Max(lambda, v)
+		middle += math.Log(values[i]) / float64(2*d)
+	}
+	w = convex.FromSpectrum(values, basis)
 	var lu mat.LU
 	lu.Factorize(big)
 	var theta mat.VecDense
 	var inverse mat.Dense
 	if !(lu.Cond() < singular) || lu.SolveVecTo(&theta, false, xi) != nil ||
 		lu.SolveTo(&inverse, false, identity(d)) != nil {
-		return Linear{Theta: make([]float64, d)}
+		return point(make([]float64, d)), nil
 	}
-	transposed := rowsOf(inverse.T())
-	return Linear{Theta: theta.RawVector().Data, Width: func(x []float64) float64 {
-		v := multiply(nil, transposed, x)
-		form := convex.Dot(v, multiply(nil, w, v))
-		return b.norm*b.n.Norm(x) + b.solved*convex.Norm(v) + b.sampling*math.Sqrt(math.Max(0, form))
-	}}
+	t := b.sampling * math.Exp(middle) / (b.norm + b.solved)
+	inner, outer := mat.NewSymDense(d, nil), mat.NewSymDense(d, nil) // of v and of U x
+	inner.ScaleSym((1+1/t)*b.sampling*b.sampling, w)
+	for i := range d {
+		inner.SetSym(i, i, inner.At(i, i)+(1+t)*b.solved*b.solved)
+	}
+	outer.SymOuterK((1+t)*b.norm*b.norm, b.n.U)
+	outer.AddSym(outer, congruence(&inverse, inner))
+	return Linear{Stage: glm.Stage{Theta: theta.RawVector().Data, Covariance: symmetric.Pack(outer), Width: 1}}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 )
@@ -21,6 +22,16 @@ func objective(sorts []sort, f family.Family, low float64, n estimate.Normalizat
 		sum += s.share * family.Loss(f, convex.Dot(s.x, theta), y) / n.Norm(s.x)
 	}
 	return sum
+}
+
+// gradientAt is the statistic of the descent at theta.
+func gradientAt(t *testing.T, n estimate.Normalization, f family.Family, theta []float64) learn.Statistic {
+	t.Helper()
+	s, err := n.Statistic(statistic.ReweightedGradient, f, theta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func expected(sorts []sort, low float64, s learn.Statistic) []float64 {
@@ -47,18 +58,12 @@ func TestReweightedGradientAndHessian(t *testing.T) {
 				sorts[i].one = rng.Float64()
 			}
 			n := fixedPoint(t, sorts, lambda, 12)
-			setting := linearSetting(d, 100, 1)
-			setting.Family = family
-			link, err := estimate.NewLink(setting)
-			if err != nil {
-				t.Fatal(err)
-			}
 			w, low := make([]float64, d), family.MinReward()
 			for i := range w {
 				w[i] = 0.02 * rng.NormFloat64()
 			}
 			gradient := func(w []float64) []float64 {
-				return expected(sorts, low, estimate.GradientStatistic(n, link, n.Apply(nil, w)))
+				return expected(sorts, low, gradientAt(t, n, family, n.Apply(nil, w)))
 			}
 			g, hessian := gradient(w), mat.NewSymDense(d, nil)
 			const h = 1e-5
@@ -159,7 +164,7 @@ func TestDescentsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, g := range expected(sorts, -1, estimate.GradientStatistic(n, link, theta)) {
+	for i, g := range expected(sorts, -1, gradientAt(t, n, family.Linear{}, theta)) {
 		if math.Abs(g+lambda*theta[i]) > 1e-9 || math.Abs(g) < 1e-3 {
 			t.Errorf("coordinate %d: the gradient is %v, lambda theta %v", i, g, lambda*theta[i])
 		}

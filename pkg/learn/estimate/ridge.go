@@ -113,6 +113,15 @@ func askMoments(s learn.Setting, people int, ask learn.Asker) (releasedMoments, 
 	return m, nil
 }
 
+// ridgeModel is a linear model whose bound is the sum of two half-widths.
+type ridgeModel struct {
+	Linear
+	width func(x []float64) float64
+}
+
+// Bound implements learn.Model.
+func (m ridgeModel) Bound(x []float64) float64 { return m.width(x) }
+
 // smallestRidge keeps least squares without noise solvable: as much as one person in every direction.
 const smallestRidge = 1
 
@@ -155,7 +164,7 @@ func (m releasedMoments) solve(lambda, floor, radius float64) (learn.Model, erro
 		}
 	}
 	sampling := math.Sqrt(float64(d)) + math.Sqrt(2*math.Log(1/m.failure))
-	return Linear{Theta: theta, Width: func(x []float64) float64 {
+	return ridgeModel{Linear: point(theta), width: func(x []float64) float64 {
 		length, metric := 0.0, 0.0
 		for j, u := range turned(x) {
 			v := u * inverse[j]

@@ -13,12 +13,12 @@ func root(m mat.Symmetric) (*mat.SymDense, error) {
 	return convex.MapSpectrum(m, func(v, _ float64) float64 { return math.Sqrt(math.Max(0, v)) })
 }
 
-// congruence is A B A for symmetric A and B.
-func congruence(a, b *mat.SymDense) *mat.SymDense {
+// congruence is A B A' for a symmetric B.
+func congruence(a mat.Matrix, b *mat.SymDense) *mat.SymDense {
 	var ab, aba mat.Dense
 	ab.Mul(a, b)
-	aba.Mul(&ab, a)
-	d := a.SymmetricDim()
+	aba.Mul(&ab, a.T())
+	d := b.SymmetricDim()
 	out := mat.NewSymDense(d, nil)
 	for i := range d {
 		for j := i; j < d; j++ {
@@ -57,19 +57,4 @@ func rowsOf(m mat.Matrix) [][]float64 {
 		}
 	}
 	return rows
-}
-
-// triangleBounds bounds the entries of symmetric.AppendOuter for weight ||x||^2 <= 1: a square is in [0, 1], a product
-// of two coordinates in [-1/2, 1/2].
-func triangleBounds(d int, off float64) (lower, upper []float64) {
-	for i := range d {
-		for j := i; j < d; j++ {
-			if i == j {
-				lower, upper = append(lower, 0), append(upper, 1)
-			} else {
-				lower, upper = append(lower, -off/2), append(upper, off/2)
-			}
-		}
-	}
-	return lower, upper
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Explored is the Tag of a record of a person whom Criterion I had explore.
-const Explored = 1
-
 // Curator is the trusted party of Algorithm 2 ("Shuffle and joint differential privacy for generalized linear
 // contextual bandits"): it reads every record in the clear and gives out releases. What it holds besides the public
 // State must not leave it: the rows, how many explored, exact sums. Not safe for concurrent use.
@@ -131,7 +128,7 @@ func (c *Curator) take(records []learn.Record) (v, h []float64, explored bool, e
 		arm, _ := convex.ToUnitBall(slices.Clone(r.Arm))
 		f := c.config.Family
 		row := Row{Arm: arm, Reward: math.Max(f.MinReward(), math.Min(r.Reward, f.MaxReward()))}
-		if r.Tag == Explored {
+		if r.Tag == learn.Explored {
 			explored = true
 			addOuter(leafV, 1, arm)
 			if c.config.Variant != Literal || c.state.ExploreCalls < c.config.ExploreCalls {

@@ -76,7 +76,7 @@ func TestLiteralShowsWhoExplores(t *testing.T) {
 		}
 		return first
 	}
-	if calls(0) != 0 || calls(joint.Explored) == 0 {
+	if calls(0) != 0 || calls(learn.Explored) == 0 {
 		t.Error("the listing refits exactly when a person explores")
 	}
 }
@@ -291,7 +291,7 @@ func TestReleasedMatricesAreTheSums(t *testing.T) {
 		theta := curator.State().First
 		for _, r := range batch {
 			m, w := v, 1.0
-			if r.Tag != joint.Explored {
+			if r.Tag != learn.Explored {
 				m, w = h, s.Family.Variance(convex.Dot(r.Arm, theta))/math.E
 			}
 			for k, x := range []float64{r.Arm[0] * r.Arm[0], r.Arm[0] * r.Arm[1], r.Arm[1] * r.Arm[1]} {

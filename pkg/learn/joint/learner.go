@@ -1,7 +1,6 @@
 package joint
 
 import (
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -24,7 +23,7 @@ func (c Config) program(src protocol.Source) learn.Program {
 			if err != nil {
 				return nil, err
 			}
-			answer, err := ask(policy{p}, learn.Question{Form: learn.Records, People: min(c.Batch, left)})
+			answer, err := ask(learn.Data{Policy: p}, learn.Question{Form: learn.Records, People: min(c.Batch, left)})
 			if err != nil {
 				return nil, err
 			}
@@ -33,19 +32,6 @@ func (c Config) program(src protocol.Source) learn.Program {
 			}
 		}
 		p, err := c.Policy(curator.State())
-		return policy{p}, err
+		return learn.Data{Policy: p}, err
 	}
-}
-
-// policy is a glm.Policy as a learn.Policy.
-type policy struct{ glm.Policy }
-
-// Decide implements learn.Policy.
-func (p policy) Decide(arms [][]float64, src protocol.Source) (learn.Choice, error) {
-	d, err := p.Policy.Decide(arms, src)
-	choice := learn.Choice{Arm: d.Arm, Propensity: d.Propensity}
-	if d.Explored {
-		choice.Tag = Explored
-	}
-	return choice, err
 }

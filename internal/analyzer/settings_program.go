@@ -1,0 +1,101 @@
+package analyzer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/config"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
+)
+
+// program are the settings that only programs have, nil for other profiles. A tunable that cannot be read is left out;
+// Validate names it.
+func (l LearnerSettings) program() *learner.ProgramConfig {
+	if !glm.Profile(l.Profile).Program() {
+		return nil
+	}
+	c := &learner.ProgramConfig{Arms: l.Arms, Failure: l.Failure, Variant: l.Variant}
+	for _, text := range l.Tunables {
+		if name, v, err := tunable(text); err == nil {
+			if c.Options == nil {
+				c.Options = map[string]float64{}
+			}
+			c.Options[name] = v
+		}
+	}
+	return c
+}
+
+// tunable reads NAME=VALUE.
+func tunable(text string) (name string, v float64, err error) {
+	name, value, _ := strings.Cut(text, "=")
+	if v, err = strconv.ParseFloat(value, 64); err != nil || name == "" || math.IsNaN(v) || math.IsInf(v, 0) {
+		return "", 0, fmt.Errorf("%q is not NAME=NUMBER", text)
+	}
+	return name, v, nil
+}
+
+// programFaults lists what is wrong with the settings of programs by themselves. What a program makes of its tunables
+// is found out when it is planned.
+func (l LearnerSettings) programFaults() (faults []error) {
+	set := map[string]any{}
+	if l.Arms != 0 {
+		set["arms"] = l.Arms
+	}
+	if l.Failure != 0 {
+		set["failure"] = l.Failure
+	}
+	if l.Variant != "" {
+		set["variant"] = l.Variant
+	}
+	if len(l.Tunables) > 0 {
+		set["tunables"] = strings.Join(l.Tunables, ",")
+	}
+	profile := glm.Profile(l.Profile)
+	if !profile.Program() {
+		for key, value := range set {
+			faults = append(faults, config.Conflict(key, value, "cannot go with", "profile", l.Profile).
+				Because("it is for the profiles of other papers' learners"))
+		}
+		return faults
+	}
+	if !slices.Contains(program.Profiles(), profile) {
+		return append(faults, config.Wrong("profile", l.Profile, "is no learner that deployments can run"))
+	}
+	if l.Family != family.NameLinear {
+		if _, err := family.New(l.Family, 1); err == nil {
+			faults = append(faults, config.Conflict("family", l.Family, "cannot go with", "profile", l.Profile).
+				Because("this learner takes the mean reward to be linear in the arm: set family to "+family.NameLinear))
+		}
+	}
+	seen := map[string]bool{}
+	for _, text := range l.Tunables {
+		name, _, err := tunable(text)
+		if err != nil || seen[name] {
+			faults = append(faults, config.Wrong("tunables", text, "must be NAME=NUMBER, each name once"))
+		}
+		seen[name] = true
+	}
+	for _, try := range []struct {
+		key   string
+		value any
+		set   func(*learner.ProgramConfig)
+	}{
+		{"arms", l.Arms, func(c *learner.ProgramConfig) { c.Arms = l.Arms }},
+		{"failure", l.Failure, func(c *learner.ProgramConfig) { c.Failure = l.Failure }},
+	} {
+		c := plausible(profile)
+		c.Program = &learner.ProgramConfig{}
+		try.set(c.Program)
+		if _, err := c.Resolve(); err != nil {
+			faults = append(faults, refusal(try.key, try.value, err, learner.ErrConfig))
+		}
+	}
+	return faults
+}
