@@ -53,7 +53,8 @@ func newLearner(c wire.Configuration) (Learner, error) {
 func carries(c plan.Channel, l *program.Learner) error {
 	if c != plan.Local && slices.Contains(l.Forms(), learn.Reports) {
 		return fmt.Errorf("deployment: %w: the profile %s learns from each person's own report, which only the "+
-			"channel %s carries; this is %s", program.ErrRefused, l.Config().Profile, plan.Local, c)
+			"channel %s carries; this is %s: change the channel or the learner", program.ErrRefused, l.Config().Profile,
+			plan.Local, c)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func asks(a *rifflev1.Announcement, of ...rifflev1.Statistic) {
 	}
 }
 
-// Too many trees, and too many bins, are refused before they take memory: of a byte of the message, 32 bytes at most.
+// Too many trees, and too many bins, are refused before they take memory: of a byte of the message, 64 bytes at most.
 func TestManyTreesTakeLittleMemory(t *testing.T) {
 	many, long := treeAnnouncement(t), treeAnnouncement(t)
 	for range 100 {
@@ -70,7 +70,7 @@ func TestManyTreesTakeLittleMemory(t *testing.T) {
 	id := signer(t, 1)
 	for name, a := range map[string]*rifflev1.Announcement{"trees": many, "bins": long} {
 		signed := forge(t, seal.Announcement, a, id)
-		allocated.ForInput(t, len(signed)/8, func() {
+		allocated.ForInput(t, len(signed)/4, func() {
 			if _, _, err := wire.Open[plan.Announcement](signed, party(id)); err == nil {
 				t.Errorf("too many %s are accepted", name)
 			}

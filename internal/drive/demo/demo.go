@@ -33,6 +33,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
@@ -155,7 +156,11 @@ func (o Options) Check(unreadable error) error {
 	if len(faults) > 0 {
 		return fmt.Errorf("nothing was started: %w", &config.Error{Faults: faults})
 	}
-	if err := s.Feasible(); err != nil {
+	err := s.Feasible()
+	if errors.Is(err, program.ErrRefused) {
+		return fmt.Errorf("nothing was started: %w", err)
+	}
+	if err != nil {
 		return fmt.Errorf("nothing was started: no plan keeps this promise with %d people: %w",
 			o.Population.Info().People,
 			explain(err))
