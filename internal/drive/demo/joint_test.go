@@ -1,9 +1,6 @@
 package demo
 
 import (
-	"context"
-	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -30,10 +27,7 @@ func TestJointAnalyzerKilledAgainLosesNoReport(t *testing.T) {
 		if epoch > 4 {
 			return nil
 		}
-		if err := c.Kill(cluster.Analyzer); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return err
-		}
-		return c.StartProcess(context.Background(), cluster.Analyzer)
+		return restarted(c, cluster.Analyzer)
 	}
 	r, dir := run(t, Options{Population: synthetic(t, people, 6), Hosts: 2, Profile: string(glm.Joint),
 		Trust: plan.Central, Disturb: kill})

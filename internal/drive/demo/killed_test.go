@@ -33,6 +33,14 @@ func TestProcessKilledAgainLosesNoReport(t *testing.T) {
 	}
 }
 
+// restarted kills a process, if it has not ended by itself, and starts it again.
+func restarted(c *cluster.Cluster, name string) error {
+	if err := c.Kill(name); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return c.StartProcess(context.Background(), name)
+}
+
 // killed kills one of the processes in each of the first epochs.
 func killed(t *testing.T, victims []string) {
 	t.Helper()
@@ -50,10 +58,7 @@ func killed(t *testing.T, victims []string) {
 		}
 		victim := victims[epoch-1]
 		starts[victim]++
-		if err := c.Kill(victim); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return err
-		}
-		return c.StartProcess(context.Background(), victim)
+		return restarted(c, victim)
 	}
 	r, dir := run(t, Options{Population: synthetic(t, people, 3), Hosts: 2, Disturb: kill})
 	whole(t, r, people)

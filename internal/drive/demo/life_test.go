@@ -2,12 +2,9 @@ package demo
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -46,10 +43,7 @@ func TestLifeSurvivesKilledProcesses(t *testing.T) {
 		}
 		killed++
 		victim := victims[epoch-1]
-		if err := c.Kill(victim); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return err
-		}
-		return c.StartProcess(context.Background(), victim)
+		return restarted(c, victim)
 	}
 	ctx := t.Context()
 	r, err := RunLife(ctx, o)

@@ -1,9 +1,6 @@
 package demo
 
 import (
-	"context"
-	"errors"
-	"os"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
@@ -25,10 +22,7 @@ func TestProgramsOfReportsRunEndToEnd(t *testing.T) {
 					if epoch > 2 {
 						return nil
 					}
-					if err := c.Kill(cluster.Analyzer); err != nil && !errors.Is(err, os.ErrProcessDone) {
-						return err
-					}
-					return c.StartProcess(context.Background(), cluster.Analyzer)
+					return restarted(c, cluster.Analyzer)
 				}
 			}
 			r, _ := run(t, o)

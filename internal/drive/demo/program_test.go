@@ -1,8 +1,6 @@
 package demo
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,10 +38,7 @@ func TestProgramsRunEndToEnd(t *testing.T) {
 					if epoch > 2 {
 						return nil
 					}
-					if err := c.Kill(cluster.Analyzer); err != nil && !errors.Is(err, os.ErrProcessDone) {
-						return err
-					}
-					return c.StartProcess(context.Background(), cluster.Analyzer)
+					return restarted(c, cluster.Analyzer)
 				}
 			}
 			r, _ := run(t, o)

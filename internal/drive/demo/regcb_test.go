@@ -2,8 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -30,10 +28,7 @@ func TestRegCBRunsEndToEnd(t *testing.T) {
 					if channel != plan.Shares || epoch > 3 {
 						return nil
 					}
-					if err := c.Kill(cluster.Analyzer); err != nil && !errors.Is(err, os.ErrProcessDone) {
-						return err
-					}
-					return c.StartProcess(context.Background(), cluster.Analyzer)
+					return restarted(c, cluster.Analyzer)
 				}})
 			if r.Users != 600 || r.Reports != 600 || r.Lost != 0 || r.Epochs != 6 ||
 				!(r.Epsilon > 0 && r.Epsilon <= 40) {
