@@ -44,24 +44,21 @@ func tunable(text string) (name string, v float64, err error) {
 // programFaults lists what is wrong with the settings of programs by themselves. What a program makes of its tunables
 // is found out when it is planned.
 func (l LearnerSettings) programFaults() (faults []error) {
-	set := map[string]any{}
-	if l.Arms != 0 {
-		set["arms"] = l.Arms
-	}
-	if l.Failure != 0 {
-		set["failure"] = l.Failure
-	}
-	if l.Variant != "" {
-		set["variant"] = l.Variant
-	}
-	if len(l.Tunables) > 0 {
-		set["tunables"] = strings.Join(l.Tunables, ",")
-	}
 	profile := glm.Profile(l.Profile)
 	if !profile.Program() {
-		for key, value := range set {
-			faults = append(faults, config.Conflict(key, value, "cannot go with", "profile", l.Profile).
-				Because("it is for the profiles of other papers' learners"))
+		for _, of := range []struct {
+			key   string
+			value any
+			set   bool
+		}{
+			{"arms", l.Arms, l.Arms != 0}, {"failure", l.Failure, l.Failure != 0},
+			{"variant", l.Variant, l.Variant != ""},
+			{"tunables", strings.Join(l.Tunables, ","), len(l.Tunables) > 0},
+		} {
+			if of.set {
+				faults = append(faults, config.Conflict(of.key, of.value, "cannot go with", "profile", l.Profile).
+					Because("it is for the profiles of other papers' learners"))
+			}
 		}
 		return faults
 	}
