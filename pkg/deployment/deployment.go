@@ -125,15 +125,8 @@ func (m *Machine) Next(key, commitment []byte) (*plan.Announcement, error) {
 	if m.step.Done {
 		return a, nil
 	}
-	a.Timing, a.AnalyzerKey, a.Reference = m.c.Timing, key, reference(m.step)
-	for _, s := range m.step.Statistics[m.step.Round] {
-		if s.Kind.Normalized() {
-			a.Normalization = s.Normalization
-		}
-		if s.Kind.Binned() {
-			a.Tree = s.Tree
-		}
-	}
+	a.Timing, a.AnalyzerKey = m.c.Timing, key
+	a.Evaluate(m.step)
 	if m.first == nil {
 		if err := m.plan(a); err != nil {
 			return nil, err
@@ -175,12 +168,9 @@ func reference(step learner.Step) []float64 {
 	if step.Done {
 		return step.Policy.Theta
 	}
-	for _, s := range step.Statistics[step.Round] {
-		if s.Kind.Pointed() {
-			return s.Theta
-		}
-	}
-	return make([]float64, step.Policy.Dimension)
+	var a plan.Announcement
+	a.Evaluate(step)
+	return a.Reference
 }
 
 // Announced says that what Next drew up was announced, and its digest. Its AnalyzerKey may be another one by now.

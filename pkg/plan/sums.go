@@ -179,7 +179,15 @@ func (t Terms) check() error {
 // and Poison before there is one.
 func (p *Proposal) Announced(step learner.Step) *Announcement {
 	a := &Announcement{Policy: step.Policy, Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings,
-		Round: uint32(step.Round), Reference: make([]float64, step.Policy.Dimension)}
+		Round: uint32(step.Round)}
+	a.Evaluate(step)
+	return a
+}
+
+// Evaluate enters what the statistics of the step's round are computed with: Reference, which is zero where none has a
+// point, Normalization and Tree.
+func (a *Announcement) Evaluate(step learner.Step) {
+	a.Reference = make([]float64, step.Policy.Dimension)
 	for _, s := range step.Statistics[step.Round] {
 		if s.Kind.Pointed() {
 			a.Reference = s.Theta
@@ -191,7 +199,6 @@ func (p *Proposal) Announced(step learner.Step) *Announcement {
 			a.Tree = s.Tree
 		}
 	}
-	return a
 }
 
 // keep holds a proposal with noise of servers, of numbers or for panels to what its terms promise, as devices will, and
