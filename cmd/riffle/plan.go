@@ -17,7 +17,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
-	"github.com/riffle-dp/riffle/pkg/learn/program"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -123,7 +122,7 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 		"most levels by which a record can move a release (with more, sampling error dominates); 0: no limit.\n"+
 			"The default does not apply if --variance is given")
 	flags.StringVar(&f.learner, "learner", string(glm.Practical), "learner to plan for: practical, or a learner of "+
-		"another paper, for --family linear:\n"+glm.OneOf(program.Profiles()))
+		"another paper, for --family linear:\n"+glm.OneOf(glm.Programs()))
 	flags.StringVar(&f.o.Family, "family", learner.Family, "reward family: "+family.OneOf())
 	flags.Float64Var(&f.o.MaxReward, "max-reward", learner.MaxReward, "largest reward that a person can give")
 	flags.Float64Var(&f.o.Radius, "norm-bound", learner.Radius,

@@ -3,7 +3,6 @@ package analyzer
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
-	"github.com/riffle-dp/riffle/pkg/learn/program"
 )
 
 // program are the settings that only programs have, nil for other profiles. A tunable that cannot be read is left out;
@@ -61,9 +59,6 @@ func (l LearnerSettings) programFaults() (faults []error) {
 			}
 		}
 		return faults
-	}
-	if !slices.Contains(program.Profiles(), profile) {
-		return append(faults, config.Wrong("profile", l.Profile, "is no learner that deployments can run"))
 	}
 	if l.Family != family.NameLinear {
 		if _, err := family.New(l.Family, 1); err == nil {

@@ -57,7 +57,7 @@ func (o Options) checkLearner() error {
 	if !o.Learner.Program() {
 		if o.Learner != "" && o.Learner != glm.Practical {
 			return fmt.Errorf("%w: --learner %s: plans are of %s", ErrOptions, o.Learner,
-				glm.OneOf(append([]glm.Profile{glm.Practical}, program.Profiles()...)))
+				glm.OneOf(append([]glm.Profile{glm.Practical}, glm.Programs()...)))
 		}
 		return nil
 	}

@@ -34,7 +34,7 @@ func programmed(p glm.Profile, channel plan.Channel) wire.Configuration {
 // A program's rounds are announced, absorbed and learned from; a machine that is made of the resolved configuration and
 // given the same counts, as after a crash or in an audit, comes to the same statements, destroyed cohorts included.
 func TestProgramsAreReplayed(t *testing.T) {
-	for _, p := range program.Profiles() {
+	for _, p := range glm.Programs() {
 		first := begin(t, programmed(p, plan.Local))
 		again := begin(t, first.Configuration())
 		if a, b := first.Configuration(), again.Configuration(); !reflect.DeepEqual(a, b) {

@@ -100,7 +100,7 @@ func sums(t *testing.T, step learner.Step, reports int, r *rand.ChaCha8) []learn
 // A program asks a cohort one question in one round, of all the horizon and in policies that devices follow; what it
 // learned is in the last one, which is greedy.
 func TestEveryProgramRunsToItsLastPolicy(t *testing.T) {
-	for _, p := range program.Profiles() {
+	for _, p := range glm.Programs() {
 		l, r, people := start(t, config(p)), rand.NewChaCha8([32]byte{1}), 0
 		planned := l.Schedule()
 		for i := 0; !l.Next().Done; i++ {
@@ -188,7 +188,7 @@ func TestPoliciesAreTheProgramsOwn(t *testing.T) {
 // Whoever replays the same calls comes to the same steps: after a crash, or in an audit, from the resolved
 // configuration in its JSON form too.
 func TestReplayComesToTheSameSteps(t *testing.T) {
-	for _, p := range program.Profiles() {
+	for _, p := range glm.Programs() {
 		l := start(t, config(p))
 		var back learner.Config
 		if err := json.Unmarshal([]byte(text(t, l.Config())), &back); err != nil {

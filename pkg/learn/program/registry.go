@@ -20,13 +20,13 @@ type entry struct {
 	options func(horizon int) map[string]float64
 }
 
-// registry holds the programs that deployments run. In a deployment a cohort waits for its rewards, and its release
-// brings noise: the defaults ask fewer and larger questions than the papers do, and explore less than they need for
-// their bounds, which say nothing at such sizes. They were chosen on 5000 people with rewards of -1 and 1 who have 10
-// fresh arms in 5 dimensions (regcb: 2), at epsilon 1 in shares, 4 seeds. Regret as a share of uniform play's, with the
-// algorithm's own defaults first: elimination-reweighted .75 to .41, elimination-linear .70 to .37, squarecb .67 to
-// .32, regcb .52 to .27. Online LinUCB over local learns nothing from so few at epsilon 1 (1.11 to .97, 10 seeds), and
-// at epsilon 10, the paper's, .49 to .38; its combiner .98 to .95, and .41 to .37.
+// registry holds the programs that deployments run, all of glm.Programs. In a deployment a cohort waits for its
+// rewards, and its release brings noise: the defaults ask fewer and larger questions than the papers do, and explore
+// less than they need for their bounds, which say nothing at such sizes. They were chosen on 5000 people with rewards
+// of -1 and 1 who have 10 fresh arms in 5 dimensions (regcb: 2), at epsilon 1 in shares, 4 seeds. Regret as a share of
+// uniform play's, with the algorithm's own defaults first: elimination-reweighted .75 to .41, elimination-linear .70 to
+// .37, squarecb .67 to .32, regcb .52 to .27. Online LinUCB over local learns nothing from so few at epsilon 1 (1.11 to
+// .97, 10 seeds), and at epsilon 10, the paper's, .49 to .38; its combiner .98 to .95, and .41 to .37.
 var registry = []entry{
 	{profile: glm.LinUCB, start: bandit.LinUCB},
 	{profile: glm.OnlineLinUCB, start: bandit.OnlineLinUCB, options: online},
@@ -63,12 +63,4 @@ func entryOf(p glm.Profile) (entry, error) {
 		return entry{}, fmt.Errorf("%w: the profile %q is no program", ErrRefused, p)
 	}
 	return registry[i], nil
-}
-
-// Profiles are those that New knows.
-func Profiles() (all []glm.Profile) {
-	for _, e := range registry {
-		all = append(all, e.profile)
-	}
-	return all
 }
