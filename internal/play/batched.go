@@ -17,7 +17,7 @@ import (
 // gets the sums of its statistics through a channel. It is Riffle in all profiles but joint and in all four channels,
 // and with other Trusts the yardsticks of Gaussian noise and the same algorithm without noise.
 type Batched struct {
-	learner  Learner
+	learner  program.Sums
 	trust    Trust
 	devices  protocol.Source // people's own coins
 	noise    protocol.Source // the channel's
@@ -34,25 +34,9 @@ type Batched struct {
 	epochs   int // policies that were in force
 }
 
-// Learner is a learner of sums. *learner.Learner documents the methods; *program.Learner is another.
-type Learner interface {
-	Config() learner.Config
-	Schedule() []int
-	Next() learner.Step
-	Absorb(sums []learner.Aggregate) error
-}
-
-// NewLearner starts the profile's learner, of any profile but joint.
-func NewLearner(cfg learner.Config) (Learner, error) {
-	if cfg.Profile.Program() {
-		return program.New(cfg)
-	}
-	return learner.New(cfg)
-}
-
 // NewBatched starts the profile's learner. Both sources are the simulation's.
 func NewBatched(cfg learner.Config, trust Trust, devices, noise protocol.Source) (*Batched, error) {
-	l, err := NewLearner(cfg)
+	l, err := program.NewSums(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -258,7 +258,7 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 		}
 		aggregates[0].Reports = len(aggregates[0].Each)
 	}
-	sums, ok := m.learner.(summing)
+	sums, ok := m.learner.(program.Sums)
 	if !ok { // not reached: the curator's learner is the only other one
 		return fmt.Errorf("%T takes no sums", m.learner)
 	}

@@ -24,27 +24,17 @@ type Learner interface {
 	Schedule() []int
 }
 
-// summing is a learner of sums: all but *Curated.
-type summing interface {
-	Learner
-	Absorb([]learner.Aggregate) error
-}
-
 // newLearner is that of the profile.
 func newLearner(c wire.Configuration) (Learner, error) {
-	switch {
-	case c.Learner.Profile == glm.Joint:
+	if c.Learner.Profile == glm.Joint {
 		return NewCurated(c.Learner, c.Batch, c.Terms)
-	case c.Learner.Profile.Program():
-		l, err := program.New(c.Learner)
-		if err != nil {
-			return nil, fmt.Errorf("deployment: %w", err)
-		}
-		return l, carries(c.Terms.Channel, l)
 	}
-	l, err := learner.New(c.Learner)
+	l, err := program.NewSums(c.Learner)
 	if err != nil {
 		return nil, fmt.Errorf("deployment: %w", err)
+	}
+	if l, ok := l.(*program.Learner); ok {
+		return l, carries(c.Terms.Channel, l)
 	}
 	return l, nil
 }

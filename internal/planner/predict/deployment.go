@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/learn/program"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -81,7 +82,7 @@ func play(ctx context.Context, config learner.Config, f family.Family, w *world,
 
 // schedule is the cohorts that are played.
 func (o Options) schedule(config learner.Config) ([]int, error) {
-	l, err := simulation.NewLearner(config)
+	l, err := program.NewSums(config)
 	if err != nil {
 		return nil, err
 	}
