@@ -64,11 +64,17 @@ func TestCentralStoresNoisedSumsOnly(t *testing.T) {
 		t.Errorf("variance %v lacks the noise of the analyzer", sums[1].Variance[0])
 	}
 	noised := append(slices.Clone(first[0].Ones), first[1].Ones...)
-	found := func(n uint64) (where []string) {
+	stored := numbers(noised...)
+	found := func(in []byte) (where []string) {
 		for _, name := range x.files() {
 			b, err := os.ReadFile(filepath.Join(x.folder, name))
 			x.must(err)
-			if bytes.Contains(b, binary.BigEndian.AppendUint64(nil, n)) {
+			// These may be here. A small number would be found by chance where a zero ends one and the next begins.
+			if !bytes.Equal(in, stored) {
+				b = bytes.ReplaceAll(b, stored, bytes.Repeat([]byte{0xff}, len(stored)))
+				b = bytes.ReplaceAll(b, m.ChunksDigest, bytes.Repeat([]byte{0xff}, len(m.ChunksDigest)))
+			}
+			if bytes.Contains(b, in) {
 				where = append(where, name)
 			}
 		}
@@ -83,10 +89,7 @@ func TestCentralStoresNoisedSumsOnly(t *testing.T) {
 			t.Fatalf("no noise on %d", i)
 		}
 		for _, secret := range []uint64{n, noised[i] - n} {
-			if slices.Contains(noised, secret) {
-				continue // by chance it is what may be there: another number's noised sum
-			}
-			if where := found(secret); len(where) > 0 {
+			if where := found(numbers(secret)); len(where) > 0 {
 				t.Errorf("the exact sum %d, or its noise, is in %v", i, where)
 			}
 			if slices.Contains(logged, strconv.FormatUint(secret, 10)) {
@@ -94,8 +97,8 @@ func TestCentralStoresNoisedSumsOnly(t *testing.T) {
 			}
 		}
 	}
-	if len(found(noised[2])) != 1 { // the search has power
-		t.Errorf("the noised sums are in %v", found(noised[2]))
+	if len(found(stored)) != 1 { // the search has power
+		t.Errorf("the noised sums are in %v", found(stored))
 	}
 	if log := x.log.String(); !strings.Contains(log, string(Repeated)) {
 		t.Errorf("log: %s", log)
@@ -106,6 +109,14 @@ func TestCentralStoresNoisedSumsOnly(t *testing.T) {
 	if err != nil || !slices.Equal(again[0].Ones, first[0].Ones) || !slices.Equal(again[1].Ones, first[1].Ones) {
 		t.Errorf("counted again: %v, %v; first %v", again, err, first)
 	}
+}
+
+// numbers is how a file holds them, one after the other.
+func numbers(all ...uint64) (b []byte) {
+	for _, n := range all {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return b
 }
 
 func (x *table) files() (names []string) {
