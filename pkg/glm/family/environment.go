@@ -50,7 +50,7 @@ func (e *Environment) Means(arms [][]float64) []float64 {
 func (e *Environment) Reward(arm []float64, src protocol.Source) float64 {
 	z := convex.Dot(arm, e.Theta)
 	largest := e.Family.MaxReward()
-	switch e.Family.(type) {
+	switch f := e.Family.(type) {
 	case Poisson:
 		// P(k) = e^{kz - m(z)}/k!
 		u, log := protocol.Uniform(src), -e.Family.LogPartition(z)
@@ -62,7 +62,8 @@ func (e *Environment) Reward(arm []float64, src protocol.Source) float64 {
 		}
 		return largest
 	case Gaussian:
-		// Rejection from the uniform law on [-1, 1]; the density exp(zt - 2t^2) has its peak at z/4 moved into it.
+		// Rejection from the uniform law on [-1, 1]; the density exp(azt - 2t^2) has its peak at az/4 moved into it.
+		z *= f.a
 		peak := math.Min(math.Max(z/4, -1), 1)
 		for {
 			t := 2*protocol.Uniform(src) - 1

@@ -58,12 +58,12 @@ func TestFamiliesHaveTheirGoldenValues(t *testing.T) {
 	near(t, "poisson mu(1)", poisson.Mean(1), 2.4827238559, 6e-11)
 	near(t, "poisson mu'(1)", poisson.Variance(1), 1.8897593911, 6e-11)
 	gaussian := familyCase{"gaussian", 1}.build(t)
-	near(t, "gaussian R=1 mu(1)", gaussian.Mean(1), 0.5947973752, 6e-11)
-	near(t, "gaussian R=1 mu'(0)", gaussian.Variance(0), 0.0967176629, 6e-11)
+	near(t, "gaussian R=1 mu(1)", gaussian.Mean(1), 0.7215042497, 6e-11)
+	near(t, "gaussian R=1 mu'(0)", gaussian.Variance(0), 0.25, 6e-11)
 	gaussian5 := familyCase{"gaussian", 5}.build(t)
 	near(t, "gaussian R=5 mu(0)", gaussian5.Mean(0), 2.5, 1e-14)
-	near(t, "gaussian R=5 mu(-3)", gaussian5.Mean(-3), 1.2600866016, 6e-11)
-	near(t, "gaussian R=5 mu'(-3)", gaussian5.Variance(-3), 0.3017380847, 6e-11)
+	near(t, "gaussian R=5 mu(-3)", gaussian5.Mean(-3), 0.4846260278, 6e-11)
+	near(t, "gaussian R=5 mu'(-3)", gaussian5.Variance(-3), 0.1968830858, 6e-11)
 	linear := familyCase{"linear", 1}.build(t)
 	near(t, "linear m(-0.6)", linear.LogPartition(-.6), .18, 1e-15)
 	near(t, "linear mu(-0.6)", linear.Mean(-.6), -.6, 0)
@@ -185,14 +185,15 @@ func TestMeansIncreaseAndVariancesAreNotNegative(t *testing.T) {
 }
 
 // Tails agree with their expansions: far below 0 the reward in standard deviations is nearly exponential of rate
-// a = |z|/2 - 2, with mean 1/a - 2/a^3 + 10/a^5 and variance 1/a^2 - 6/a^4 + 50/a^6.
+// b = a|z|/2 - 2, with mean 1/b - 2/b^3 + 10/b^5 and variance 1/b^2 - 6/b^4 + 50/b^6.
 func TestGaussianTailsAgreeWithTheirExpansions(t *testing.T) {
 	const r = 5
 	f := familyCase{"gaussian", r}.build(t)
-	for _, a := range []float64{20, 35, 50} {
-		z := -2*a - 4
-		near(t, "mean", f.Mean(z)*4/r*a, 1-2/(a*a)+10/math.Pow(a, 4), 80/math.Pow(a, 6))
-		near(t, "variance", f.Variance(z)*8/r*a*a, 1-6/(a*a)+50/math.Pow(a, 4), 550/math.Pow(a, 6))
+	a := f.MaxReward() / 2 / f.Dispersion()
+	for _, b := range []float64{20, 35, 50} {
+		z := -(2*b + 4) / a
+		near(t, "mean", f.Mean(z)*4/r*b, 1-2/(b*b)+10/math.Pow(b, 4), 80/math.Pow(b, 6))
+		near(t, "variance", f.Variance(z)*8/(a*r)*b*b, 1-6/(b*b)+50/math.Pow(b, 4), 550/math.Pow(b, 6))
 		near(t, "reflected mean", f.Mean(-z), r-f.Mean(z), 1e-14)
 		near(t, "reflected variance", f.Variance(-z), f.Variance(z), 1e-15)
 	}

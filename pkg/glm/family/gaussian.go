@@ -23,16 +23,19 @@ const (
 const gaussianWidth = 4
 
 // Gaussian is a normal law of standard deviation R/4, conditioned on [0, R]: the exponential family of the reward as a
-// position in its range, t = (2r - R)/R in [-1, 1], with density proportional to exp(zt - 2t^2). At the score 0 the
-// mean is the middle of the range, and what a score means does not depend on the range, be it of grades, minutes or
-// money. It is not a normal reward clipped to [0, R]: clipping would bias the mean. Build it with New.
+// position in its range, t = (2r - R)/R in [-1, 1], with density proportional to exp(azt - 2t^2). At the score 0 the
+// mean is the middle of the range, and its slope, by the choice of a, a quarter of the range, as in the logistic
+// family. So what a score means does not depend on the range, be it of grades, minutes or money, and a bound on the
+// parameter's norm leaves means near an end of it within reach. It is not a normal reward clipped to [0, R]: clipping
+// would bias the mean. Build it with New.
 //
-// The loss is that of the exponential family times R/2, the dispersion, so that its derivative is the mean reward.
+// The loss is that of the exponential family times R/(2a), the dispersion, so that its derivative is the mean reward.
 //
 // Its moments are integrals of positive functions by quadrature. The textbook formulas in phi and Phi subtract numbers
 // of size z^2 to get a variance of size 1/z^2, and divide 0 by 0 in the tails.
 type Gaussian struct {
 	r    float64
+	a    float64 // about 2.58
 	rule *gaussianRule
 }
 
@@ -45,7 +48,8 @@ func newGaussian(maxReward float64) (Family, error) {
 	}
 	rule := new(gaussianRule)
 	quad.Legendre{}.FixedLocations(rule.node[:], rule.weight[:], 0, 1)
-	return Gaussian{r: maxReward, rule: rule}, nil
+	_, _, middle := rule.moments(gaussianWidth / 2)
+	return Gaussian{r: maxReward, a: gaussianWidth * gaussianWidth / (8 * middle), rule: rule}, nil
 }
 
 // moments gives log of the integral of exp(zu - u^2/2) over [0, W], W = gaussianWidth, and the mean and variance of the
@@ -80,13 +84,13 @@ func (g gaussianRule) moments(z float64) (logZ, mean, variance float64) {
 	return peak*(z-peak/2) + math.Log(width*total), lo + width*v0, width * width * second / total
 }
 
-// at is the moments at the score z: with t = 2u/W - 1, zt - 2t^2 is (W/2 + 2z/W) u - u^2/2 and what does not depend on
-// u.
+// at is the moments at the score z: with t = 2u/W - 1, azt - 2t^2 is (W/2 + 2az/W) u - u^2/2 and what does not depend
+// on u.
 func (g Gaussian) at(z float64) (logZ, mean, variance float64) {
-	return g.rule.moments(gaussianWidth/2 + 2*z/gaussianWidth)
+	return g.rule.moments(gaussianWidth/2 + 2*g.a*z/gaussianWidth)
 }
 
-// LogPartition is R/2 times the log of the integral of exp(zt - 2t^2), shifted so that its derivative is the mean.
+// LogPartition is R/(2a) times the log of the integral of exp(azt - 2t^2), shifted so that its derivative is the mean.
 func (g Gaussian) LogPartition(z float64) float64 {
 	logZ, _, _ := g.at(z)
 	return g.Dispersion() * logZ
@@ -98,28 +102,28 @@ func (g Gaussian) Mean(z float64) float64 {
 	return math.Max(0, math.Min(g.r*(mean/gaussianWidth), g.r))
 }
 
-// Variance is mu', R/2 times the variance of t.
+// Variance is mu', aR/2 times the variance of t.
 func (g Gaussian) Variance(z float64) float64 {
 	_, _, v := g.at(z)
-	return math.Min(g.Dispersion()*v*(4.0/(gaussianWidth*gaussianWidth)), g.ceiling()) // math.Min keeps a NaN
+	return math.Min(g.a*g.r/2*v*(4.0/(gaussianWidth*gaussianWidth)), g.ceiling()) // math.Min keeps a NaN
 }
 
 // ceiling bounds mu' for every z: the density of t is exp(-2t^2) times a log-concave function, so its variance is at
 // most 1/4 (Brascamp-Lieb).
-func (g Gaussian) ceiling() float64 { return g.Dispersion() * 4 / (gaussianWidth * gaussianWidth) }
+func (g Gaussian) ceiling() float64 { return g.a * g.r / 2 * 4 / (gaussianWidth * gaussianWidth) }
 
-// Dispersion is R/2: the reward is R/2 (1 + t), and its variance R/2 times mu'.
-func (g Gaussian) Dispersion() float64 { return g.r / 2 }
+// Dispersion is R/(2a): the reward is R/2 (1 + t), and its variance R/(2a) times mu'.
+func (g Gaussian) Dispersion() float64 { return g.r / (2 * g.a) }
 
-// SelfConcordance is 2, the length of the range of t.
-func (Gaussian) SelfConcordance(float64) float64 { return 2 }
+// SelfConcordance is 2a, the length of the range of at.
+func (g Gaussian) SelfConcordance(float64) float64 { return 2 * g.a }
 
 // MaxVariance searches |z| <= S with an error margin.
 func (g Gaussian) MaxVariance(S float64) float64 { return canonicalMaxVariance(g, S, g.ceiling()) }
 
 // Smoothness implements Family.
 func (g Gaussian) Smoothness(float64) (second, third float64) {
-	return canonicalSmoothness(2, g.ceiling())
+	return canonicalSmoothness(2*g.a, g.ceiling())
 }
 
 // Name, MinReward, MaxReward and Symmetric implement Family.

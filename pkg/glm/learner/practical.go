@@ -53,8 +53,11 @@ func vague(c Config) belief {
 // priorPrecision is that of each direction without knowledge: see PracticalConfig.Prior.
 func (c Config) priorPrecision() float64 {
 	least := leastPrecision
-	if c.Family == family.NameLinear {
+	switch c.Family {
+	case family.NameLinear:
 		least = leastLinear
+	case family.NameGaussian:
+		least = leastGaussian
 	}
 	return c.Practical.Prior * math.Max(float64(c.Dimension)/(c.Radius*c.Radius), least)
 }

@@ -279,13 +279,14 @@ func TestCovarianceIsThatOfTheEstimate(t *testing.T) {
 
 // What a cohort adds, number by number: sampling counts with the family's dispersion, where the model bends it is
 // tempered, and where the estimate keeps nothing of a noisy Hessian's deviation, the Hessian's noise is not counted.
-// The prior's precision is d/S^2, but of the family linear at least that of scores of standard deviation 1/2.
+// The prior's precision is d/S^2, but of the family linear at least that of scores of standard deviation 1/2, and of
+// gaussian 0.7.
 func TestACohortAddsWhatItIsWorth(t *testing.T) {
 	for _, c := range []struct {
 		family                              string
 		reward, variance, prior, dispersion float64
 	}{{family.NameLogistic, 1, 0, 2. / 9, 1}, {family.NameLinear, 1, 0, 4, 1}, {family.NameLinear, 1, 30, 4, 1},
-		{family.NameGaussian, 10, 0, 2. / 9, 5}, {family.NameGaussian, 10, 30, 2. / 9, 5}} {
+		{family.NameGaussian, 10, 0, 0.7, 1.9343532588748}, {family.NameGaussian, 10, 30, 0.7, 1.9343532588748}} {
 		l := newLearner(t, learner.Config{Family: c.family, MaxReward: c.reward, Dimension: 2, Radius: 3,
 			Horizon: 100000, Practical: learner.PracticalConfig{FirstCohort: 1000}})
 		sums := sumsOf(l.Next(), func(int) float64 { return 0 }, c.variance, 1000)
