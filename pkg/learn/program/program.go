@@ -32,9 +32,11 @@ type Learner struct {
 	setting   learn.Setting
 	rehearsed []learner.Step
 	forms     []learn.Form
-	// answers are the state: every step is that of a run which is given them. A run is not kept between two steps,
-	// since it waits on a goroutine of its own.
+	// answers are the state: every step is that of a run which is given them.
 	answers []learn.Answer
+	// run was given them. One that waits on a goroutine, which nobody would end, is not kept: nil. Each answer to such
+	// a program, which by default asks some dozens of questions at most, begins it anew.
+	run     *learn.Learner
 	attempt int        // cohorts of the current question that were destroyed
 	left    int        // people of the horizon who are in no cohort yet
 	asked   learn.Step // by the program, now
@@ -77,7 +79,7 @@ func New(c learner.Config) (*Learner, error) {
 	own.Options, s.Options, s.Used = s.Used, s.Used, nil
 	c.Program = &own
 	l = &Learner{config: c, start: start, setting: s, rehearsed: rehearsed, forms: forms, left: c.Horizon}
-	asked, err := l.replay(nil)
+	asked, err := l.ask()
 	if err != nil { // not reached: it began before
 		return nil, err
 	}
@@ -120,13 +122,22 @@ func begun(c learner.Config, start func(learn.Setting) (*learn.Learner, error), 
 	return run, nil
 }
 
-// replay is what the program asks after these answers.
-func (l *Learner) replay(answers []learn.Answer) (learn.Step, error) {
-	run, err := begun(l.config, l.start, l.setting)
-	if err != nil {
-		return learn.Step{}, err
+// ask is what the program asks after its answers, of which a run that is kept lacks the last.
+func (l *Learner) ask() (learn.Step, error) {
+	run, answers := l.run, l.answers
+	if run != nil {
+		answers = answers[len(answers)-1:]
+	} else {
+		var err error
+		if run, err = begun(l.config, l.start, l.setting); err != nil {
+			return learn.Step{}, err
+		}
 	}
-	defer run.Close()
+	if run.Waits() {
+		defer run.Close()
+	} else {
+		l.run = run
+	}
 	for _, a := range answers {
 		if err := run.Absorb(a); errors.Is(err, learn.ErrAnswer) {
 			return learn.Step{}, fmt.Errorf("%w: %w", learner.ErrAggregate, err)
@@ -209,8 +220,9 @@ func reports(of learner.Aggregate) learn.Answer {
 
 func (l *Learner) absorb(a learn.Answer) error {
 	next := *l
-	next.answers = append(l.answers[:len(l.answers):len(l.answers)], a)
-	asked, err := l.replay(next.answers)
+	l.run = nil // after an error it may have changed, and is begun anew
+	next.answers = append(l.answers, a)
+	asked, err := next.ask()
 	if err != nil {
 		return err
 	}
