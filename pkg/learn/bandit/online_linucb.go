@@ -244,13 +244,9 @@ func (b *onlineLinUCB) policy() (learn.Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bandit: %w", err)
 	}
-	inverse := mat.NewSymDense(b.setting.Dimension, nil)
-	var factor mat.Cholesky
-	if !factor.Factorize(b.design) {
-		return nil, errMatrix
-	}
-	if err := factor.InverseTo(inverse); err != nil {
-		return nil, fmt.Errorf("%w: %w", errMatrix, err)
+	inverse, err := convex.Inverse(b.design)
+	if err != nil {
+		return nil, fmt.Errorf("bandit: %w", err)
 	}
 	p := b.setting.Policy(b.profile, glm.PlayOptimistic)
 	p.Theta = center
