@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/glm/public"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -80,6 +80,6 @@ func (p pairs) reports(a *plan.Announcement) (reports [][]float64, err error) {
 		}
 		reports = append(reports, report)
 	}
-	protocol.Permute(reports, learn.NewPublic(orderOfReports, int(a.Epoch)))
+	protocol.Permute(reports, public.NewSource(orderOfReports, int(a.Epoch)))
 	return reports, nil
 }

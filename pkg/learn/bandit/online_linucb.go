@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/public"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/online"
@@ -30,7 +31,7 @@ import (
 //     taken one after the other.
 //   - The curator computes the gradient, of reports and its own state. The paper has the device do it; it is the same.
 //   - The noise zeta that makes the loss strongly convex (Delta^2 > 0) is added by the curator to the report. Its law
-//     is the same, no guarantee counts it, and it is public (learn.Public), so that an auditor adds the same.
+//     is the same, no guarantee counts it, and it is public (package public), so that an auditor adds the same.
 //   - A report that no honest device's noise explains is brought back to what it can explain (plausible).
 //   - The center of the confidence set is brought into the ball of the parameter, in the norm of the set: the set loses
 //     no parameter of the ball that it had.
@@ -76,7 +77,7 @@ type onlineParameters struct {
 	theory       bool
 	debiased     bool
 	batch        int
-	public       *learn.Public // of the batch whose reports are taken
+	public       *public.Source // of the batch whose reports are taken
 }
 
 // zetaPurpose is that of the public noise zeta.
@@ -170,7 +171,7 @@ func (r *onlineRun) people() int { return min(r.batch, r.left) }
 
 // Absorb implements learn.State.
 func (r *onlineRun) Absorb(a learn.Answer) error {
-	r.public = learn.NewPublic(zetaPurpose, r.epoch)
+	r.public = public.NewSource(zetaPurpose, r.epoch)
 	r.epoch, r.left = r.epoch+1, r.left-r.people()
 	for _, report := range a.Reports {
 		if err := r.base.absorb(r.plausible(report[0], a.Variance[0]), a.Variance[0]); err != nil {
