@@ -41,7 +41,7 @@ type Learner struct {
 	left    int        // people of the horizon who are in no cohort yet
 	asked   learn.Step // by the program, now
 	step    learner.Step
-	last    glm.Policy // in force before the run was over
+	last    glm.Policy // in force; of a run that is over, before it was made greedy
 }
 
 // New resolves the configuration, and goes through the whole run once with answers of zeros, for the schedule: whatever
@@ -52,12 +52,12 @@ func New(c learner.Config) (*Learner, error) {
 		return nil, err
 	}
 	s.Used = map[string]float64{}
-	run, err := begun(c, start, s)
+	l := &Learner{config: c, start: start, setting: s, left: c.Horizon}
+	run, err := l.begin()
 	if err != nil {
 		return nil, err
 	}
 	defer run.Close()
-	l := &Learner{config: c, left: c.Horizon}
 	var rehearsed []learner.Step
 	var forms []learn.Form
 	for {
@@ -112,12 +112,11 @@ func resolve(c learner.Config) (learner.Config, func(learn.Setting) (*learn.Lear
 		Options: options, Structure: c.Structure}, nil
 }
 
-// begun is a run of the program, up to its first question.
-func begun(c learner.Config, start func(learn.Setting) (*learn.Learner, error), s learn.Setting) (*learn.Learner,
-	error) {
-	run, err := start(s)
+// begin is a run of the program, up to its first question.
+func (l *Learner) begin() (*learn.Learner, error) {
+	run, err := l.start(l.setting)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the profile %s: %w", ErrRefused, c.Profile, err)
+		return nil, l.refuse("%w", err)
 	}
 	return run, nil
 }
@@ -129,7 +128,7 @@ func (l *Learner) ask() (learn.Step, error) {
 		answers = answers[len(answers)-1:]
 	} else {
 		var err error
-		if run, err = begun(l.config, l.start, l.setting); err != nil {
+		if run, err = l.begin(); err != nil {
 			return learn.Step{}, err
 		}
 	}
@@ -175,7 +174,7 @@ func (l *Learner) Next() learner.Step {
 	return step
 }
 
-// Confidence is the confidence set of the newest policy that has one; nil: it has none.
+// Confidence is the confidence set of the policy in force; nil: nothing was learned yet, or it has none.
 func (l *Learner) Confidence() *glm.Stage {
 	switch p := &l.last; {
 	case len(l.answers) == 0:
@@ -253,13 +252,12 @@ func (l *Learner) take(asked learn.Step) error {
 	if err != nil {
 		return err
 	}
+	l.last = p
 	q, least := asked.Question, l.config.MinCohort
 	if asked.Done || l.left < least && l.left < l.config.Horizon {
-		l.last = p
 		l.step = learner.Step{Epoch: len(l.answers), Policy: greedy(p), Done: true, Attempt: l.attempt}
 		return nil
 	}
-	l.last = p
 	cohort := min(max(q.People, least), l.left)
 	if l.left-cohort < least { // too few for another cohort
 		cohort = l.left
