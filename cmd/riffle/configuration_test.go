@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 const configurationHead = `# Configuration
@@ -55,7 +56,7 @@ func TestConfigurationReference(t *testing.T) {
 	for _, program := range programs {
 		section(program, printed[program], func(c configured) bool { return !everywhere(c) })
 	}
-	if families := family.OneOf(); !strings.Contains(page.String(), "Reward model: "+families) {
+	if families := strict.List(family.Names(), "or"); !strings.Contains(page.String(), "Reward model: "+families) {
 		t.Errorf("the doc of learner.family in internal/analyzer/settings.go does not say %q", families)
 	}
 	path := filepath.Join(docs, "configuration.md")

@@ -17,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // demoFlags are the flags of riffle demo.
@@ -78,7 +79,7 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 	flags.StringVar(&f.profile, "learner", string(glm.Practical),
 		"learner's profile: practical (one report per person), paper (several rounds),\njoint (the analyzer reads "+
 			"each record; needs --trust central), or a learner of another\npaper, for --family linear: "+
-			glm.OneOf(glm.Programs()))
+			strict.List(glm.Programs(), "or"))
 	flags.StringVar(&f.profile, "profile", string(glm.Practical), "the same as --learner")
 	flags.Float64Var(&f.serverNoise, "server-noise", 0, "noise that servers add, from 0 to 1, as a share of what "+
 		"alone gives epsilon:\nwhat is left of the guarantee if all other devices are dishonest")

@@ -70,7 +70,7 @@ agreed to it. Neither the log nor the estimates are private.`[1:],
 		"file of the policy to value, as announced (JSON); default uniform play")
 	flags.Float64SliceVar(&f.theta, "theta", nil, "value the policy that plays greedily by this parameter")
 	f.prior.add(flags)
-	flags.StringVar(&f.family, "family", family.NameLogistic, family.OneOf()+" rewards")
+	flags.StringVar(&f.family, "family", family.NameLogistic, strict.List(family.Names(), "or")+" rewards")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
 	flags.BoolVar(&f.strict, "strict", false, "refuse lines with fields beside the four of a decision")

@@ -16,6 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // loadFlags are the flags of riffle load.
@@ -138,7 +139,7 @@ func runLoad(cmd *cobra.Command, f *loadFlags) error {
 		return &config.Error{Faults: faults}
 	}
 	if f.trust != "" && !slices.Contains(plan.Channels(), plan.Channel(f.trust)) {
-		return fmt.Errorf("--trust %s: must be one of %s", f.trust, plan.List(plan.Channels()))
+		return fmt.Errorf("--trust %s: must be one of %s", f.trust, strict.List(plan.Channels(), "and"))
 	}
 	f.Population, f.Seed = people, f.seed
 	ctx, stop := command.UntilStopped(cmd)

@@ -19,6 +19,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // Defaults of this command.
@@ -122,8 +123,8 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 		"most levels by which a record can move a release (with more, sampling error dominates); 0: no limit.\n"+
 			"The default does not apply if --variance is given")
 	flags.StringVar(&f.learner, "learner", string(glm.Practical), "learner to plan for: practical, or a learner of "+
-		"another paper, for --family linear:\n"+glm.OneOf(glm.Programs()))
-	flags.StringVar(&f.o.Family, "family", learner.Family, "reward family: "+family.OneOf())
+		"another paper, for --family linear:\n"+strict.List(glm.Programs(), "or"))
+	flags.StringVar(&f.o.Family, "family", learner.Family, "reward family: "+strict.List(family.Names(), "or"))
 	flags.Float64Var(&f.o.MaxReward, "max-reward", learner.MaxReward, "largest reward that a person can give")
 	flags.Float64Var(&f.o.Radius, "norm-bound", learner.Radius,
 		"bound on the parameter's norm; the learner's schedule depends on it")

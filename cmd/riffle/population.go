@@ -10,6 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // populationFlags choose the people to decide for.
@@ -36,7 +37,8 @@ func (f *populationFlags) add(flags *pflag.FlagSet) {
 func (f *populationFlags) more(flags *pflag.FlagSet) {
 	flags.StringVar(&f.mapping, "map", string(population.MapB7),
 		"feature map of the census: b7, or block (arms that need exploration)")
-	flags.StringVar(&f.family, "family", family.NameLogistic, "reward family of a file: "+family.OneOf()+";\n"+
+	flags.StringVar(&f.family, "family", family.NameLogistic, "reward family of a file: "+
+		strict.List(family.Names(), "or")+";\n"+
 		"of other people logistic or linear")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward in a file")
 	flags.Float64Var(&f.normBound, "norm-bound", 0, "bound on the norm of the parameter for a file; 0: the default")

@@ -6,6 +6,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // channel is the deployment's.
@@ -20,7 +21,7 @@ func (p PrivacySettings) channelFaults() (faults []error) {
 	}
 	c := p.channel()
 	if !slices.Contains(plan.Channels(), c) {
-		add(config.Wrong("channel", p.Channel, "must be one of "+plan.List(plan.Channels())))
+		add(config.Wrong("channel", p.Channel, "must be one of "+strict.List(plan.Channels(), "and")))
 		return faults
 	}
 	if c != plan.Shuffle && p.MaxMessages > 0 {

@@ -95,13 +95,8 @@ func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
 	if err != nil {
 		return Prior{}, fmt.Errorf("%w: %w", ErrPrior, err)
 	}
-	d := len(theta)
-	var factor mat.Cholesky
-	precision := mat.NewSymDense(d, nil)
-	if !factor.Factorize(covariance.Dense(d)) {
-		return Prior{}, fmt.Errorf("%w: the log does not determine a precision", ErrPrior)
-	}
-	if err := factor.InverseTo(precision); err != nil {
+	precision, err := convex.Inverse(covariance.Dense(len(theta)))
+	if err != nil {
 		return Prior{}, fmt.Errorf("%w: the log does not determine a precision: %w", ErrPrior, err)
 	}
 	precision.ScaleSym(o.worth(), precision)

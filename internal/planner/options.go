@@ -22,6 +22,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/strict"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -122,7 +123,7 @@ func (o Options) check() error {
 		return fmt.Errorf("%w: --mean-messages is a budget of its own; leave out --messages, --bytes and --variance",
 			ErrOptions)
 	case o.Channel != "" && !slices.Contains(plan.Channels(), o.Channel):
-		return wrong("--trust", o.Channel, "one of shuffle, shares, local and central")
+		return wrong("--trust", o.Channel, "one of "+strict.List(plan.Channels(), "and"))
 	case !(o.ServerNoise >= 0 && o.ServerNoise <= 1):
 		return wrong("--server-noise", o.ServerNoise, "a share in [0, 1]")
 	case o.Channel == plan.Local && o.ServerNoise > 0:

@@ -6,6 +6,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/learn/program"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // steps are what the learner asks of its cohorts, at a public point of the asked norm; of a program, what it asks if
@@ -57,7 +58,7 @@ func (o Options) checkLearner() error {
 	if !o.Learner.Program() {
 		if o.Learner != "" && o.Learner != glm.Practical {
 			return fmt.Errorf("%w: --learner %s: plans are of %s", ErrOptions, o.Learner,
-				glm.OneOf(append([]glm.Profile{glm.Practical}, glm.Programs()...)))
+				strict.List(append([]glm.Profile{glm.Practical}, glm.Programs()...), "or"))
 		}
 		return nil
 	}

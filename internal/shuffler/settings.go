@@ -21,6 +21,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/shuffler/work"
 	"github.com/riffle-dp/riffle/internal/worker"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // DefaultMemory is how many MiB of memory mixing takes unless it is configured, and leastMemory the fewest.
@@ -67,7 +68,7 @@ func (s Settings) Validate() (faults []error) {
 	if s.Memory < leastMemory {
 		faults = append(faults, config.Wrong("memory", s.Memory, fmt.Sprintf("must be at least %d", leastMemory)))
 	}
-	must := "must be a list of channels, of " + plan.List(plan.Channels())
+	must := "must be a list of channels, of " + strict.List(plan.Channels(), "and")
 	if len(s.Channels) == 0 {
 		faults = append(faults, config.Wrong("channels", s.Channels, must))
 	}

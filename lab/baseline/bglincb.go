@@ -168,10 +168,9 @@ func (b *BGLinCB) close() error {
 	if err != nil {
 		return fmt.Errorf("baseline: b-glincb: %w", err)
 	}
-	var factor mat.Cholesky
-	inverse := mat.NewSymDense(b.setting.Dimension, nil)
-	if !factor.Factorize(b.covering) || factor.InverseTo(inverse) != nil {
-		return fmt.Errorf("%w: b-glincb: a matrix that cannot be inverted", ErrSetting)
+	inverse, err := convex.Inverse(b.covering)
+	if err != nil {
+		return fmt.Errorf("%w: b-glincb: %w", ErrSetting, err)
 	}
 	stage := glm.Stage{Theta: fitted.Theta, Covariance: symmetric.Pack(inverse), Width: b.width}
 	warmup := b.policy.Scaling == nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // Setup is what every run of a benchmark needs.
@@ -70,7 +71,8 @@ func (o Options) Faults() (faults []error) {
 		}
 	}
 	for _, c := range o.Channels {
-		wrong(slices.Contains(plan.Channels(), c), "channel %q: must be one of %s", c, plan.List(plan.Channels()))
+		wrong(slices.Contains(plan.Channels(), c), "channel %q: must be one of %s", c,
+			strict.List(plan.Channels(), "and"))
 	}
 	for name, sizes := range map[string][]int{"users": o.Users, "junk": o.Junk} {
 		wrong(slices.IsSorted(sizes), "%s %v: must ascend", name, sizes)

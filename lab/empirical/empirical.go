@@ -50,6 +50,7 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // ErrOptions says that an option is out of range; it is wrapped with the option's name and what is wanted.
@@ -148,7 +149,7 @@ func (o Options) check() error {
 	case !slices.Contains(Games(), o.Game):
 		return wrong("game", o.Game, fmt.Sprintf("one of %q", Games()))
 	case !slices.Contains(plan.Channels(), o.Channel):
-		return wrong("channel", o.Channel, plan.List(plan.Channels()))
+		return wrong("channel", o.Channel, strict.List(plan.Channels(), "and"))
 	case !(o.Epsilon > 0) || math.IsInf(o.Epsilon, 0):
 		return wrong("epsilon", o.Epsilon, "a finite number above 0")
 	case !(o.Delta > 0 && o.Delta < 1):

@@ -8,7 +8,7 @@
 //	minimum of a quadratic over a ball          quadratic.go
 //	projection on a ball                        ball.go, unit_ball.go
 //	an upper bound of a function's maximum      maximum.go
-//	eigenvalues of any symmetric matrix         spectrum.go
+//	eigenvalues and inverse of a matrix         spectrum.go
 //	inner product, norm, checks                 vector.go
 //
 // Everything is a pure function or a state machine; there is no clock, no randomness and no input or output. The

@@ -27,6 +27,20 @@ func FromSpectrum(values []float64, u *mat.Dense) *mat.SymDense {
 	return m
 }
 
+// Inverse is that of a positive definite matrix, by Cholesky. Errors: ErrParameter where it is not positive definite,
+// or so nearly singular that rounding decides the inverse (mat.ConditionTolerance).
+func Inverse(m *mat.SymDense) (*mat.SymDense, error) {
+	var factor mat.Cholesky
+	if !factor.Factorize(m) {
+		return nil, fmt.Errorf("%w: a matrix is not positive definite", ErrParameter)
+	}
+	inverse := mat.NewSymDense(m.SymmetricDim(), nil)
+	if err := factor.InverseTo(inverse); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrParameter, err)
+	}
+	return inverse, nil
+}
+
 // MapSpectrum applies a function to the eigenvalues of a symmetric matrix; it is given the largest one, too. Errors:
 // those of Spectrum; ErrNotFinite where the function's value is not a finite number.
 func MapSpectrum(m mat.Symmetric, f func(value, largest float64) float64) (*mat.SymDense, error) {

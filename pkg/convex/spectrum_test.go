@@ -53,3 +53,35 @@ func TestSpectrumRefusesWhatIsNotFinite(t *testing.T) {
 		}
 	}
 }
+
+// A matrix times its inverse is the identity; one that is singular or has a negative eigenvalue is refused.
+func TestInverse(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := rapid.IntRange(1, 7).Draw(rt, "d")
+		m := mat.NewSymDense(d, nil)
+		for i := range d {
+			m.SetSym(i, i, 1)
+		}
+		for range d {
+			x := rapid.SliceOfN(rapid.Float64Range(-3, 3), d, d).Draw(rt, "x")
+			m.SymRankOne(m, 1, mat.NewVecDense(d, x))
+		}
+		inverse, err := Inverse(m)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var product mat.Dense
+		product.Mul(m, inverse)
+		for i := range d {
+			product.Set(i, i, product.At(i, i)-1)
+		}
+		if off := mat.Norm(&product, 2); !(off < 1e-9) {
+			rt.Fatalf("the product is %v away from the identity", off)
+		}
+	})
+	for _, m := range [][]float64{{1, 2, 2, 1}, {1, 1, 1, 1}, {1, 0, 0, 1e-17}} {
+		if _, err := Inverse(mat.NewSymDense(2, m)); !errors.Is(err, ErrParameter) {
+			t.Errorf("%v: %v", m, err)
+		}
+	}
+}

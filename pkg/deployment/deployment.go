@@ -238,7 +238,11 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 		}
 		return l.Absorb(counts.Releases[0].Curated)
 	}
-	if out.Sums, err = Sums(a, counts); err != nil {
+	rows, err := pairsOf(a, counts)
+	if err != nil {
+		return err
+	}
+	if out.Sums, err = sumsOf(a, counts, rows); err != nil {
 		return err
 	}
 	// another announcement was made than Next's
@@ -252,11 +256,11 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 			Reports:   int(counts.Reports),
 			Decisions: a.Plan.PerReport()}
 	}
-	if a.Plan.Pairs() {
-		if aggregates[0].Each, err = Reports(a, counts); err != nil {
+	if rows != nil {
+		if aggregates[0].Each, err = rows.reports(a); err != nil {
 			return err
 		}
-		aggregates[0].Reports = len(aggregates[0].Each)
+		aggregates[0].Reports = len(rows)
 	}
 	sums, ok := m.learner.(program.Sums)
 	if !ok { // not reached: the curator's learner is the only other one
@@ -282,19 +286,26 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 // units of decisions. A report is divided by the most decisions that it can hold, so that the sum of reports is
 // multiplied by that number, and its variance by the square. It refuses counts that this number of reports cannot give.
 // Those of pairs are what the listed reports add up to.
-func Sums(a *plan.Announcement, counts *wire.Counts) (sums []wire.Sum, err error) {
+func Sums(a *plan.Announcement, counts *wire.Counts) ([]wire.Sum, error) {
+	rows, err := pairsOf(a, counts)
+	if err != nil {
+		return nil, err
+	}
+	return sumsOf(a, counts, rows)
+}
+
+// sumsOf is Sums of counts whose reports are these rows; nil: they list none.
+func sumsOf(a *plan.Announcement, counts *wire.Counts, rows pairs) (sums []wire.Sum, err error) {
 	releases := a.Releases()
 	if len(counts.Releases) != len(a.Encodings) || len(releases) != len(a.Encodings) {
 		return nil, fmt.Errorf("%d releases have counts, the round has %d", len(counts.Releases), len(a.Encodings))
 	}
-	decisions, pairs := float64(a.Plan.PerReport()), a.Plan.Pairs()
+	decisions := float64(a.Plan.PerReport())
 	for i, e := range a.Encodings {
 		noise := releases[i].ServerNoise()
 		ones, reports := counts.Releases[i].Ones, uint64(counts.Reports)
-		if pairs {
-			if ones, reports, err = onesOf(a, counts); err != nil {
-				return nil, fmt.Errorf("release %d: %w", i, err)
-			}
+		if rows != nil {
+			ones, reports = rows.ones(), uint64(len(rows))
 		}
 		values, err := e.Decode(ones, reports, noise)
 		if err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/glm/public"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -13,36 +13,14 @@ import (
 // orderOfReports is the purpose of the public order in which a learner takes reports.
 const orderOfReports = "order of reports"
 
-// Reports are the reports of a round of pairs (plan.Plan.Pairs): arm and reward with their device's noise, without its
-// mean, in data units. They add up to Sums, whose variance over their number is that of each.
-//
-// Counts have them in ascending order. A learner that takes one after the other would see first who has a small first
-// coordinate, and its gradients would not have the mean of a person's. So they come in the order of a permutation that
-// follows from the epoch alone: for people whose records are alike in law it is as random as the order in which they
-// came, and says no more about them.
-func Reports(a *plan.Announcement, counts *wire.Counts) (reports [][]float64, err error) {
-	rows, err := entriesOf(a, counts)
-	if err != nil {
-		return nil, err
-	}
-	e := a.Encodings[0]
-	ones := make([]uint64, len(e.Coordinates))
-	for _, row := range rows {
-		for j, entry := range row {
-			ones[j] = uint64(entry)
-		}
-		report, err := e.Decode(ones, 1, 0)
-		if err != nil { // not reached: entriesOf checked the range
-			return nil, err
-		}
-		reports = append(reports, report)
-	}
-	protocol.Permute(reports, learn.NewPublic(orderOfReports, int(a.Epoch)))
-	return reports, nil
-}
+// pairs are the entries of each report of a round of pairs (plan.Plan.Pairs), as counts list them.
+type pairs [][]uint32
 
-// entriesOf are the entries of each report of a round of pairs. It refuses counts that such a round cannot give.
-func entriesOf(a *plan.Announcement, counts *wire.Counts) (rows [][]uint32, err error) {
+// pairsOf are those of counts; nil of another round. It refuses counts that a round of pairs cannot give.
+func pairsOf(a *plan.Announcement, counts *wire.Counts) (rows pairs, err error) {
+	if !a.Plan.Pairs() {
+		return nil, nil
+	}
 	if len(counts.Releases) != 1 || len(a.Encodings) != 1 {
 		return nil, fmt.Errorf("counts of %d releases of pairs, %d are encoded: there is one", len(counts.Releases),
 			len(a.Encodings))
@@ -71,17 +49,37 @@ func entriesOf(a *plan.Announcement, counts *wire.Counts) (rows [][]uint32, err 
 	return rows, nil
 }
 
-// onesOf is what the entries of a round of pairs add up to, and of how many reports.
-func onesOf(a *plan.Announcement, counts *wire.Counts) (ones []uint64, reports uint64, err error) {
-	rows, err := entriesOf(a, counts)
-	if err != nil {
-		return nil, 0, err
-	}
-	ones = make([]uint64, len(rows[0]))
-	for _, row := range rows {
+// ones is what the entries add up to.
+func (p pairs) ones() []uint64 {
+	ones := make([]uint64, len(p[0]))
+	for _, row := range p {
 		for j, entry := range row {
 			ones[j] += uint64(entry)
 		}
 	}
-	return ones, uint64(len(rows)), nil
+	return ones
+}
+
+// reports are arm and reward of each report with its device's noise, without the noise's mean, in data units. They add
+// up to Sums, whose variance over their number is that of each.
+//
+// Counts have them in ascending order. A learner that takes one after the other would see first who has a small first
+// coordinate, and its gradients would not have the mean of a person's. So they come in the order of a permutation that
+// follows from the epoch alone: for people whose records are alike in law it is as random as the order in which they
+// came, and says no more about them.
+func (p pairs) reports(a *plan.Announcement) (reports [][]float64, err error) {
+	e := a.Encodings[0]
+	ones := make([]uint64, len(e.Coordinates))
+	for _, row := range p {
+		for j, entry := range row {
+			ones[j] = uint64(entry)
+		}
+		report, err := e.Decode(ones, 1, 0)
+		if err != nil { // not reached: pairsOf checked the range
+			return nil, err
+		}
+		reports = append(reports, report)
+	}
+	protocol.Permute(reports, public.NewSource(orderOfReports, int(a.Epoch)))
+	return reports, nil
 }

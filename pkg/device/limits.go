@@ -9,6 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/strict"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -123,10 +124,11 @@ func (l Limits) Faults() (all []Fault) {
 			all = append(all, Fault{limit, value, problem})
 		}
 	}
-	need(len(l.trust()) > 0, "trust", l.Trust, "must be a list of channels: "+plan.List(plan.Channels())+" are known")
+	known := strict.List(plan.Channels(), "and")
+	need(len(l.trust()) > 0, "trust", l.Trust, "must be a list of channels: "+known+" are known")
 	for _, c := range l.Trust {
 		need(slices.Contains(plan.Channels(), c), "trust", l.Trust,
-			fmt.Sprintf("must be a list of channels, and %q is none: %s are known", c, plan.List(plan.Channels())))
+			fmt.Sprintf("must be a list of channels, and %q is none: %s are known", c, known))
 	}
 	need(l.Epsilon > 0 && !math.IsInf(l.Epsilon, 0), "epsilon", l.Epsilon, "must be a finite number above 0")
 	need(l.EpsilonAlone >= 0 && !math.IsInf(l.EpsilonAlone, 0), "epsilon_alone", l.EpsilonAlone,
@@ -157,7 +159,7 @@ func (l Limits) trusted(c plan.Channel) error {
 	}
 	return &WeakPlan{"trust",
 		fmt.Sprintf("its reports take the channel %s, whose guarantee %s; this device takes part "+
-			"in %s only, and its people would have to allow %s", c, c.RestsOn(), plan.List(l.trust()), c)}
+			"in %s only, and its people would have to allow %s", c, c.RestsOn(), strict.List(l.trust(), "and"), c)}
 }
 
 // check computes the guarantees of an epoch's plan from first principles and compares them, and all that they rest on,

@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/layered"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // ErrPolicy wraps every reason to refuse a policy.
@@ -220,7 +221,7 @@ func (p *Policy) Validate() error {
 
 func (p *Policy) validate() error {
 	if !slices.Contains(Profiles(), p.Profile) {
-		return fmt.Errorf("profile %q is none of %s", p.Profile, OneOf(Profiles()))
+		return fmt.Errorf("profile %q is none of %s", p.Profile, strict.List(Profiles(), "or"))
 	}
 	if _, err := family.New(p.Family, p.MaxReward); err != nil {
 		return err

@@ -1,9 +1,6 @@
 package glm
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Profile names a learner: a set of formulas. Those of two are never mixed.
 type Profile string
@@ -49,19 +46,6 @@ func Programs() []Profile {
 
 // Program reports whether the profile is a program.
 func (p Profile) Program() bool { return slices.Contains(Programs(), p) }
-
-// OneOf lists profiles in a sentence: "a, b or c".
-func OneOf(profiles []Profile) string {
-	names := make([]string, len(profiles))
-	for i, p := range profiles {
-		names[i] = string(p)
-	}
-	last := len(names) - 1
-	if last < 1 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:last], ", ") + " or " + names[last]
-}
 
 // MaxDimension bounds d: a policy of this dimension is about a megabyte of JSON per stage, and a report has d(d+1)/2+d
 // coordinates.

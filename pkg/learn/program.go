@@ -25,32 +25,40 @@ var ErrEnded = errors.New("learn: the run is over")
 // device bounds them itself, and one cohort may answer several rounds of them.
 type Program func(ask func(Policy, Question) (Answer, error)) (Policy, error)
 
+// State is a learner as data: where it stands between two answers, and how it goes on. Unlike a Program it waits
+// nowhere, so that it can be kept and forgotten.
+type State interface {
+	// Next is the current step. It changes nothing that a later one depends on.
+	Next() (Step, error)
+	// Absorb takes an answer that fits the question (Question.Check). After an error the state is used no more.
+	Absorb(Answer) error
+}
+
 // Start runs a program as a learner, up to its first question. Program and learner take turns: the program never runs
-// while Next or Absorb do not.
+// while Next or Absorb do not. In between it waits on a goroutine of its own, which Close ends.
 func Start(p Program) (*Learner, error) {
-	l := &Learner{}
-	next, stop := iter.Pull(func(yield func(Step) bool) {
+	w := &waiting{}
+	w.next, w.stop = iter.Pull(func(yield func(Step) bool) {
 		last, err := p(func(policy Policy, q Question) (Answer, error) {
-			if q.Form != Nothing && q.People < 1 || policy == nil {
-				return Answer{}, fmt.Errorf("learn: a question to %d people without a policy or people", q.People)
-			}
 			if !yield(Step{Policy: policy, Question: q}) {
 				return Answer{}, ErrEnded
 			}
-			return l.answer, nil
+			return w.answer, nil
 		})
 		if err == nil {
 			yield(Step{Policy: last, Done: true})
 		} else if !errors.Is(err, ErrEnded) {
-			l.err = err
+			w.err = err
 		}
 	})
-	l.next, l.stop = next, stop
-	return l, l.move()
+	if err := w.move(); err != nil {
+		return nil, err
+	}
+	return StartState(w)
 }
 
-// Learner is a program between two answers. It has no clock. It is not safe for concurrent use.
-type Learner struct {
+// waiting is a program that waits for an answer.
+type waiting struct {
 	next   func() (Step, bool)
 	stop   func()
 	step   Step
@@ -58,16 +66,49 @@ type Learner struct {
 	err    error
 }
 
-func (l *Learner) move() error {
-	step, more := l.next()
-	if l.err != nil {
-		l.stop()
-		return l.err
+func (w *waiting) move() error {
+	step, more := w.next()
+	if w.err != nil {
+		return w.err
 	}
 	if !more {
 		return ErrEnded
 	}
-	l.step, l.answer = step, Answer{}
+	w.step, w.answer = step, Answer{}
+	return nil
+}
+
+// Next implements State.
+func (w *waiting) Next() (Step, error) { return w.step, nil }
+
+// Absorb implements State.
+func (w *waiting) Absorb(a Answer) error {
+	w.answer = a
+	return w.move()
+}
+
+// StartState runs a state as a learner.
+func StartState(s State) (*Learner, error) {
+	l := &Learner{state: s}
+	return l, l.move()
+}
+
+// Learner is a program or a state between two answers. It has no clock. It is not safe for concurrent use.
+type Learner struct {
+	state State
+	step  Step
+}
+
+func (l *Learner) move() error {
+	step, err := l.state.Next()
+	if q := step.Question; err == nil && !step.Done && (q.Form != Nothing && q.People < 1 || step.Policy == nil) {
+		err = fmt.Errorf("learn: a question to %d people without a policy or people", q.People)
+	}
+	if err != nil {
+		l.Close()
+		return err
+	}
+	l.step = step
 	return nil
 }
 
@@ -83,9 +124,22 @@ func (l *Learner) Absorb(a Answer) error {
 	if err := l.step.Question.Check(a); err != nil {
 		return err
 	}
-	l.answer = a
+	if err := l.state.Absorb(a); err != nil {
+		l.Close()
+		return err
+	}
 	return l.move()
 }
 
+// Waits reports whether the learner holds a goroutine, which only Close ends: that of Start, not of StartState.
+func (l *Learner) Waits() bool {
+	_, waits := l.state.(*waiting)
+	return waits
+}
+
 // Close frees what the learner holds. Nothing else may be called after it.
-func (l *Learner) Close() { l.stop() }
+func (l *Learner) Close() {
+	if w, waits := l.state.(*waiting); waits {
+		w.stop()
+	}
+}

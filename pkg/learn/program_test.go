@@ -110,3 +110,59 @@ func TestAProgramThatFailsEndsItsLearner(t *testing.T) {
 		t.Error("a question to nobody was asked")
 	}
 }
+
+// counting is a state that asks as often as it is told, and fails at an answer below 0.
+type counting struct{ left int }
+
+func (c *counting) Next() (learn.Step, error) {
+	return learn.Step{Policy: uniform{}, Done: c.left == 0,
+		Question: learn.Question{Form: learn.Sums, People: c.left, Statistics: []learn.Statistic{count}}}, nil
+}
+
+func (c *counting) Absorb(a learn.Answer) error {
+	if a.Sums[0].Values[0] < 0 {
+		return errors.New("below 0")
+	}
+	c.left--
+	return nil
+}
+
+// A state is a learner, too: it checks answers, fails as the state does, ends, and waits on nothing.
+func TestAStateIsALearner(t *testing.T) {
+	l, err := learn.StartState(&counting{left: 2})
+	if err != nil || l.Waits() {
+		t.Fatalf("%v, waits: %v", err, l.Waits())
+	}
+	if err := l.Absorb(learn.Answer{People: 3}); !errors.Is(err, learn.ErrAnswer) {
+		t.Errorf("no sums: %v", err)
+	}
+	for left := 2; left > 0; left-- {
+		if step := l.Next(); step.Done || step.Question.People != left {
+			t.Fatalf("%d are left: %+v", left, step)
+		}
+		if err := l.Absorb(sum(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Absorb(sum(1)); !l.Next().Done || !errors.Is(err, learn.ErrEnded) {
+		t.Errorf("done: %v, %v", l.Next().Done, err)
+	}
+	failing, err := learn.StartState(&counting{left: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := failing.Absorb(sum(-1)); err == nil || errors.Is(err, learn.ErrAnswer) {
+		t.Errorf("a state that fails: %v", err)
+	}
+	if _, err := learn.StartState(&counting{left: -1}); err == nil {
+		t.Error("a question to nobody was asked")
+	}
+	waiting, err := learn.Start(two(new([]float64), new(error)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !waiting.Waits() {
+		t.Error("a program waits on nothing")
+	}
+	waiting.Close()
+}

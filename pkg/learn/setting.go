@@ -61,8 +61,7 @@ func (s Setting) Check(variants, options []string) error {
 	}
 	if !(s.Epsilon > 0) || !(s.Delta >= 0 && s.Delta < 1) || !(s.Failure > 0 && s.Failure < 1) {
 		return fmt.Errorf("learn: epsilon %v must be positive, delta %v and failure %v probabilities", s.Epsilon,
-			s.Delta,
-			s.Failure)
+			s.Delta, s.Failure)
 	}
 	if s.Variant != "" && !slices.Contains(variants, s.Variant) {
 		return fmt.Errorf("learn: variant %q is none of %q", s.Variant, variants)

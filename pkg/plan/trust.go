@@ -67,19 +67,3 @@ func (p Plan) Together() string {
 	return fmt.Sprintf(" It counts everything that the person does in any %d epochs in a row; their device reports "+
 		"in %d of them at most. Nothing bounds what all such periods reveal together.", p.Period, p.PerPerson())
 }
-
-// List is channels in words, for texts: "shuffle, shares and local".
-func List(channels []Channel) string {
-	if len(channels) == 0 {
-		return "no channel"
-	}
-	words := make([]string, len(channels))
-	for i, c := range channels {
-		words[i] = string(c)
-	}
-	last := len(words) - 1
-	if last == 0 {
-		return words[0]
-	}
-	return strings.Join(words[:last], ", ") + " and " + words[last]
-}

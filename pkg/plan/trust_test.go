@@ -47,12 +47,4 @@ func TestChannelsSayWhatTheyRestOn(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	for want, of := range map[string][]Channel{
-		"no channel": nil, "shares": {Shares}, "shuffle and shares": {Shuffle, Shares},
-		"shuffle, shares and local": {Shuffle, Shares, Local},
-	} {
-		if got := List(of); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/lab/empirical"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 func epsilonCommand() *cobra.Command {
@@ -67,7 +68,7 @@ func addEpsilonFlags(flags *pflag.FlagSet, o *empirical.Options) (read func() er
 	flags.StringVar(&game, "game", game, "what is attacked: sums or rewards of a cohort,\n"+
 		"what riffle fit noises, or a prior of riffle evaluate")
 	flags.StringVar(&channel, "channel", channel,
-		"the channel whose noise is attacked: "+plan.List(plan.Channels()))
+		"the channel whose noise is attacked: "+strict.List(plan.Channels(), "and"))
 	flags.Float64Var(&o.Epsilon, "plan-epsilon", o.Epsilon, "epsilon of the plan that is played")
 	flags.Float64Var(&o.Delta, "plan-delta", o.Delta, "delta of the plan that is played")
 	flags.IntVar(&o.Dimension, "plan-dim", o.Dimension, "number of entries of an arm's vector")

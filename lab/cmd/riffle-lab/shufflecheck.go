@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/riffle-dp/riffle/lab/inmemory"
 	"github.com/riffle-dp/riffle/lab/uniform"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // exitNotUniform is the exit code of riffle-lab shufflecheck where orders are rejected.
@@ -101,7 +101,8 @@ power does: with few releases there is a warning.`[1:],
 	flags.IntVar(&f.releases, "releases", 0, fmt.Sprintf("releases that are mixed; 0: %d, with --wire %d",
 		defaultReleases, defaultWireReleases))
 	flags.IntVar(&f.size, "size", defaultSize, "messages of a release, where the messages are mixed in memory")
-	flags.StringVar(&f.plant, "plant", "", "break the order on purpose, to see that it is found: "+plantedNames())
+	flags.StringVar(&f.plant, "plant", "", "break the order on purpose, to see that it is found: "+
+		strict.List(uniform.Faults(), "or"))
 	flags.StringVar(&f.seed, "seed", "", "64 hexadecimal digits from which the planted fault and the simulations of "+
 		"power follow, never\nthe shuffler's own draws; default: drawn by the system")
 	flags.IntVar(&f.power, "power-runs", defaultPowerRuns, "simulated runs of each fault, at most; 0: power is not "+
@@ -112,14 +113,6 @@ power does: with few releases there is a warning.`[1:],
 	cmd.MarkFlagsMutuallyExclusive("stdin", "size")
 	cmd.MarkFlagsMutuallyExclusive("wire", "size")
 	return cmd
-}
-
-func plantedNames() string {
-	var names []string
-	for _, fault := range uniform.Faults() {
-		names = append(names, string(fault))
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
 // seedOf is what --seed says.

@@ -11,8 +11,12 @@ import (
 )
 
 // noisyLinUCB is optimistic play over the confidence set of bandit.SecondMoments, which the joint, the local and the
-// shuffle baselines of "Improved rate for locally differentially private linear bandits" have in common. Here one
-// statistic has both moments, and each entry noise of one deviation.
+// shuffle baselines of "Improved rate for locally differentially private linear bandits" have in common.
+//
+// The LinUCB of deployments (bandit.LinUCB) does not come to the same. Here, as in the papers, one statistic has both
+// moments, and every entry noise of one deviation; there they are two statistics, whose entries off the diagonal have
+// half the variance. Here a batch that the horizon cuts short is one of its own; there it joins the one before. And
+// there batches double and the practical width is half, unless options say otherwise.
 type noisyLinUCB struct {
 	bandit.SecondMoments
 	read  linearRecord

@@ -1,7 +1,6 @@
 package bandit
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -12,9 +11,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
-
-// errMatrix reports a design matrix that cannot be inverted.
-var errMatrix = errors.New("bandit: a design matrix is not positive definite")
 
 // optimistic is the policy of all linear bandits here: it takes the arm with the largest <x, theta> over a confidence
 // set, which is <x, center> + width |x|_{V^-1}.
@@ -63,9 +59,12 @@ func (g *growing) add(x []float64) error {
 	grown := 1 + convex.Dot(v, x)
 	g.logDet += math.Log(grown)
 	if g.added++; g.added%freshInverse == 0 {
-		var err error
-		g.inverse, err = inverseRows(g.matrix)
-		return err
+		inverse, err := convex.Inverse(g.matrix)
+		if err != nil {
+			return fmt.Errorf("bandit: %w", err)
+		}
+		g.inverse = mat.DenseCopyOf(inverse).RawMatrix().Data
+		return nil
 	}
 	for i := range g.d {
 		for j := range g.d {
@@ -87,24 +86,4 @@ func (g *growing) times(x []float64) []float64 {
 // around is the confidence set with the center V^-1 u.
 func (g *growing) around(u []float64, width float64) glm.Stage {
 	return glm.Stage{Theta: g.times(u), Covariance: packed(g.inverse, g.d), Width: width}
-}
-
-// inverseRows is the inverse of a positive definite matrix, row by row.
-func inverseRows(m *mat.SymDense) ([]float64, error) {
-	d := m.SymmetricDim()
-	var factor mat.Cholesky
-	inverse := mat.NewSymDense(d, nil)
-	if !factor.Factorize(m) {
-		return nil, errMatrix
-	}
-	if err := factor.InverseTo(inverse); err != nil {
-		return nil, fmt.Errorf("%w: %w", errMatrix, err)
-	}
-	out := make([]float64, 0, d*d)
-	for i := range d {
-		for j := range d {
-			out = append(out, inverse.At(i, j))
-		}
-	}
-	return out, nil
 }

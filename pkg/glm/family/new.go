@@ -42,13 +42,6 @@ func Names() []string {
 	return all
 }
 
-// OneOf lists the names of all families in a sentence: "a, b or c".
-func OneOf() string {
-	all := Names()
-	last := len(all) - 1
-	return strings.Join(all[:last], ", ") + " or " + all[last]
-}
-
 // New builds a family by name. maxReward is R: 1 for logistic, probit and linear, an integer in
 // [1, MaxPoissonReward] for poisson, a number in (0, MaxGaussianReward] for gaussian.
 func New(name string, maxReward float64) (Family, error) {

@@ -6,6 +6,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // Resolve checks the configuration and returns it with every default filled in; only the active profile's part is
@@ -16,7 +17,8 @@ func (c Config) Resolve() (Config, error) {
 	}
 	program := c.Profile.Program()
 	if c.Profile != glm.Practical && c.Profile != glm.Paper && !program {
-		return c, fmt.Errorf("%w: profile %q is none: known are %s", ErrConfig, c.Profile, glm.OneOf(glm.Profiles()))
+		return c, fmt.Errorf("%w: profile %q is none: known are %s", ErrConfig, c.Profile,
+			strict.List(glm.Profiles(), "or"))
 	}
 	if c.Family == "" {
 		c.Family = family.NameLogistic

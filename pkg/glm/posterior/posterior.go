@@ -1,21 +1,20 @@
 // Package posterior makes the draws that a policy announces for glm.PlaySampled: points spread around an estimate as
 // its covariance says.
 //
-// The randomness here is public. It is a fixed function of the epoch, so that every auditor computes the same draws
-// from the same sums, and it protects nobody: privacy rests on the noise of the released sums, of which the draws are a
-// function like the rest of the policy. What must stay private is which arm a person gets. That depends on the arms,
-// which stay on the device, and on which draw the device picks, with its own generator.
+// The randomness here is public, of package public: it is a fixed function of the epoch, so that every auditor computes
+// the same draws from the same sums. Privacy rests on the noise of the released sums, of which the draws are a function
+// like the rest of the policy. What must stay private is which arm a person gets. That depends on the arms, which stay
+// on the device, and on which draw the device picks, with its own generator.
 package posterior
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/public"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
@@ -105,13 +104,9 @@ func factor(covariance symmetric.Packed, d int) (root []float64, size float64) {
 }
 
 // normal is the standard normal number of an epoch, a pair of draws and a coordinate: the quantile at the middle of one
-// of 2^52 equal intervals, which a SHA-256 of the three picks.
+// of 2^52 equal intervals, which the first public word of the three picks.
 func normal(epoch, pair, coordinate int) float64 {
-	b := []byte(domain)
-	for _, v := range []int{epoch, pair, coordinate} {
-		b = binary.BigEndian.AppendUint64(b, uint64(v))
-	}
-	h := sha256.Sum256(b)
-	u := (float64(binary.BigEndian.Uint64(h[:])>>12) + 0.5) * 0x1p-52
+	word := public.Words(domain, uint64(epoch), uint64(pair), uint64(coordinate))[0]
+	u := (float64(word>>12) + 0.5) * 0x1p-52
 	return math.Sqrt2 * math.Erfinv(2*u-1)
 }

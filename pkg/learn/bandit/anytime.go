@@ -17,7 +17,11 @@ func AnytimeOnlineLinUCB(s learn.Setting) (*learn.Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.start(func() (onlineBase, error) { return p.anytime(s.Option("power", 0.25)) })
+	base, err := p.anytime(s.Option("power", 0.25))
+	if err != nil {
+		return nil, err
+	}
+	return p.start(base)
 }
 
 // doubling is a base that starts anew whenever its age has doubled.

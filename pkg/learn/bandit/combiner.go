@@ -25,23 +25,21 @@ func Combiner(s learn.Setting) (*learn.Learner, error) {
 		return nil, err
 	}
 	p.profile = glm.OnlineLinUCBCombiner
-	return p.start(func() (onlineBase, error) {
-		first, err := p.anytime(0.125)
+	first, err := p.anytime(0.125)
+	if err != nil {
+		return nil, err
+	}
+	bases, eigenvalues := []onlineBase{first}, []float64{p.threshold(0.125)}
+	last := int(math.Ceil(math.Log2(float64(s.Horizon))/8)) + 1
+	for i := 2; i <= last; i++ {
+		eigenvalue := math.Ldexp(p.threshold(0.125), i-1)
+		base, err := p.base(s.Horizon, p.zeta(eigenvalue, p.threshold(0.125)))
 		if err != nil {
 			return nil, err
 		}
-		bases, eigenvalues := []onlineBase{first}, []float64{p.threshold(0.125)}
-		last := int(math.Ceil(math.Log2(float64(s.Horizon))/8)) + 1
-		for i := 2; i <= last; i++ {
-			eigenvalue := math.Ldexp(p.threshold(0.125), i-1)
-			base, err := p.base(s.Horizon, p.zeta(eigenvalue, p.threshold(0.125)))
-			if err != nil {
-				return nil, err
-			}
-			bases, eigenvalues = append(bases, base), append(eigenvalues, eigenvalue)
-		}
-		return newCombined(p, bases, eigenvalues), nil
-	})
+		bases, eigenvalues = append(bases, base), append(eigenvalues, eigenvalue)
+	}
+	return p.start(newCombined(p, bases, eigenvalues))
 }
 
 // combined plays one of several bases for each batch of people.

@@ -25,19 +25,14 @@ const (
 
 const defaultExploit, literalFactor = 0.5, 1
 
-// Oracle is an L1 regression oracle: Definition 6 and Assumption 2 of "Near-optimal private learning in linear
+// oracle is an L1 regression oracle: Definition 6 and Assumption 2 of "Near-optimal private learning in linear
 // contextual bandits".
-type Oracle struct {
-	// Estimator learns the model of an epoch. previous is the model of the epoch before, nil in the first.
-	Estimator func(previous learn.Model) estimate.Estimator
-	Least     int              // fewest people of an epoch
-	Adapt     func(*Epochwise) // changes what the oracle is told for one epoch; may be nil
-}
-
-// Epochwise is what an oracle may adapt.
-type Epochwise struct {
-	Setting learn.Setting
-	Epochs  int
+type oracle struct {
+	// estimator learns the model of an epoch. previous is the model of the epoch before, nil in the first.
+	estimator func(previous learn.Model) estimate.Estimator
+	least     int // fewest people of an epoch
+	// told is what the estimator is told in each of so many epochs.
+	told func(s learn.Setting, epochs int) learn.Setting
 }
 
 // NewElimination is action elimination with L1 regression, "Near-optimal private learning in linear contextual bandits"
@@ -58,8 +53,8 @@ func NewElimination(s learn.Setting) (*learn.Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return own.start(glm.EliminationReweighted, told, Oracle{Least: least, Adapt: failure,
-		Estimator: func(previous learn.Model) estimate.Estimator {
+	return own.start(glm.EliminationReweighted, told, oracle{least: least, told: epochFailure,
+		estimator: func(previous learn.Model) estimate.Estimator {
 			if linear, ok := previous.(estimate.Linear); ok && s.Variant != estimate.Literal {
 				return estimate.WarmL1(linear.Theta)
 			}
@@ -72,28 +67,29 @@ func NewElimination(s learn.Setting) (*learn.Learner, error) {
 // point is delta/(T K): the paper prints 1/(delta T^2 K), which its proof cannot mean.
 func NewLinearElimination(s learn.Setting) (*learn.Learner, error) {
 	own, told := divide(s)
-	return own.start(glm.EliminationLinear, told, Oracle{Least: linearLeast, Adapt: func(e *Epochwise) {
-		failure(e)
-		options := maps.Clone(e.Setting.Options)
-		if options == nil {
-			options = map[string]float64{}
-		}
-		if _, set := options[estimate.PointFailure]; !set {
-			options[estimate.PointFailure] = e.Setting.Failure / float64(e.Setting.Horizon) / float64(max(1,
-				e.Setting.Arms))
-		}
-		e.Setting.Options = options
-	}, Estimator: func(learn.Model) estimate.Estimator { return estimate.ReweightedLinear }})
+	return own.start(glm.EliminationLinear, told, oracle{least: linearLeast,
+		told: func(s learn.Setting, epochs int) learn.Setting {
+			s = epochFailure(s, epochs)
+			options := map[string]float64{
+				estimate.PointFailure: s.Failure / float64(s.Horizon) / float64(max(1, s.Arms)),
+			}
+			maps.Copy(options, s.Options)
+			s.Options = options
+			return s
+		},
+		estimator: func(learn.Model) estimate.Estimator { return estimate.ReweightedLinear }})
 }
 
 // linearLeast is the fewest people of an epoch of NewLinearElimination: four for each release of the literal variant.
 const linearLeast = 44
 
-func failure(e *Epochwise) {
-	e.Setting.Failure /= float64(e.Epochs)
-	if e.Setting.Variant == estimate.Literal {
-		e.Setting.Failure = 1 / float64(max(2, e.Setting.Horizon))
+// epochFailure is the setting with the failure probability of one of so many epochs.
+func epochFailure(s learn.Setting, epochs int) learn.Setting {
+	s.Failure /= float64(epochs)
+	if s.Variant == estimate.Literal {
+		s.Failure = 1 / float64(max(2, s.Horizon))
 	}
+	return s
 }
 
 // elimination holds the bandit's own options.
@@ -120,26 +116,22 @@ func divide(s learn.Setting) (elimination, learn.Setting) {
 
 // start is Algorithm 11 (the meta algorithm, Theorem D.2): epochs that double, one regression oracle for each, and
 // Algorithm 4 in between. It is as private as the oracle: each person is in one epoch.
-func (e elimination) start(profile glm.Profile, s learn.Setting, o Oracle) (*learn.Learner, error) {
+func (e elimination) start(profile glm.Profile, s learn.Setting, o oracle) (*learn.Learner, error) {
 	if !(e.factor >= 1 && e.factor <= 2) || !(e.exploit >= 0 && e.exploit < 1) {
 		return nil, fmt.Errorf("bandit: the spanner's factor %v must be in [1, 2], and exploit %v in [0, 1)", e.factor,
 			e.exploit)
 	}
-	sizes, err := Doubling(s.Horizon, max(e.first, o.Least))
+	sizes, err := Doubling(s.Horizon, max(e.first, o.least))
 	if err != nil {
 		return nil, err
 	}
-	if o.Adapt != nil {
-		adapted := Epochwise{Setting: s, Epochs: len(sizes)}
-		o.Adapt(&adapted)
-		s = adapted.Setting
-	}
+	s = o.told(s, len(sizes))
 	return learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
 		policy := s.Policy(profile, glm.PlaySpanner)
 		policy.DesignTolerance = max(leastTolerance, e.factor-1)
 		var last learn.Model
 		for _, people := range sizes {
-			m, err := o.Estimator(last)(s, people, func(q learn.Question) (learn.Answer, error) {
+			m, err := o.estimator(last)(s, people, func(q learn.Question) (learn.Answer, error) {
 				return ask(learn.Data{Policy: policy}, q)
 			})
 			if err != nil {

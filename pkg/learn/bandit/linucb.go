@@ -49,42 +49,45 @@ func LinUCB(s learn.Setting) (*learn.Learner, error) {
 	if s.Family.Name() != family.NameLinear {
 		return nil, fmt.Errorf("bandit: LinUCB is for the family %s, not %s", family.NameLinear, s.Family.Name())
 	}
-	l := linUCB{setting: s, width: s.Option(Width, defaultWidth),
-		SecondMoments: SecondMoments{Setting: s, Noise: s.Option(Noise, 1), Theory: s.Option(Theory, 0) != 0}}
-	first, growth := s.Option(First, l.first()), s.Option(Growth, defaultGrowth)
-	if !(first >= 1 && first <= 1<<31) || !(growth >= 1 && growth <= 1<<20) || !(l.width > 0) || !(l.Noise >= 0) {
+	// The paper's batches have T^(3/5) people.
+	first := s.Option(First, math.Max(1, math.Round(math.Pow(float64(s.Horizon), 0.6))))
+	l := &linUCB{width: s.Option(Width, defaultWidth), first: first, growth: s.Option(Growth, defaultGrowth),
+		SecondMoments: SecondMoments{Setting: s, Noise: s.Option(Noise, 1), Theory: s.Option(Theory, 0) != 0},
+		second:        mat.NewSymDense(s.Dimension, nil), cross: make([]float64, s.Dimension),
+		left: s.Horizon, size: first}
+	if !(first >= 1 && first <= 1<<31) || !(l.growth >= 1 && l.growth <= 1<<20) || !(l.width > 0) || !(l.Noise >= 0) {
 		return nil, fmt.Errorf("bandit: the first cohort %v and growth %v must be at least 1, width %v positive, "+
-			"noise %v at least 0", first, growth, l.width, l.Noise)
+			"noise %v at least 0", first, l.growth, l.width, l.Noise)
 	}
 	if err := l.statistics(); err != nil {
 		return nil, err
 	}
-	return learn.Start(l.program(first, growth))
+	return learn.StartState(l)
 }
 
 // linUCB is a run of LinUCB.
 type linUCB struct {
 	SecondMoments
-	setting           learn.Setting
-	width             float64
-	hessian, gradient statistic.Statistic
-	asked             []learn.Statistic
-}
+	width, first, growth float64
+	hessian, gradient    statistic.Statistic
+	asked                []learn.Statistic
 
-// first is the default of First: the paper's T^(3/5).
-func (l *linUCB) first() float64 {
-	return math.Max(1, math.Round(math.Pow(float64(l.setting.Horizon), 0.6)))
+	second *mat.SymDense // sum of xx'
+	cross  []float64     // sum of xy
+	s, t   float64       // variances of the noise of an entry of second off the diagonal, and of cross
+	left   int           // people who were not asked yet
+	size   float64       // of the next cohort, as long as enough are left
 }
 
 func (l *linUCB) statistics() (err error) {
-	zero := make([]float64, l.setting.Dimension)
-	if l.hessian, err = statistic.NewHessian(l.setting.Family, zero); err != nil {
+	zero := make([]float64, l.Setting.Dimension)
+	if l.hessian, err = statistic.NewHessian(l.Setting.Family, zero); err != nil {
 		return err
 	}
-	if l.gradient, err = statistic.NewGradient(l.setting.Family, zero); err != nil {
+	if l.gradient, err = statistic.NewGradient(l.Setting.Family, zero); err != nil {
 		return err
 	}
-	l.hessian.Structure, l.gradient.Structure = l.setting.Structure, l.setting.Structure
+	l.hessian.Structure, l.gradient.Structure = l.Setting.Structure, l.Setting.Structure
 	for _, of := range []statistic.Statistic{l.hessian, l.gradient} {
 		s, err := learn.Announced(of)
 		if err != nil {
@@ -95,47 +98,40 @@ func (l *linUCB) statistics() (err error) {
 	return nil
 }
 
-func (l *linUCB) program(first, growth float64) learn.Program {
-	return func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
-		second, cross := mat.NewSymDense(l.setting.Dimension, nil), make([]float64, l.setting.Dimension)
-		s, t := 0.0, 0.0 // variances
-		policy, err := l.policy(second, cross, s, t)
-		for left, size := l.setting.Horizon, first; left > 0 && err == nil; size *= growth {
-			people := int(math.Min(float64(left), math.Round(size)))
-			if rest := float64(left - people); rest < math.Min(size*growth, first) { // too few for another cohort
-				people = left
-			}
-			left -= people
-			a, err := ask(policy, learn.Question{Form: learn.Sums, People: people, Statistics: l.asked})
-			if err != nil {
-				return nil, err
-			}
-			second.AddSym(second, l.hessian.Matrix(a.Sums[0].Values))
-			for i, v := range a.Sums[1].Values {
-				cross[i] -= v
-			}
-			s += convex.MaxAbs(a.Sums[0].Variance) / 2 // what is released off the diagonal is sqrt 2 times the entry
-			t += convex.MaxAbs(a.Sums[1].Variance)
-			if policy, err = l.policy(second, cross, s, t); err != nil {
-				return nil, err
-			}
-		}
-		return policy, err
+// people is the size of the next cohort.
+func (l *linUCB) people() int {
+	people := int(math.Min(float64(l.left), math.Round(l.size)))
+	if rest := float64(l.left - people); rest < math.Min(l.size*l.growth, l.first) { // too few for another cohort
+		return l.left
 	}
+	return people
 }
 
-// policy is optimistic play for the sums so far, whose noise has these variances.
-func (l *linUCB) policy(second *mat.SymDense, cross []float64, s, t float64) (learn.Policy, error) {
-	v := mat.NewSymDense(l.setting.Dimension, nil)
-	v.CopySym(second)
-	set, err := l.Confidence(v, cross, math.Sqrt(s), math.Sqrt(t))
+// Next implements learn.State: optimistic play by the sums so far.
+func (l *linUCB) Next() (learn.Step, error) {
+	second := mat.NewSymDense(l.Setting.Dimension, nil)
+	second.CopySym(l.second)
+	set, err := l.Confidence(second, l.cross, math.Sqrt(l.s), math.Sqrt(l.t))
 	if err != nil {
-		return nil, err
+		return learn.Step{}, err
 	}
 	if !l.Theory {
 		set.Width *= l.width
 	}
-	p := l.setting.Policy(glm.LinUCB, glm.PlayOptimistic)
+	p := l.Setting.Policy(glm.LinUCB, glm.PlayOptimistic)
 	p.Theta, p.Optimism = set.Theta, &set
-	return learn.Data{Policy: p}, nil
+	return learn.Step{Policy: learn.Data{Policy: p}, Done: l.left == 0,
+		Question: learn.Question{Form: learn.Sums, People: l.people(), Statistics: l.asked}}, nil
+}
+
+// Absorb implements learn.State.
+func (l *linUCB) Absorb(a learn.Answer) error {
+	l.left, l.size = l.left-l.people(), l.size*l.growth
+	l.second.AddSym(l.second, l.hessian.Matrix(a.Sums[0].Values))
+	for i, v := range a.Sums[1].Values {
+		l.cross[i] -= v
+	}
+	l.s += convex.MaxAbs(a.Sums[0].Variance) / 2 // what is released off the diagonal is sqrt 2 times the entry
+	l.t += convex.MaxAbs(a.Sums[1].Variance)
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/public"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/online"
@@ -30,7 +31,7 @@ import (
 //     taken one after the other.
 //   - The curator computes the gradient, of reports and its own state. The paper has the device do it; it is the same.
 //   - The noise zeta that makes the loss strongly convex (Delta^2 > 0) is added by the curator to the report. Its law
-//     is the same, no guarantee counts it, and it is public (learn.Public), so that an auditor adds the same.
+//     is the same, no guarantee counts it, and it is public (package public), so that an auditor adds the same.
 //   - A report that no honest device's noise explains is brought back to what it can explain (plausible).
 //   - The center of the confidence set is brought into the ball of the parameter, in the norm of the set: the set loses
 //     no parameter of the ball that it had.
@@ -52,7 +53,11 @@ func OnlineLinUCB(s learn.Setting) (*learn.Learner, error) {
 	}
 	p.lambdaMin = s.Option("lambda_min", p.lambdaMin)
 	zeta := p.zeta(p.lambdaMin, s.Option("threshold", p.threshold(0.25)))
-	return p.start(func() (onlineBase, error) { return p.base(s.Horizon, zeta) })
+	base, err := p.base(s.Horizon, zeta)
+	if err != nil {
+		return nil, err
+	}
+	return p.start(base)
 }
 
 // onlineOptions are those of all algorithms made of Algorithm 1.
@@ -72,7 +77,7 @@ type onlineParameters struct {
 	theory       bool
 	debiased     bool
 	batch        int
-	public       *learn.Public // of the batch whose reports are taken
+	public       *public.Source // of the batch whose reports are taken
 }
 
 // zetaPurpose is that of the public noise zeta.
@@ -141,31 +146,39 @@ type onlineBase interface {
 	absorb(report, variance []float64) error
 }
 
-// start runs one base.
-func (p *onlineParameters) start(base func() (onlineBase, error)) (*learn.Learner, error) {
-	return learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
-		b, err := base()
-		if err != nil {
-			return nil, err
+// start runs a base.
+func (p *onlineParameters) start(base onlineBase) (*learn.Learner, error) {
+	return learn.StartState(&onlineRun{onlineParameters: p, base: base, left: p.setting.Horizon})
+}
+
+// onlineRun is a run of a base, batch by batch.
+type onlineRun struct {
+	*onlineParameters
+	base  onlineBase
+	epoch int
+	left  int // people who were not asked yet
+}
+
+// Next implements learn.State.
+func (r *onlineRun) Next() (learn.Step, error) {
+	policy, err := r.base.policy()
+	return learn.Step{Policy: policy, Done: r.left == 0, Question: learn.Question{Form: learn.Reports,
+		People: r.people(), Statistics: []learn.Statistic{r.statistic}}}, err
+}
+
+// people is the size of the next batch.
+func (r *onlineRun) people() int { return min(r.batch, r.left) }
+
+// Absorb implements learn.State.
+func (r *onlineRun) Absorb(a learn.Answer) error {
+	r.public = public.NewSource(zetaPurpose, r.epoch)
+	r.epoch, r.left = r.epoch+1, r.left-r.people()
+	for _, report := range a.Reports {
+		if err := r.base.absorb(r.plausible(report[0], a.Variance[0]), a.Variance[0]); err != nil {
+			return err
 		}
-		for epoch, left := 0, p.setting.Horizon; left > 0; epoch, left = epoch+1, left-p.batch {
-			policy, err := b.policy()
-			if err != nil {
-				return nil, err
-			}
-			a, err := ask(policy, p.question(left))
-			if err != nil {
-				return nil, err
-			}
-			p.public = learn.NewPublic(zetaPurpose, epoch)
-			for _, report := range a.Reports {
-				if err := b.absorb(p.plausible(report[0], a.Variance[0]), a.Variance[0]); err != nil {
-					return nil, err
-				}
-			}
-		}
-		return b.policy()
-	})
+	}
+	return nil
 }
 
 // plausible is a report with each number brought to where noise of this variance takes it from the range of records: a
@@ -181,11 +194,6 @@ func (p *onlineParameters) plausible(report, variance []float64) []float64 {
 		out[i] = math.Max(p.statistic.Lower[i]-reach, math.Min(p.statistic.Upper[i]+reach, v))
 	}
 	return out
-}
-
-// question asks the next batch for their reports.
-func (p *onlineParameters) question(left int) learn.Question {
-	return learn.Question{Form: learn.Reports, People: min(p.batch, left), Statistics: []learn.Statistic{p.statistic}}
 }
 
 // onlineLinUCB is the curator of one run of Algorithm 1.
@@ -237,13 +245,9 @@ func (b *onlineLinUCB) policy() (learn.Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bandit: %w", err)
 	}
-	inverse := mat.NewSymDense(b.setting.Dimension, nil)
-	var factor mat.Cholesky
-	if !factor.Factorize(b.design) {
-		return nil, errMatrix
-	}
-	if err := factor.InverseTo(inverse); err != nil {
-		return nil, fmt.Errorf("%w: %w", errMatrix, err)
+	inverse, err := convex.Inverse(b.design)
+	if err != nil {
+		return nil, fmt.Errorf("bandit: %w", err)
 	}
 	p := b.setting.Policy(b.profile, glm.PlayOptimistic)
 	p.Theta = center

@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/public"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -164,8 +165,8 @@ func TestZetaIsPublic(t *testing.T) {
 	}
 	const n = 20_000
 	first, second := make([]float64, n), make([]float64, n)
-	mechanism.Gaussian{Sigma: 0.5}.Add(first, learn.NewPublic(zetaPurpose, 0))
-	mechanism.Gaussian{Sigma: 0.5}.Add(second, learn.NewPublic(zetaPurpose, 1))
+	mechanism.Gaussian{Sigma: 0.5}.Add(first, public.NewSource(zetaPurpose, 0))
+	mechanism.Gaussian{Sigma: 0.5}.Add(second, public.NewSource(zetaPurpose, 1))
 	variance, covariance := convex.Dot(first, first)/n, convex.Dot(first, second)/n
 	if math.Abs(variance-0.25) > 5*0.25*math.Sqrt(2./n) || math.Abs(covariance) > 5*0.25/math.Sqrt(n) {
 		t.Errorf("variance %v, covariance of two batches %v", variance, covariance)
@@ -182,7 +183,7 @@ func TestAnytimeStartsAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.public = learn.NewPublic(zetaPurpose, 0)
+	p.public = public.NewSource(zetaPurpose, 0)
 	for person := 1; person < 64; person++ {
 		m := math.Floor(math.Log2(float64(person)))
 		if want := math.Pow(2, -m/4); math.Abs(d.run.zeta-want) > 1e-12 {

@@ -1,7 +1,6 @@
 package bandit
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -9,9 +8,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 )
-
-// errMatrix reports a design matrix that cannot be inverted.
-var errMatrix = errors.New("bandit: a design matrix is not positive definite")
 
 // optionLowest is the smallest reward that people can have: a smaller range needs less noise.
 const optionLowest = "lowest_reward"

@@ -23,8 +23,9 @@ import (
 //	theory:    Y = s (4 sqrt d + 2 ln(2T/alpha)),
 //	           beta = R sqrt(2 ln(2/alpha) + ln det V - d ln Y) + S sqrt(3Y)
 //	                  + t (sqrt d + sqrt(2 ln(2T/alpha)))/sqrt Y
-//	practical: Y = 2 s sqrt d, which is the norm's expectation; beta = sqrt(2Y) + R sqrt(d ln T), and the
-//	           same with 1 for 2Y where Y is smaller.
+//	practical: Y = 2 s sqrt d, which is the norm's expectation; beta = sqrt(2Y) + R sqrt(d ln T).
+//
+// Y is at least 1/2, so that V grows by 1 at least.
 //
 // Where it differs: eigenvalues that the noise has left below Y count as Y, which the papers do not need under their
 // events; and the center is the point of the ball of radius S that is nearest to V^-1 u in the norm of V. The set still

@@ -20,15 +20,15 @@ const (
 	// half the error.
 	LayeredThirds = "thirds"
 	// LayeredLiteral has the paper's noise. It is not private: see mechanism.Wishart, and the sensitivities at
-	// layeredSums.
+	// layeredRun.sums.
 	LayeredLiteral = learn.Literal
 )
 
 // Options of Layered.
 const (
 	layeredGamma = "gamma" // ratio of the radii of neighbouring bins, above 1; default e, the paper's T^(1/ln T)
-	// M, the bins of a layer below one parent; default ceil(ln n/(2 ln gamma)), for radii down to 1/sqrt(n),
-	// or what keeps the bins of the last layer below 1e5.
+	// M, the bins of a layer below one parent; default ceil(ln n/(2 ln gamma)), for radii down to 1/sqrt(n), or what
+	// keeps the bins of the last layer at layered.MaxBins or less.
 	layeredBins      = "bins"
 	layeredThreshold = "threshold" // of a bin's share of people, in its standard deviations; default 2.36
 	// Standard deviations in a width. At the default 2 all bounds held in each of 6000 runs of 60 settings, at 1 in

@@ -33,8 +33,7 @@ func NewLink(s learn.Setting) (Link, error) {
 		return Link{},
 			fmt.Errorf("estimate: the slope of family %s on scores up to %v is in [%v, %v], and rewards are in "+
 				"[%v, %v]; the slope must be positive and all finite: choose a smaller radius", s.Family.Name(),
-				s.Radius,
-				l.least, l.most, l.low, l.high)
+				s.Radius, l.least, l.most, l.low, l.high)
 	}
 	return l, nil
 }

@@ -3,11 +3,12 @@ package estimate
 import (
 	"fmt"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
-	"gonum.org/v1/gonum/mat"
 )
 
 // The reweighted objective of "Near-optimal private learning in linear contextual bandits", Eq. (3), for a

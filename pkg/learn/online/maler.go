@@ -3,6 +3,7 @@ package online
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -75,7 +76,7 @@ func start(d Domain, rate, prior float64) expert {
 }
 
 // Point implements Learner.
-func (m *Maler) Point() []float64 { return copyOf(m.point) }
+func (m *Maler) Point() []float64 { return slices.Clone(m.point) }
 
 // experts yields all experts.
 func (m *Maler) experts(yield func(*expert)) {
@@ -109,7 +110,7 @@ func (m *Maler) Update(gradient []float64) error {
 	m.round++
 	bound, t := m.domain.Gradient, float64(m.round)
 	slope := func(e *expert) (v []float64, inner float64) { // of the point seen from an expert
-		v = copyOf(m.point)
+		v = slices.Clone(m.point)
 		along(v, e.point, -1)
 		return v, convex.Dot(v, g)
 	}
@@ -163,7 +164,7 @@ func newton(e *expert, g []float64, factor, radius float64) ([]float64, error) {
 			e.inverse[i*d+j] -= moved[i] * moved[j] / grown
 		}
 	}
-	next := copyOf(e.point)
+	next := slices.Clone(e.point)
 	along(next, moved, -1/(curvature*grown))
 	if convex.Norm(next) <= radius {
 		return next, nil

@@ -3,6 +3,7 @@ package online
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -42,7 +43,7 @@ func TestExpConcaveStepIsAProjection(t *testing.T) {
 	for range 500 {
 		g := []float64{1 + r.NormFloat64(), r.NormFloat64(), r.NormFloat64()}
 		q, old := make([]float64, d), append([]float64(nil), e.point...)
-		v := copyOf(m.point)
+		v := slices.Clone(m.point)
 		along(v, e.point, -1)
 		clipped, err := m.domain.clip(g)
 		if err != nil {

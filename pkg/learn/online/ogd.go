@@ -3,6 +3,7 @@ package online
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // OGD is projected online gradient descent for losses that are mu-strongly convex in expectation: in round t it moves
@@ -29,7 +30,7 @@ func NewOGD(d Domain, mu float64) (*OGD, error) {
 }
 
 // Point implements Learner.
-func (o *OGD) Point() []float64 { return copyOf(o.point) }
+func (o *OGD) Point() []float64 { return slices.Clone(o.point) }
 
 // Update implements Learner.
 func (o *OGD) Update(gradient []float64) error {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
@@ -63,6 +62,3 @@ func along(x, g []float64, t float64) {
 		x[i] += t * v
 	}
 }
-
-// copyOf is a point that the caller may change.
-func copyOf(x []float64) []float64 { return slices.Clone(x) }

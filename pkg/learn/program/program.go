@@ -32,14 +32,16 @@ type Learner struct {
 	setting   learn.Setting
 	rehearsed []learner.Step
 	forms     []learn.Form
-	// answers are the state: every step is that of a run which is given them. A run is not kept between two steps,
-	// since it waits on a goroutine of its own.
+	// answers are the state: every step is that of a run which is given them.
 	answers []learn.Answer
+	// run was given them. One that waits on a goroutine, which nobody would end, is not kept: nil. Each answer to such
+	// a program, which by default asks some dozens of questions at most, begins it anew.
+	run     *learn.Learner
 	attempt int        // cohorts of the current question that were destroyed
 	left    int        // people of the horizon who are in no cohort yet
 	asked   learn.Step // by the program, now
 	step    learner.Step
-	last    glm.Policy // in force before the run was over
+	last    glm.Policy // in force; of a run that is over, before it was made greedy
 }
 
 // New resolves the configuration, and goes through the whole run once with answers of zeros, for the schedule: whatever
@@ -50,12 +52,12 @@ func New(c learner.Config) (*Learner, error) {
 		return nil, err
 	}
 	s.Used = map[string]float64{}
-	run, err := begun(c, start, s)
+	l := &Learner{config: c, start: start, setting: s, left: c.Horizon}
+	run, err := l.begin()
 	if err != nil {
 		return nil, err
 	}
 	defer run.Close()
-	l := &Learner{config: c, left: c.Horizon}
 	var rehearsed []learner.Step
 	var forms []learn.Form
 	for {
@@ -77,7 +79,7 @@ func New(c learner.Config) (*Learner, error) {
 	own.Options, s.Options, s.Used = s.Used, s.Used, nil
 	c.Program = &own
 	l = &Learner{config: c, start: start, setting: s, rehearsed: rehearsed, forms: forms, left: c.Horizon}
-	asked, err := l.replay(nil)
+	asked, err := l.ask()
 	if err != nil { // not reached: it began before
 		return nil, err
 	}
@@ -110,23 +112,31 @@ func resolve(c learner.Config) (learner.Config, func(learn.Setting) (*learn.Lear
 		Options: options, Structure: c.Structure}, nil
 }
 
-// begun is a run of the program, up to its first question.
-func begun(c learner.Config, start func(learn.Setting) (*learn.Learner, error), s learn.Setting) (*learn.Learner,
-	error) {
-	run, err := start(s)
+// begin is a run of the program, up to its first question.
+func (l *Learner) begin() (*learn.Learner, error) {
+	run, err := l.start(l.setting)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the profile %s: %w", ErrRefused, c.Profile, err)
+		return nil, l.refuse("%w", err)
 	}
 	return run, nil
 }
 
-// replay is what the program asks after these answers.
-func (l *Learner) replay(answers []learn.Answer) (learn.Step, error) {
-	run, err := begun(l.config, l.start, l.setting)
-	if err != nil {
-		return learn.Step{}, err
+// ask is what the program asks after its answers, of which a run that is kept lacks the last.
+func (l *Learner) ask() (learn.Step, error) {
+	run, answers := l.run, l.answers
+	if run != nil {
+		answers = answers[len(answers)-1:]
+	} else {
+		var err error
+		if run, err = l.begin(); err != nil {
+			return learn.Step{}, err
+		}
 	}
-	defer run.Close()
+	if run.Waits() {
+		defer run.Close()
+	} else {
+		l.run = run
+	}
 	for _, a := range answers {
 		if err := run.Absorb(a); errors.Is(err, learn.ErrAnswer) {
 			return learn.Step{}, fmt.Errorf("%w: %w", learner.ErrAggregate, err)
@@ -164,7 +174,7 @@ func (l *Learner) Next() learner.Step {
 	return step
 }
 
-// Confidence is the confidence set of the newest policy that has one; nil: it has none.
+// Confidence is the confidence set of the policy in force; nil: nothing was learned yet, or it has none.
 func (l *Learner) Confidence() *glm.Stage {
 	switch p := &l.last; {
 	case len(l.answers) == 0:
@@ -209,8 +219,9 @@ func reports(of learner.Aggregate) learn.Answer {
 
 func (l *Learner) absorb(a learn.Answer) error {
 	next := *l
-	next.answers = append(l.answers[:len(l.answers):len(l.answers)], a)
-	asked, err := l.replay(next.answers)
+	l.run = nil // after an error it may have changed, and is begun anew
+	next.answers = append(l.answers, a)
+	asked, err := next.ask()
 	if err != nil {
 		return err
 	}
@@ -241,13 +252,12 @@ func (l *Learner) take(asked learn.Step) error {
 	if err != nil {
 		return err
 	}
+	l.last = p
 	q, least := asked.Question, l.config.MinCohort
 	if asked.Done || l.left < least && l.left < l.config.Horizon {
-		l.last = p
 		l.step = learner.Step{Epoch: len(l.answers), Policy: greedy(p), Done: true, Attempt: l.attempt}
 		return nil
 	}
-	l.last = p
 	cohort := min(max(q.People, least), l.left)
 	if l.left-cohort < least { // too few for another cohort
 		cohort = l.left

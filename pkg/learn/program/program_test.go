@@ -366,12 +366,14 @@ func TestStructuresAreLearnedFrom(t *testing.T) {
 
 // A learner holds no goroutine, which nobody would end: whoever makes machines forgets them.
 func TestLearnersHoldNoGoroutine(t *testing.T) {
-	before := runtime.NumGoroutine()
-	l := start(t, config(glm.LinUCB))
-	if err := l.Absorb(sums(t, l.Next(), l.Next().Cohort, rand.NewChaCha8([32]byte{6}))); err != nil {
-		t.Fatal(err)
-	}
-	if n := runtime.NumGoroutine(); n != before {
-		t.Errorf("%d goroutines, there were %d", n, before)
+	for _, p := range glm.Programs() {
+		before := runtime.NumGoroutine()
+		l := start(t, config(p))
+		if err := l.Absorb(sums(t, l.Next(), l.Next().Cohort, rand.NewChaCha8([32]byte{6}))); err != nil {
+			t.Fatal(err)
+		}
+		if n := runtime.NumGoroutine(); n != before {
+			t.Errorf("%s: %d goroutines, there were %d", p, n, before)
+		}
 	}
 }
