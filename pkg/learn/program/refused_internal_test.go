@@ -80,11 +80,9 @@ func TestPoliciesThatNoDeviceFollowsAreRefused(t *testing.T) {
 	}
 	bad := good
 	bad.Radius = -1
-	for name, p := range map[string]learn.Policy{
-		"of simulations": ownPolicy{}, "out of range": learn.Data{Policy: bad},
-	} {
-		if _, err := l.policy(p); !errors.Is(err, ErrRefused) {
-			t.Errorf("%s: %v", name, err)
+	for says, p := range map[string]learn.Policy{"no data": ownPolicy{}, "radius": learn.Data{Policy: bad}} {
+		if _, err := l.policy(p); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
 		}
 	}
 }
