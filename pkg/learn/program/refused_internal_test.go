@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -127,6 +128,29 @@ func TestARunThatFailsChangesNothing(t *testing.T) {
 		l.start = begins
 		if err := l.absorb(a); err != nil || l.Next().Epoch != 1 {
 			t.Errorf("%s: the next answer: %v", name, err)
+		}
+	}
+}
+
+// Runs that would take all memory are refused before they do: auditors read configurations in logs of others.
+func TestRunsTooLongToKeepAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		profile glm.Profile
+		horizon int
+		options map[string]float64
+		says    string
+	}{
+		{glm.LinUCB, 50 << 12, map[string]float64{bandit.First: 50, bandit.Growth: 1}, ""},
+		{glm.LinUCB, 50<<12 + 50, map[string]float64{bandit.First: 50, bandit.Growth: 1}, "more than 4096 questions"},
+		{glm.OnlineLinUCB, 1 << 31, nil, "each of 107374182 people"},
+		{glm.OnlineLinUCBCombiner, 1 << 31, nil, "each of 107374182 people"},
+	} {
+		big := learner.Config{Profile: c.profile, Radius: 1, Program: &learner.ProgramConfig{Arms: 4}}
+		big.Dimension, big.Horizon, big.MinCohort, big.Program.Options = 2, c.horizon, 50, c.options
+		_, err := New(big)
+		if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, ErrRefused) ||
+			!strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s for %d people: %v", c.profile, c.horizon, err)
 		}
 	}
 }
