@@ -66,7 +66,7 @@ func New(c learner.Config) (*Learner, error) {
 			break
 		}
 		if most := mostQuestions(c.Dimension); len(rehearsed) == most {
-			return nil, l.refuse("it has more than %d questions for %d people: have it ask more people at once",
+			return nil, l.refuse("it has more than %d questions for %d people: let it ask more at once",
 				most, c.Horizon)
 		}
 		rehearsed, forms = append(rehearsed, l.step), append(forms, l.asked.Question.Form)
