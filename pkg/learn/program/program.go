@@ -88,8 +88,8 @@ func New(c learner.Config) (*Learner, error) {
 	return l, l.take(asked)
 }
 
-// mostReports bounds the people of a question for each one's report, of two numbers or more: plan.MaxEntries of them are
-// released at most.
+// mostReports bounds the people of a question for each one's report, of two numbers or more: at most plan.MaxEntries of
+// them are released.
 const mostReports = 1 << 20
 
 // mostQuestions bounds the questions of a run in d dimensions, of each of which a policy of up to d(d+1)/2 numbers is
