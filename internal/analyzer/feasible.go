@@ -103,6 +103,8 @@ func (l LearnerSettings) Validate() (faults []error) {
 	}
 	if wrong("profile", l.Profile, plausible(profile)); len(faults) > 0 {
 		profile, horizons = glm.Practical, true
+	} else {
+		faults = l.othersFaults()
 	}
 	if l.Anytime && !horizons {
 		faults = append(faults, config.Conflict("anytime", true, "must be false with", "profile", l.Profile).

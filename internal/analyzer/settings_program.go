@@ -39,6 +39,29 @@ func tunable(text string) (name string, v float64, err error) {
 	return name, v, nil
 }
 
+// othersFaults lists settings that the profile would not read. What is not asked of a profile is 0.
+func (l LearnerSettings) othersFaults() (faults []error) {
+	for _, of := range []struct {
+		key   string
+		value any
+		set   bool
+		reads glm.Profile
+	}{
+		{"first_cohort", l.FirstCohort, l.FirstCohort != 0, glm.Practical},
+		{"growth", l.Growth, l.Growth != 0, glm.Practical},
+		{"sampling", l.Sampling, l.Sampling != 0, glm.Practical},
+		{"explorer_share", l.ExplorerShare, l.ExplorerShare != 0, glm.Practical},
+		{"width", l.Width, l.Width != 0, glm.Paper}, {"rounds", l.Rounds, l.Rounds != 0, glm.Paper},
+		{"batch", l.Batch, l.Batch > 0, glm.Joint},
+	} {
+		if of.set && of.reads != glm.Profile(l.Profile) {
+			faults = append(faults, config.Conflict(of.key, of.value, "cannot go with", "profile", l.Profile).
+				Because("only the profile "+string(of.reads)+" reads it; learners of other papers have tunables"))
+		}
+	}
+	return faults
+}
+
 // programFaults lists what is wrong with the settings of programs by themselves. What a program makes of its tunables
 // is found out when it is planned.
 func (l LearnerSettings) programFaults() (faults []error) {

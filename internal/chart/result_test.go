@@ -100,28 +100,38 @@ func TestResultTableFitsATerminal(t *testing.T) {
 	}
 }
 
-// A run that learned next to nothing says so below its table, with what would help; any other says nothing.
+// A run that learned next to nothing says so below its table, with what would help; any other says nothing, however
+// large the part of regret in hindsight is that no policy foresees.
 func TestARunThatLearnedNothingSaysSo(t *testing.T) {
 	for _, c := range []struct {
-		trust  string
-		regret float64
-		says   string
+		trust           string
+		regret, without float64 // of uniform play's; 0: not run
+		says            string
 	}{
-		{"local", 1.12, "People lost 112 % of what they would have lost without any learning"},
-		{"local", 0.95, "here 1,859 times"},
-		{"shuffle", 0.95, "More people, or a larger --epsilon"},
-		{"local", 0.7, ""},
+		{"local", 1.12, 0.3, "Riffle lost no less than uniform play: this run learned next to nothing"},
+		{"local", 0.95, 0.3, "here 1,859 times"},
+		{"local", 0.95, 0.3, "spared people 7 % of what the same learner spares them without privacy"},
+		{"shuffle", 0.95, 0, "spared people 5 % of what uniform play loses"},
+		{"shuffle", 0.95, 0.3, "More people, or a larger --epsilon"},
+		{"shuffle", 1, 1.01, "so many people teach it nothing"},
+		{"local", 0.7, 0.3, ""},
+		{"shuffle", 0.95, 0.9, ""}, // half of what can be learned at all
+		{"shuffle", 0.7, 0, ""},
 	} {
 		r := adultResult()
 		r.Trust, r.VarianceRatio, r.Regret = c.trust, 1859.4, c.regret*r.UniformRegret
+		r.NonPrivateRegret = nil
+		if c.without > 0 {
+			r.NonPrivateRegret = ptr(c.without * r.UniformRegret)
+		}
 		var b bytes.Buffer
 		if err := r.WriteTable(&b); err != nil {
 			t.Fatal(err)
 		}
 		text := strings.Join(strings.Fields(b.String()), " ")
-		if said := strings.Contains(text, "learned next to nothing"); said != (c.says != "") ||
-			!strings.Contains(text, c.says) {
-			t.Errorf("%s at %v of uniform play:\n%s", c.trust, c.regret, b.String())
+		said := strings.Contains(text, "learned next to nothing") || strings.Contains(text, "teach it nothing")
+		if said != (c.says != "") || !strings.Contains(text, c.says) {
+			t.Errorf("%s at %v of uniform play, %v without privacy:\n%s", c.trust, c.regret, c.without, b.String())
 		}
 	}
 }

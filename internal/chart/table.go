@@ -36,17 +36,35 @@ func (r Result) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// nothingLearned is the share of uniform play's regret from which on a run is said to have learned next to nothing: by
-// then people lost nearly as much as if nobody had learned.
-const nothingLearned = 0.9
+// nothingLearned is the share of what the same learner without privacy spares people from which down a run is said to
+// have learned next to nothing.
+const nothingLearned = 0.1
 
-// remarks are what a reader of the table must not overlook.
+// remarks are what a reader of the table must not overlook. Uniform play's regret alone says little of how much there
+// was to learn: of labelled data it is in hindsight, and mostly chance that no policy foresees.
 func (r Result) remarks() (remarks []string) {
-	if r.Regret < nothingLearned*r.UniformRegret {
+	possible := r.UniformRegret
+	if r.NonPrivateRegret != nil {
+		possible -= *r.NonPrivateRegret
+	}
+	spared := r.UniformRegret - r.Regret
+	if spared > nothingLearned*max(possible, 0) {
 		return nil
 	}
-	remarks = append(remarks, fmt.Sprintf("People lost %.0f %% of what they would have lost without any learning: "+
-		"this run learned next to nothing.", 100*r.Regret/r.UniformRegret))
+	of := "what uniform play loses"
+	if r.NonPrivateRegret != nil {
+		of = "what the same learner spares them without privacy"
+	}
+	switch {
+	case possible <= 0:
+		return []string{"The same learner without privacy loses no less than uniform play either: so many people " +
+			"teach it nothing."}
+	case spared <= 0:
+		remarks = append(remarks, "Riffle lost no less than uniform play: this run learned next to nothing.")
+	default:
+		remarks = append(remarks, fmt.Sprintf("Riffle spared people %.0f %% of %s: this run learned next to nothing.",
+			100*spared/possible, of))
+	}
 	if r.Trust == "local" {
 		return append(remarks, fmt.Sprintf("In the channel local every device adds all the noise that hides it, here "+
 			"%s times a curator's variance. It takes far more people, or a larger epsilon. --trust shares has a "+

@@ -99,7 +99,8 @@ func (o Options) channels(proposer *plan.Proposer, tasks []task, limits []int) (
 				one = Channel{Trust: c, Whom: one.Whom, OptIn: one.OptIn}
 				explained := o.explain(err, i, t.size, 1)
 				var infeasible *Infeasible
-				if !errors.As(explained, &infeasible) && !errors.Is(err, privacy.ErrUncertified) {
+				if !errors.As(explained, &infeasible) && !errors.Is(err, privacy.ErrUncertified) &&
+					!errors.Is(err, plan.ErrPairs) {
 					return nil, explained
 				}
 				one.Infeasible = explained.Error()

@@ -82,7 +82,7 @@ type Change struct {
 type Verdict string
 
 const (
-	// WorthRunning: the last policy gains over the best constant option, in the mean less one standard error of runs.
+	// WorthRunning: the last policy gains over the best constant option (predict.Outcome.Worth).
 	WorthRunning Verdict = "run"
 	// DoNotRun: it does not.
 	DoNotRun Verdict = "do not run"

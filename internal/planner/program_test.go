@@ -69,6 +69,32 @@ func TestProgramsThatAskOtherwiseArePredicted(t *testing.T) {
 	}
 }
 
+// A program of pairs is planned and predicted over the one channel that carries them; the others have no plan. Where it
+// is not to run, the default is tried in its place, and channels that do not carry it are named as such.
+func TestProgramsOfPairsArePlanned(t *testing.T) {
+	o := programmed()
+	o.Learner, o.Users, o.Channel, o.Terms = glm.OnlineLinUCB, 600, plan.Local, plan.DefaultTermsFor(plan.Local)
+	r, err := planner.Run(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Channels {
+		if (c.Infeasible == "") != (c.Trust == plan.Local) || c.Recommended != (c.Trust == plan.Local) {
+			t.Errorf("%s: %q, recommended: %v", c.Trust, c.Infeasible, c.Recommended)
+		}
+	}
+	if err := planner.Predict(context.Background(), o, planner.Prediction{Runs: 2}, r); err != nil {
+		t.Fatal(err)
+	}
+	p := r.Prediction
+	if p.Verdict != planner.DoNotRun || len(p.Changes) == 0 || p.Changes[0].What != "--learner practical" {
+		t.Fatalf("600 people over local at epsilon 1: %s, %+v", p.Verdict, p.Changes)
+	}
+	if last := p.Changes[len(p.Changes)-1]; last.What != "the channel shares" || last.Impossible == "" {
+		t.Errorf("%+v", last)
+	}
+}
+
 func TestPlansOfProgramsAreRefused(t *testing.T) {
 	for says, spoil := range map[string]func(*planner.Options){
 		"--cohort":               func(o *planner.Options) { o.Cohorts = []int{500} },
@@ -79,6 +105,7 @@ func TestPlansOfProgramsAreRefused(t *testing.T) {
 		"--registered":           func(o *planner.Options) { o.Registered = 1000 },
 		"plans are of practical": func(o *planner.Options) { o.Learner = glm.Paper },
 		"for the family linear":  func(o *planner.Options) { o.Family = family.NameLogistic },
+		"--trust local":          func(o *planner.Options) { o.Learner = glm.OnlineLinUCB },
 		"--learner x":            func(o *planner.Options) { o.Learner = "x" },
 	} {
 		o := programmed()

@@ -2,12 +2,18 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/program"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
+
+// errPairs is an ErrOptions: the learner needs the channel local.
+var errPairs = fmt.Errorf("%w", ErrOptions)
 
 // steps are what the learner asks of its cohorts, at a public point of the asked norm; of a program, what it asks if
 // all answers are zeros.
@@ -16,6 +22,10 @@ func (o Options) steps(config learner.Config) ([]learner.Step, error) {
 		l, err := program.New(config)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+		if slices.Contains(l.Forms(), learn.Reports) && o.Channel != plan.Local {
+			return nil, fmt.Errorf("%w: --learner %s learns from each person's own report: give --trust local, where "+
+				"its own noise protects it", errPairs, o.Learner)
 		}
 		return l.Rehearsed(), nil
 	}

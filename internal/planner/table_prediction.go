@@ -54,6 +54,9 @@ func (p *Predicted) changeTable() table.Writer {
 			row = table.Row{c.What, plusMinus(c.Gain), map[bool]string{true: "yes", false: "no"}[c.Worth],
 				number(c.Simulated)}
 			if c.Simulated < c.Users {
+				if !c.Worth { // what was not simulated is no reason not to run
+					row[2] = string(Undecided)
+				}
 				row[3] = fmt.Sprintf("first %s", number(c.Simulated))
 			}
 		}
@@ -67,9 +70,9 @@ func (p *Predicted) notes() []string {
 	var notes []string
 	notes = append(notes, fmt.Sprintf("Prediction: the learner and the noise of this plan (channel %s) in simulated "+
 		"deployments in which everybody reports. Gain: mean reward over that of the best constant option, which is "+
-		"the same for everybody. Without privacy: the last policy of a learner that sees every record of the same "+
-		"people; kept is the share of its gain. Better after: so many people after whom every policy beats the "+
-		"constant option, in the mean less one standard error of runs."+
+		"the same for everybody. Without privacy: the last policy of a greedy learner that sees every record of the "+
+		"same people, and may get stuck; kept is the share of its gain, which can be above 100 %%. Better after: so "+
+		"many people after whom every policy beats the constant option, in the mean less one standard error of runs."+
 		" Runs below: those whose last policy is worse than it.",
 		p.Trust))
 	notes = append(notes, p.People)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/planner/predict"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -35,13 +36,17 @@ func (p *Predicted) judge(ctx context.Context, o Options, asked Prediction) erro
 	}
 	p.Reasons = []string{capital(gain) + "."}
 	if p.Verdict != WorthRunning {
-		why := fmt.Sprintf("A learner without privacy gains %s with the same people: the privacy is what hides "+
-			"the effect.", plusMinus(&out.Clear))
+		why := fmt.Sprintf("A learner without privacy gains %s with the same people, who do show the effect.",
+			plusMinus(&out.Clear))
 		if !out.Clear.Above() {
-			why = fmt.Sprintf("Without privacy it would be %s: so many people do not show such an effect at all.",
-				plusMinus(&out.Clear))
+			why = fmt.Sprintf("Without privacy it would be %s: %s do not show such an effect at all.",
+				plusMinus(&out.Clear), people)
 		}
 		p.Reasons = append(p.Reasons, why)
+	}
+	if p.Verdict == WorthRunning && out.Below > 0 {
+		p.Reasons = append(p.Reasons, fmt.Sprintf("But %d of %d runs end below the best constant option, and a "+
+			"deployment is one run.", out.Below, out.Runs))
 	}
 	if l := out.Learning; l.Mean+l.Error < 0 {
 		p.Reasons = append(p.Reasons, fmt.Sprintf("Those who take part meanwhile get less than the best constant "+
@@ -61,7 +66,8 @@ const (
 	mostEpsilon = 8
 )
 
-// changes predicts the same for other plans: of each kind, one after the other until one is worth running.
+// changes predicts the same for other plans: of each kind, one after the other until one is worth running. A learner of
+// another paper is compared with the default first.
 func (o Options) changes(ctx context.Context, p Prediction, effect float64) (all []Change, err error) {
 	try := func(what string, o Options) (worth bool) {
 		if err != nil {
@@ -72,6 +78,11 @@ func (o Options) changes(ctx context.Context, p Prediction, effect float64) (all
 			all = append(all, c)
 		}
 		return c.Worth || c.Simulated < c.Users || c.Impossible != ""
+	}
+	if o.Learner.Program() {
+		own := o
+		own.Learner = glm.Practical
+		try("--learner "+string(own.Learner), own)
 	}
 	for factor := 4; factor <= mostPeople; factor *= 4 {
 		more := o
@@ -121,7 +132,7 @@ func (o Options) change(ctx context.Context, what string, p Prediction, effect f
 	o.tell("predicting for "+what, 0, 1)
 	s, err := o.rehearsal(nil)
 	var infeasible *Infeasible
-	if errors.As(err, &infeasible) || errors.Is(err, privacy.ErrUncertified) {
+	if errors.As(err, &infeasible) || errors.Is(err, privacy.ErrUncertified) || errors.Is(err, errPairs) {
 		c.Impossible = err.Error()
 		return c, nil
 	}

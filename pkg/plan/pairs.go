@@ -7,6 +7,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 )
 
+// ErrPairs is an ErrPlan: the reason to refuse pairs in another channel than Local.
+var ErrPairs = fmt.Errorf("%w", ErrPlan)
+
 // MaxEntries bounds the numbers in the counts of a round of pairs: reports times the numbers of each. They then fit
 // into a statement.
 const MaxEntries = 1 << 21
@@ -54,14 +57,14 @@ func (a *Announcement) CheckPairs() error {
 	return nil
 }
 
-// pairsIn refuses a channel in which pairs cannot be counted.
+// pairsIn refuses a channel in which pairs cannot be counted. Errors are ErrPairs.
 func pairsIn(c Channel) error {
 	if c == Local {
 		return nil
 	}
 	return fmt.Errorf("%w: arm and reward of each person (%s) are counted report by report, which needs the channel "+
 		"%s, where its own noise protects a report from whoever sees it: in %s it does not, and only sums may be "+
-		"published", ErrPlan, statistic.Pair, Local, c)
+		"published", ErrPairs, statistic.Pair, Local, c)
 }
 
 // ofPairs reports whether the step asks for pairs.

@@ -52,9 +52,13 @@ type Policy struct {
 	Gain Estimate `json:"gain"`
 }
 
+// leastKept is the least share of what a learner without privacy gains that is worth running for: by chance a policy
+// that learned nothing and plays the best constant option for nearly everybody gains a little, too.
+const leastKept = 0.1
+
 // Worth reports whether the last policy is expected to beat the best constant option: its mean gain less one standard
-// error is above 0.
-func (o *Outcome) Worth() bool { return o.Last.Above() }
+// error is above 0, and its mean gain is at least a tenth of Clear's.
+func (o *Outcome) Worth() bool { return o.Last.Above() && o.Last.Mean >= leastKept*o.Clear.Mean }
 
 // summarize puts runs of one schedule together.
 func summarize(config learner.Config, runs []*run) *Outcome {

@@ -30,7 +30,7 @@ var (
 	// ErrOptions reports an option out of its range.
 	ErrOptions = errors.New("predict")
 	// ErrEffect reports an effect that the assumed people cannot have.
-	ErrEffect = errors.New("predict: no such effect")
+	ErrEffect = errors.New("no such effect")
 )
 
 // Noise is the standard deviation of the noise of each sum of a step's round, in the statistics' units. It must be safe

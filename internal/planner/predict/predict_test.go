@@ -252,3 +252,20 @@ func TestWhatCannotBePredictedIsRefused(t *testing.T) {
 		t.Errorf("stopped: %v", err)
 	}
 }
+
+// A gain is worth running for if it is above its error, and no small part of what can be learned.
+func TestWhatIsWorthRunning(t *testing.T) {
+	for _, c := range []struct {
+		last, clear predict.Estimate
+		worth       bool
+	}{
+		{predict.Estimate{Mean: 0.05, Error: 0.01}, predict.Estimate{Mean: 0.1, Error: 0.01}, true},
+		{predict.Estimate{Mean: 0.01, Error: 0.01}, predict.Estimate{Mean: 0.02, Error: 0.01}, false},
+		{predict.Estimate{Mean: 0.005, Error: 0.001}, predict.Estimate{Mean: 0.1, Error: 0.01}, false},
+		{predict.Estimate{Mean: 0.005, Error: 0.001}, predict.Estimate{Mean: -0.01, Error: 0.01}, true},
+	} {
+		if o := (predict.Outcome{Last: c.last, Clear: c.clear}); o.Worth() != c.worth {
+			t.Errorf("%+v of %+v: worth running: %v", c.last, c.clear, o.Worth())
+		}
+	}
+}

@@ -82,7 +82,7 @@ func (a Assumed) world(run int) (*world, error) {
 		w.norm = convex.Norm(w.model.Theta)
 		return w, nil
 	}
-	return nil, fmt.Errorf("%w: %g; with these options, features and baseline at most about %.2g is possible",
+	return nil, fmt.Errorf("%w: %g; with these options, numbers and baseline at most about %.2g is possible",
 		ErrEffect, a.Effect, largest)
 }
 

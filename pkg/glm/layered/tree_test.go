@@ -210,6 +210,7 @@ func TestTreesAreChecked(t *testing.T) {
 		"gamma NaN":       func(t *layered.Tree) { t.Gamma = nan },
 		"cap 0":           func(t *layered.Tree) { t.Cap = 0 },
 		"cap Inf":         func(t *layered.Tree) { t.Cap = inf },
+		"clip 0":          func(t *layered.Tree) { t.Clip = 0 },
 		"clip -1":         func(t *layered.Tree) { t.Clip = -1 },
 		"clip NaN":        func(t *layered.Tree) { t.Clip = nan },
 		"level":           func(t *layered.Tree) { t.Bins[11].Level = 3 },
@@ -243,6 +244,40 @@ func TestTreesAreChecked(t *testing.T) {
 		if tree.Validate(3) == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+	// Without bins, or with bins of one layer, which are good in every other way.
+	flat := func(levels, bins int) *layered.Tree {
+		t := &layered.Tree{Levels: levels, Gamma: layered.MinGamma, Cap: layered.MaxValue, Clip: layered.MaxValue}
+		for i := range min(bins, levels) {
+			t.Bins = append(t.Bins, layered.Bin{Level: i, Direction: []float64{1, 0, 0}})
+		}
+		for i := range bins - len(t.Bins) {
+			t.Bins = append(t.Bins, layered.Bin{Parent: 1 + i/levels, Level: i % levels,
+				Direction: []float64{0, 1, 0}, Value: -layered.MaxValue, Flat: layered.MaxValue,
+				Slope: layered.MaxValue})
+		}
+		return t
+	}
+	for name, c := range map[string]struct {
+		levels, bins, dimension int
+		good                    bool
+	}{
+		"no bins":              {1, 0, 1, true},
+		"no levels":            {0, 0, 1, false},
+		"most bins":            {layered.MaxLevels, 2 * layered.MaxBins, 3, true},
+		"one bin more":         {layered.MaxLevels, 2*layered.MaxBins + 1, 3, false},
+		"one level more":       {layered.MaxLevels + 1, 0, 3, false},
+		"most dimensions":      {1, 0, layered.MaxDimension, true},
+		"one dimension more":   {1, 0, layered.MaxDimension + 1, false},
+		"no dimension":         {1, 0, 0, false},
+		"a negative dimension": {1, 0, -1, false},
+	} {
+		if err := flat(c.levels, c.bins).Validate(c.dimension); (err == nil) != c.good {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if (*layered.Tree)(nil).Clone() != nil {
+		t.Error("a copy of no tree is one")
 	}
 	if !slices.EqualFunc(good.Bins, good.Clone().Bins, func(a, b layered.Bin) bool {
 		return fmt.Sprint(a) == fmt.Sprint(b)

@@ -79,6 +79,14 @@ func TestWhatIsNoStructure(t *testing.T) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
+	for _, s := range []structure.Structure{ // at the edges of what is one
+		{group(0, 6, 1, 0)}, {group(0, 2, 3, structure.MaxGroups)}, {group(2, 2, 1, 5), group(0, 2, 1, 5)},
+		{group(0, 2, 1, 5), group(2, 2, 1, 5)}, {group(4, 2, 1, 0)},
+	} {
+		if err := s.Validate(6); err != nil {
+			t.Error(err)
+		}
+	}
 	many := slices.Repeat(structure.Structure{group(0, 2, 3, 0)}, structure.MaxGroups)
 	if err := many.Validate(6); err != nil {
 		t.Error(err)

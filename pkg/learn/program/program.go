@@ -67,6 +67,10 @@ func New(c learner.Config) (*Learner, error) {
 		if l.step.Done {
 			break
 		}
+		if most := mostQuestions(c.Dimension); len(rehearsed) == most {
+			return nil, l.refuse("it has more than %d questions for %d people: let it ask more at once",
+				most, c.Horizon)
+		}
 		rehearsed, forms = append(rehearsed, l.step), append(forms, l.asked.Question.Form)
 		a := zeros(l.asked.Question)
 		if err := run.Absorb(a); err != nil {
@@ -85,6 +89,14 @@ func New(c learner.Config) (*Learner, error) {
 	}
 	return l, l.take(asked)
 }
+
+// mostReports bounds the people of a question for each one's report, of two numbers or more: at most plan.MaxEntries of
+// them are released.
+const mostReports = 1 << 20
+
+// mostQuestions bounds the questions of a run in d dimensions, of each of which a policy of up to d(d+1)/2 numbers is
+// kept: a configuration, which auditors read in a log, must not take all memory.
+func mostQuestions(d int) int { return min(1<<12, (1<<26)/(d*(d+1)/2)) }
 
 // resolve checks the configuration and makes the program's setting of it.
 func resolve(c learner.Config) (learner.Config, func(learn.Setting) (*learn.Learner, error), learn.Setting, error) {
@@ -261,6 +273,10 @@ func (l *Learner) take(asked learn.Step) error {
 	cohort := min(max(q.People, least), l.left)
 	if l.left-cohort < least { // too few for another cohort
 		cohort = l.left
+	}
+	if q.Form == learn.Reports && cohort > mostReports {
+		return l.refuse("question %d asks each of %d people for a report, at most %d can be counted: have it ask "+
+			"fewer people at once", len(l.answers), cohort, mostReports)
 	}
 	step := learner.Step{Epoch: len(l.answers), Policy: p, Cohort: cohort, Attempt: l.attempt,
 		VarianceRatio: learner.LateVarianceRatio}
