@@ -25,7 +25,12 @@ func TestWhatIsSaidOfPrograms(t *testing.T) {
 	if c := l.program(); c.Arms != 4 || c.Failure != 0.1 || c.Variant != "x" || !maps.Equal(c.Options, want) {
 		t.Errorf("%+v", c)
 	}
-	if c := DefaultSettings().Learner.program(); c != nil {
+	own := DefaultSettings().Learner
+	own.Dimension, own.Horizon, own.FirstCohort, own.Growth, own.Sampling, own.ExplorerShare = 3, 5000, 100, 2, 1, -1
+	if faults := own.Validate(); len(faults) > 0 {
+		t.Error(faults)
+	}
+	if c := own.program(); c != nil {
 		t.Errorf("the default is a program: %+v", c)
 	}
 }

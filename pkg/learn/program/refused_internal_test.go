@@ -142,6 +142,7 @@ func TestRunsTooLongToKeepAreRefused(t *testing.T) {
 	}{
 		{glm.LinUCB, 50 << 12, map[string]float64{bandit.First: 50, bandit.Growth: 1}, ""},
 		{glm.LinUCB, 50<<12 + 50, map[string]float64{bandit.First: 50, bandit.Growth: 1}, "more than 4096 questions"},
+		{glm.LinUCB, 1 << 31, nil, ""},
 		{glm.OnlineLinUCB, 1 << 31, nil, "each of 107374182 people"},
 		{glm.OnlineLinUCBCombiner, 1 << 31, nil, "each of 107374182 people"},
 	} {
