@@ -36,8 +36,8 @@ func (r Result) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// nothingLearned is the share of what the same learner without privacy spares people from which down a run is said to
-// have learned next to nothing.
+// nothingLearned is a share of what the same learner without privacy spares people: a run that spares them no more is
+// said to have learned next to nothing.
 const nothingLearned = 0.1
 
 // remarks are what a reader of the table must not overlook. Uniform play's regret alone says little of how much there
