@@ -41,6 +41,8 @@ func TestSharesByHand(t *testing.T) {
 		{[2]float64{0.9, 0.8}, OverConstant, 0.15 / 0.6, 0.2 / 0.6, 0, (0.3 - 0.4/3) / 0.3, 1},
 		// 0.005 over the constant is too little to divide by; over uniform play it is 0.305 in each seed.
 		{[2]float64{0.505, 0.605}, OverUniform, 0.35 / 0.61, 0.8 / 0.61, 0.025 / 0.305, 0.2 / 0.305, 0},
+		// 0.35 and 0.05 over the constant are less than two standard errors, 0.65 and 0.35 over uniform play are more.
+		{[2]float64{0.85, 0.65}, OverUniform, 0.35, 0.8, 0.0275 / 0.5, 0.08 / 0.5, 0},
 		// A learner that is stuck: what can be gained is 0.7 and 0.6.
 		{[2]float64{0.2, 0.3}, OverBest, 0.35 / 1.3, 0.8 / 1.3, 0, 0, 0},
 	} {

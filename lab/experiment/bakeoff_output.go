@@ -137,7 +137,7 @@ func (b *Bakeoff) notes() []string {
 		}
 	}
 	add(uniform, fmt.Sprintf("Gains are over uniform play where nonprivate-greedy gains less than %g of the rewards' "+
-		"range over the best constant arm: ", leastGain), ", ")
+		"range, or than %d standard errors, over the best constant arm: ", leastGain, leastErrors), ", ")
 	add(best, "Gains are over uniform play, and shares of that of each person's best arm, where nonprivate-greedy "+
 		"gains as little over uniform play: ", ", ")
 	add(nothing, "No share, since there is nothing to divide by: ", ", ")

@@ -18,8 +18,12 @@ const (
 	OverBest     = "uniform, of the best"
 )
 
-// leastGain is the smallest gain to divide by, as a part of the rewards' range.
-const leastGain = 0.01
+// What a share divides by is at least leastGain of the rewards' range, and leastErrors of its standard errors: else the
+// share of one world, off by several, drowned the mean of all.
+const (
+	leastGain   = 0.01
+	leastErrors = 2
+)
 
 // ShareRow is what a learner keeps in a world at an epsilon, over the seeds. Its JSON form is a stable interface.
 type ShareRow struct {
@@ -128,7 +132,7 @@ func (x *entry) row(greedy []*result, measures []*yardsticks) ShareRow {
 	if spent := x.results[0].Spent; spent != nil {
 		r.Bytes = spent.Mean(func(c play.Cost) float64 { return float64(c.Bytes) })
 	}
-	r.Over = over(r, measures)
+	r.Over = over(greedy, measures)
 	if r.Over == "" {
 		return r
 	}
@@ -159,22 +163,25 @@ func (x *entry) row(greedy []*result, measures []*yardsticks) ShareRow {
 	return r
 }
 
-// over is what shares of a world are of.
-func over(r ShareRow, measures []*yardsticks) string {
-	best, known := 0.0, true
-	for _, m := range measures {
-		if m.EndBest == nil {
-			known = false
-			break
+// over is what shares of a world are of; empty: there is nothing to divide by.
+func over(greedy []*result, measures []*yardsticks) string {
+	least := leastGain * span(measures[0].Info.Family, measures[0].Info.MaxReward)
+	enough := func(gain func(s int) float64) bool {
+		gains := make([]float64, len(measures))
+		for s := range gains {
+			gains[s] = gain(s)
 		}
-		best += *m.EndBest / float64(len(measures))
+		mean, se := play.MeanAndError(gains)
+		return mean >= max(least, leastErrors*se)
 	}
-	switch least := leastGain * span(measures[0].Info.Family, measures[0].Info.MaxReward); {
-	case r.EndGreedy-r.EndConstant >= least:
+	switch {
+	case enough(func(s int) float64 { return *greedy[s].Final - measures[s].EndConstant }):
 		return OverConstant
-	case r.EndGreedy-r.EndUniform >= least:
+	case enough(func(s int) float64 { return *greedy[s].Final - measures[s].EndUniform }):
 		return OverUniform
-	case known && best-r.EndUniform >= least:
+	case slices.ContainsFunc(measures, func(m *yardsticks) bool { return m.EndBest == nil }):
+		return ""
+	case enough(func(s int) float64 { return *measures[s].EndBest - measures[s].EndUniform }):
 		return OverBest
 	}
 	return ""
