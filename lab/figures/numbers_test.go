@@ -255,8 +255,7 @@ func TestPicturesAreOfCommandsOfTables(t *testing.T) {
 
 // A command is found in comments, in sentences and in the rows of papers.
 func TestSourcesAreFound(t *testing.T) {
-	const text = "By `riffle-lab simulate\ncounts --seeds 2`, or `riffle-lab simulate FILE`.\n\n" +
-		"<!-- numbers: of an earlier program -->\n"
+	const text = "By `riffle-lab simulate\ncounts --seeds 2`, or `riffle-lab simulate FILE`.\n"
 	all := pageSources("page", text)
 	if fmt.Sprint(all) != "[page, line 1]" || all[0].command != "simulate counts --seeds 2" || !all[0].sentence {
 		t.Errorf("%+v", all)

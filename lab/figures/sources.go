@@ -48,9 +48,6 @@ var (
 	quoted = regexp.MustCompile("`riffle-lab\\s+(simulate\\s+[a-z][^`]*)`")
 )
 
-// earlier marks a table that is not made anew: the text says what program it is of.
-const earlier = "of an earlier program"
-
 // sources are the commands whose numbers the README, the pages, the tables and the papers' rows show.
 func sources(root string) (all []source, err error) {
 	pages, err := pages(root)
@@ -133,7 +130,7 @@ func pages(root string) ([]string, error) {
 
 func pageSources(page, text string) (all []source) {
 	for i, line := range strings.Split(text, "\n") {
-		if m := marker.FindStringSubmatch(line); m != nil && m[1] != earlier {
+		if m := marker.FindStringSubmatch(line); m != nil {
 			where := fmt.Sprintf("line %d", i+1)
 			all = append(all, source{command: m[1], page: page, where: where, comment: m[0] + "\n", table: true,
 				cell: m[2], by: m[3]})
