@@ -110,20 +110,13 @@ func (x *entry) row(greedy []*result, measures []*yardsticks) ShareRow {
 		r.Refused = err.Error()
 		return r
 	}
-	each := func(f func(s int) float64) []float64 {
-		values := make([]float64, len(measures))
-		for s := range values {
-			values[s] = f(s)
-		}
-		return values
-	}
 	mean := func(f func(s int) float64) float64 {
-		m, _ := play.MeanAndError(each(f))
+		m, _ := play.MeanAndError(each(measures, f))
 		return m
 	}
 	final := func(s int) float64 { return *x.results[s].Final }
 	r.Value, r.Final = mean(func(s int) float64 { return x.results[s].Value }), mean(final)
-	r.Worst = slices.Min(each(final))
+	r.Worst = slices.Min(each(measures, final))
 	r.Constant = mean(func(s int) float64 { return measures[s].Constant })
 	r.EndConstant = mean(func(s int) float64 { return measures[s].EndConstant })
 	r.EndUniform = mean(func(s int) float64 { return measures[s].EndUniform })
@@ -163,15 +156,20 @@ func (x *entry) row(greedy []*result, measures []*yardsticks) ShareRow {
 	return r
 }
 
+// each is a value of each seed.
+func each(seeds []*yardsticks, value func(s int) float64) []float64 {
+	values := make([]float64, len(seeds))
+	for s := range values {
+		values[s] = value(s)
+	}
+	return values
+}
+
 // over is what shares of a world are of; empty: there is nothing to divide by.
 func over(greedy []*result, measures []*yardsticks) string {
 	least := leastGain * span(measures[0].Info.Family, measures[0].Info.MaxReward)
 	enough := func(gain func(s int) float64) bool {
-		gains := make([]float64, len(measures))
-		for s := range gains {
-			gains[s] = gain(s)
-		}
-		mean, se := play.MeanAndError(gains)
+		mean, se := play.MeanAndError(each(measures, gain))
 		return mean >= max(least, leastErrors*se)
 	}
 	switch {

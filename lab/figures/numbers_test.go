@@ -85,8 +85,8 @@ func earlierParagraph(t *testing.T) string {
 	return paragraph
 }
 
-// Above every table of regrets in a page a comment says which command makes it, and every
-// name in a comment, a table or a sentence is one that riffle-lab simulate knows.
+// Above every table of regrets in a page a comment says which command makes it, and every name in a comment, a table or
+// a sentence is one that riffle-lab simulate knows.
 func TestEveryTableOfRegretsSaysWhatMakesIt(t *testing.T) {
 	pages, err := pages(repository)
 	if err != nil {
