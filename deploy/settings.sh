@@ -31,6 +31,9 @@ export RIFFLE_API_PORT_1=${RIFFLE_API_PORT_1:-8401} RIFFLE_API_PORT_2=${RIFFLE_A
 export RIFFLE_SHUFFLER_OPS_PORT=${RIFFLE_SHUFFLER_OPS_PORT:-9401}
 export RIFFLE_ANALYZER_OPS_PORT=${RIFFLE_ANALYZER_OPS_PORT:-9402}
 export RIFFLE_OPS_PORT_1=${RIFFLE_OPS_PORT_1:-9411} RIFFLE_OPS_PORT_2=${RIFFLE_OPS_PORT_2:-9412}
+# An ingress, for phones and web pages, and its ports on this machine's loopback.
+export RIFFLE_INGRESS=${RIFFLE_INGRESS:-false}
+export RIFFLE_INGRESS_PORT=${RIFFLE_INGRESS_PORT:-8405} RIFFLE_INGRESS_OPS_PORT=${RIFFLE_INGRESS_OPS_PORT:-9406}
 # First three numbers of the addresses of the deployment's own networks, which are not visible outside the deployment.
 # Two deployments on one machine must differ in them, so they are derived from the name.
 name_sum=$(printf %s "$COMPOSE_PROJECT_NAME" | cksum | cut -d ' ' -f 1)
@@ -68,6 +71,7 @@ if [ -e "$RIFFLE_RUN/cluster" ]; then
     export RIFFLE_BROKER_URL=tls://nats:4222,tls://nats2:4222,tls://nats3:4222 RIFFLE_REPLICAS=3
 fi
 if [ $RIFFLE_WITH_WORKERS = true ]; then files+=(-f "$here/compose.workers.yaml"); fi
+if [ "$RIFFLE_INGRESS" = true ]; then files+=(-f "$here/compose.ingress.yaml"); fi
 # Further compose files, separated by spaces, for example compose.prometheus.yaml or one of your own.
 for file in ${RIFFLE_COMPOSE_EXTRA:-}; do files+=(-f "$file"); done
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,6 +31,8 @@ type auditFlags struct {
 	tolerance                            float64
 	json                                 bool
 	html                                 string
+	issued                               []string
+	registrarDevices                     uint64
 	broker                               brokerFlags
 }
 
@@ -58,6 +61,10 @@ asks for.`[1:],
 	flags.SortFlags = false
 	f.add(flags)
 	f.addPage(flags)
+	flags.StringSliceVar(&f.issued, "issued", nil, "issued.log of each issuer, taken after the servers' logs, "+
+		"separated by commas;\nan earlier copy beside it shows whether it was rewritten")
+	flags.Uint64Var(&f.registrarDevices, "registrar-devices", 0, "with --issued: how many devices the registrar "+
+		"let in by hosts' credentials")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	cmd.AddCommand(auditExportCommand(), auditExplainCommand())
 	return cmd
@@ -99,6 +106,15 @@ type checked struct {
 // check audits what the flags and arguments name.
 func (f *auditFlags) check(ctx context.Context, cmd *cobra.Command, args []string) (done checked, err error) {
 	if done.options, err = f.options(); err != nil {
+		return done, err
+	}
+	logs, err := f.issuers(cmd, &done.options)
+	defer func() {
+		for _, l := range logs {
+			_ = l.Close()
+		}
+	}()
+	if err != nil {
 		return done, err
 	}
 	done.source, done.beside, done.end, err = f.source(ctx, cmd, args, &done.options)
@@ -229,6 +245,25 @@ func (f *auditFlags) options() (o audit.Options, err error) {
 		o.Views = append(o.Views, v)
 	}
 	return o, nil
+}
+
+// issuers opens the logs of issuers for an audit.
+func (f *auditFlags) issuers(cmd *cobra.Command, o *audit.Options) (files []*os.File, err error) {
+	if cmd.Flags().Changed("registrar-devices") {
+		if o.RegistrarDevices = &f.registrarDevices; len(f.issued) == 0 {
+			return nil, errors.New("--registrar-devices is compared together with issuers' logs: give them with " +
+				"--issued")
+		}
+	}
+	for _, path := range f.issued {
+		file, err := os.Open(filepath.Clean(path))
+		if err != nil {
+			return files, err
+		}
+		files = append(files, file)
+		o.Issued = append(o.Issued, audit.IssuedLog{Name: path, From: file})
+	}
+	return files, nil
 }
 
 // loadView is the view of a co-signed checkpoint. Its first line says whose log it is of; the audit looks whether that

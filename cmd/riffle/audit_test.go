@@ -141,6 +141,9 @@ func TestAuditOfAFolder(t *testing.T) {
 		{[]string{dir, "--trust", trust, "--tolerance", "2"}, 1, "tolerance"},
 		{[]string{dir, "--trust", trust, "--view", nothing}, 1, "no checkpoint of the analyzer's log"},
 		{[]string{dir, "--trust", trust, "--auditor-key", key}, 1, "--auditor-key opened no release"},
+		{[]string{dir, "--trust", trust, "--issued", note}, 1, "line 1"},
+		{[]string{dir, "--trust", trust, "--issued", filepath.Join(dir, "absent")}, 1, "absent"},
+		{[]string{dir, "--trust", trust, "--registrar-devices", "3"}, 1, "give them with --issued"},
 		{[]string{dir, "--trust", trust, "--witness-key", of}, 1, "university co-signed no checkpoint"},
 		{[]string{dir, "--trust", trust, "--witness-key", of, "--witness", signed}, 0, "No breach"},
 	} {

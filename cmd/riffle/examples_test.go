@@ -15,7 +15,7 @@ import (
 // maxUnchecked is how many fenced blocks of all pages may be marked unchecked: text diagrams and programs' output.
 const maxUnchecked = 12
 
-var roleNames = []string{"randomizer", "shuffler", "analyzer"}
+var roleNames = []string{"randomizer", "shuffler", "analyzer", "ingress"}
 
 // newExaminer knows riffle and the roles.
 func newExaminer(t *testing.T) *examples.Examiner {
@@ -87,7 +87,7 @@ func TestWrongExamplesAreFound(t *testing.T) {
 		{"Go", "go", "package main\nfunc main() { print(1) }", "package main\nfunc main() { prin(1) }", "prin"},
 		{"a flag in prose", "prose", "See `riffle plan --dim D`.", "See `riffle plan --dims D`.", "--dims"},
 		{"a flag alone", "prose", "Set `--max-report-size`.", "Set `--max-reports-size`.", "--max-reports-size"},
-		{"a configuration key", "prose", "Set `admission.host_share`.", "Set `admission.share`.", "admission.share"},
+		{"a configuration key", "prose", "Set `admission.sponsor_share`.", "Set `admission.share`.", "admission.share"},
 		{"a path", "prose", "See `pkg/privacy`.", "See\n`pkg/private`.", "line 2: .*pkg/private"},
 		{"a name", "prose", "See `pkg/privacy.Certify`.", "See `pkg/privacy.Solved`.", "declares no Solved"},
 		{"a wrapped command", "prose", "See `riffle plan\n--json`.", "See `riffle plan\n--jsn`.", "line 1: .*--jsn"},

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -79,6 +80,7 @@ private file that it has all the same, every command of keygen warns.`[1:],
 	cmd.AddCommand(rotateCommand(), rotateUserCommand(), rotateHostCommand(), rotateAuthorityCommand(),
 		withdrawHostCommand(), endKeyCommand(), addHostCommand(), raiseHostCommand(),
 		addBrokerCommand(), renewCommand(), workerCommand(),
+		issuerCommand(), certifyIssuerCommand(), withdrawIssuerCommand(),
 		container.InstallCommand())
 	return cmd
 }
@@ -112,4 +114,71 @@ func parseBroker(s string) (keyring.BrokerOptions, error) {
 			"broker %q must have the form NAME=HOST[,HOST...], for example nats=nats,10.0.0.1", s)
 	}
 	return keyring.BrokerOptions{Name: name, Hosts: strings.Split(hosts, ",")}, nil
+}
+func issuerCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "issuer",
+		Short: "make the keys of an issuer, on its own machine",
+		Long: `
+Makes the key with which an organisation credentials installations of its app, and the secret under which it keeps
+accounts. Both stay on that machine. Give the public key that is printed to the registrar (riffle keygen certify-issuer).`[1:],
+		Example: `  riffle keygen issuer --out keys-issuer`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			key, err := keyring.MakeIssuer(out)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), keyfile.EncodeKey(key))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "keys-issuer", "folder in which the folder issuer is made")
+	return cmd
+}
+
+func certifyIssuerCommand() *cobra.Command {
+	var o keyring.IssuerOptions
+	cmd := changing(&cobra.Command{
+		Use:   "certify-issuer NAME=KEY",
+		Short: "let an issuer credential a number of installations in some epochs",
+		Long: `
+Signs a certificate for an issuer's public key: it may credential so many installations, hosts with one device each,
+which take part in epochs from the first to the last. The shuffler holds it to the number over the whole deployment.
+The command needs registrar/. Run it again to let the issuer credential more, or for longer.`[1:],
+		Example: `  riffle keygen certify-issuer app=KEY --installations 50000 --last 400 --keys keys`,
+	}, func(keys, arg string) (changed, error) {
+		name, text, ok := strings.Cut(arg, "=")
+		key, err := keyfile.DecodeKey(text)
+		if !ok || err != nil {
+			return changed{}, fmt.Errorf("%q must have the form NAME=KEY, with the key that riffle keygen issuer "+
+				"printed", arg)
+		}
+		o.Name, o.Key = name, key
+		path, err := keyring.CertifyIssuer(keys, o)
+		return changed{fmt.Sprintf("Issuer %s may credential %d installations for epochs %d to %d.", name,
+			o.Installations, o.First, o.Last), []string{fmt.Sprintf("Give %s and %s to the issuer: into issuer/ of "+
+			"its folder, and beside it.", path, filepath.Join(keys, keyring.BundleFile))}}, err
+	})
+	cmd.Flags().Uint32Var(&o.Installations, "installations", 0, "how many it may credential, over the deployment")
+	cmd.Flags().Uint64Var(&o.First, "first", 1, "first epoch in which they take part")
+	cmd.Flags().Uint64Var(&o.Last, "last", 0, "last epoch in which they take part")
+	return cmd
+}
+
+func withdrawIssuerCommand() *cobra.Command {
+	return changing(&cobra.Command{
+		Use:   "withdraw-issuer NAME",
+		Short: "make both servers refuse every credential of an issuer for good",
+		Long: `
+Lists an issuer as withdrawn in bundle.json. The shuffler and the analyzer refuse the credentials of all its
+installations as soon as they have that bundle. What these reported before stays counted.`[1:],
+		Example: `  riffle keygen withdraw-issuer app --keys keys`,
+	}, func(keys, name string) (changed, error) {
+		return changed{fmt.Sprintf("Issuer %s is withdrawn.", name), []string{"Give the new bundle.json to the " +
+				"shuffler, the analyzer and their workers, and restart them: only then do they refuse its " +
+				"credentials."}},
+			keyring.WithdrawIssuer(keys, name)
+	})
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
+	"github.com/riffle-dp/riffle/internal/ingress"
+	"github.com/riffle-dp/riffle/internal/issuer"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/shuffler"
@@ -45,7 +47,8 @@ and a reward within a fixed time. README.md says when not to use it, docs/tutori
 		{"run", "Run it:", []*cobra.Command{
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()),
 			withWorkers(role.Command(shuffler.Role()), role.Command(work.Role())),
-			withWorkers(role.Command(analyzer.Role()), role.Command(analyzer.WorkerRole())), loadCommand(),
+			withWorkers(role.Command(analyzer.Role()), role.Command(analyzer.WorkerRole())),
+			role.Command(ingress.Role()), role.Command(issuer.Role()), loadCommand(),
 		}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

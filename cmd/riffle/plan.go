@@ -63,6 +63,9 @@ With --releases N it plans N rounds of vectors with entries in [-1/2, 1/2] and d
 statistics, and for the channel shuffle alone. Then --min-cohort, --drop-out, --dishonest-reports, --max-shift and
 --messages default to 0, --cohort defaults to 2000 people, and --variance defaults to 2 if no other budget is given.
 
+The budget is for each credential. Where issuers let people in, say with --credentials how many an account gets: the
+plan states what they reveal together.
+
 A table puts the four channels beside each other: what a person sends, what each role computes, how much noise there
 is, what one lying report can do, both guarantees, and whom a person must trust. It says which channel the planner
 recommends, and why. With --trust the plan above the table is for another channel than shuffle.
@@ -102,6 +105,8 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 	flags.IntVar(&f.o.Context, "context", 0, "with --options: numbers that the app knows at a decision")
 	flags.Float64Var(&f.o.Epsilon, "epsilon", f.o.Epsilon, "epsilon of each person's privacy guarantee")
 	flags.Float64Var(&f.o.Delta, "delta", f.o.Delta, "delta of each person's privacy guarantee")
+	flags.IntVar(&f.o.Credentials, "credentials", 0, "where issuers let people in: credentials that an account gets "+
+		"while --epsilon counts,\n1 for each of the issuer's periods; 0: there are no issuers")
 	flags.Float64Var(&f.honest, "honest", 1,
 		"share of a cohort whose noise is counted; the same as --dishonest 1-HONEST")
 	flags.Float64Var(&f.o.Dishonest, "dishonest", f.o.Dishonest, "share of a cohort that may withhold its noise")

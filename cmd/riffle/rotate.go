@@ -58,7 +58,7 @@ func changing(cmd *cobra.Command, change func(keys, arg string) (changed, error)
 func rotateCommand() *cobra.Command {
 	return changing(&cobra.Command{
 		Use:   "rotate ROLE",
-		Short: "give the shuffler, the analyzer or the auditor a new encryption key",
+		Short: "give the shuffler, the analyzer, the auditor or the ingress a new key",
 		Long: `
 Makes a new HPKE key for the shuffler or the analyzer beside its old ones. Restart the role: it then publishes the
 new key, and still opens what was sealed to the old ones. Delete an old key's file once no message that was sealed to
@@ -66,9 +66,16 @@ it can still arrive.
 
 The auditor's key is what the shuffler seals to where it retains what it forwards (audit.retain). Its public half
 is in bundle.json, which the command writes anew: give it to the shuffler and restart it. The old key's file opens
-what was retained before: delete it once that window is over.`[1:],
+what was retained before: delete it once that window is over.
+
+For the ingress it makes a new key of tickets, which the shuffler needs, too. Earlier tickets are good for nothing.`[1:],
 		Example: `  riffle keygen rotate shuffler --keys keys`,
 	}, func(keys, role string) (changed, error) {
+		if role == keyring.Ingress {
+			return changed{"Shuffler and ingress have a new key for tickets.", []string{
+					"Copy it to both (shuffler/ticket.key, ingress/ticket.key) between two cohorts; restart them."}},
+				keyring.RotateTicket(keys)
+		}
 		path, err := keyring.RotateHPKE(keys, role)
 		told := changed{fmt.Sprintf("The new key is %s.", path), []string{
 			fmt.Sprintf("Copy the folder to the %s's machine and restart it: it uses the key from then on.", role),
@@ -186,7 +193,8 @@ identity of a role that was taken ends with its deployment.`[1:],
 }
 
 func addHostCommand() *cobra.Command {
-	return changing(&cobra.Command{
+	var notAfter uint64
+	cmd := changing(&cobra.Command{
 		Use:   "add-host NAME=DEVICES",
 		Short: "admit one more randomizer host",
 		Long: `
@@ -199,16 +207,20 @@ account, and at the second it gives the account its subjects.`[1:],
 		if err != nil {
 			return changed{}, err
 		}
+		host.NotAfter = notAfter
 		next := append(reload[:len(reload):len(reload)], crowding(bus.DefaultHostReports, host)...)
 		return changed{fmt.Sprintf("Host %s may enrol %d devices.", host.Name, host.Devices), next},
 			keyring.AddHost(keys, host)
 	})
+	cmd.Flags().Uint64Var(&notAfter, "not-after", 0, "last epoch in which its devices may enrol; 0: no end")
+	return cmd
 }
 
 func raiseHostCommand() *cobra.Command {
-	return changing(&cobra.Command{
+	var notAfter uint64
+	cmd := changing(&cobra.Command{
 		Use:   "raise-host NAME=DEVICES",
-		Short: "let a randomizer host enrol more devices",
+		Short: "let a randomizer host enrol more devices, or for longer",
 		Long: `
 Gives a randomizer host a credential for more devices, signed anew. The command needs registrar/. The host's key, its
 user at the broker, and its devices' numbers and ledgers stay as they are. Copy the file credential to the host's
@@ -220,11 +232,15 @@ raised: once a device is known that only the new credential covers, the host and
 		if err != nil {
 			return changed{}, err
 		}
+		host.NotAfter = notAfter
 		next := []string{fmt.Sprintf("Copy randomizer-%s/credential to the host's machine and restart the host.",
 			host.Name)}
 		return changed{fmt.Sprintf("Host %s may enrol %d devices.", host.Name, host.Devices),
 			append(next, crowding(bus.DefaultHostReports, host)...)}, keyring.RaiseHost(keys, host)
 	})
+	cmd.Flags().Uint64Var(&notAfter, "not-after", 0,
+		"last epoch in which its devices may enrol; 0: as before. A later one needs no more devices")
+	return cmd
 }
 
 // crowding tells of hosts that cover more devices than a broker keeps reports of one host.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/container"
+	"github.com/riffle-dp/riffle/internal/ingress"
+	"github.com/riffle-dp/riffle/internal/issuer"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/shuffler"
@@ -34,6 +36,7 @@ func TestMain(m *testing.M) {
 		"randomizer": program(roleCommand("randomizer")),
 		"shuffler":   program(roleCommand("shuffler")),
 		"analyzer":   program(roleCommand("analyzer")),
+		"ingress":    program(roleCommand("ingress")),
 	})
 }
 
@@ -48,6 +51,10 @@ func roleCommand(name string) *cobra.Command {
 	case "analyzer":
 		return withWorkers(container.Equip(role.Command(analyzer.Role()), "http://127.0.0.1:9402/readyz"),
 			container.Equip(role.Command(analyzer.WorkerRole()), "http://127.0.0.1:9405/readyz"))
+	case "ingress":
+		return container.Equip(role.Command(ingress.Role()), "http://127.0.0.1:9406/readyz")
+	case "issuer":
+		return container.Equip(role.Command(issuer.Role()), "http://127.0.0.1:9407/readyz")
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,7 +63,63 @@ is co-signed then, and the message names the two checkpoints. 1 if the command c
 	flags.BoolVar(&f.once, "once", false, "look once and end; with a FOLDER always")
 	flags.DurationVar(&f.every, "every", witnessEvery, "how often to look")
 	f.broker.add(flags)
-	cmd.AddCommand(witnessKeygenCommand())
+	cmd.AddCommand(witnessKeygenCommand(), witnessProofCommand())
+	return cmd
+}
+
+func witnessProofCommand() *cobra.Command {
+	var keys, out string
+	var checkpoints []string
+	cmd := &cobra.Command{
+		Use:   "proof FOLDER",
+		Short: "make what a device begins with that comes late",
+		Long: `
+Writes the latest announcement of a cohort in an exported folder, and the proof that it is in the analyzer's log, under
+the checkpoint that the witnesses co-signed: several that state the same become one. A device that pins enough of these
+witnesses begins with the two files (riffle_begin), and does not read the chain from the first epoch on.
+
+Exit code 4 if the folder's log is not the one of the checkpoint.`[1:],
+		Example: `  riffle witness proof out/audit --checkpoint checkpoints/analyzer.university.example.org.checkpoint`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			bundle, err := keyring.LoadBundle(keys)
+			if err != nil {
+				return err
+			}
+			folder, err := audit.OpenFolder(args[0])
+			if err != nil {
+				return err
+			}
+			var cosigned [][]byte
+			for _, name := range checkpoints {
+				b, err := os.ReadFile(filepath.Clean(name))
+				if err != nil {
+					return err
+				}
+				cosigned = append(cosigned, b)
+			}
+			log := witness.Log{Deployment: bundle.Deployment, Role: bus.Analyzer, Key: bundle.Analyzer}
+			proof, announcement, err := witness.Prove(cmd.Context(), folder, log, cosigned...)
+			if errors.Is(err, witness.ErrRefused) {
+				return &role.ExitError{Code: command.ExitBreach, Err: err}
+			}
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(out+".tlog-proof", proof, 0o644); err != nil {
+				return err
+			}
+			if err := os.WriteFile(out, announcement, 0o644); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The announcement is in %s, its proof in %[1]s.tlog-proof.\n", out)
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&keys, "keys", "keys", "folder made by riffle keygen, of which the bundle is read")
+	flags.StringArrayVar(&checkpoints, "checkpoint", nil, "co-signed checkpoint of the analyzer; may be repeated")
+	flags.StringVar(&out, "out", "announcement", "file to write; the proof has .tlog-proof behind its name")
 	return cmd
 }
 

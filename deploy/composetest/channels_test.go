@@ -25,7 +25,8 @@ timing: {reward_window: 3s, jitter: 1s, grace: 60s}
 
 // TestComposeChannels brings a deployment up under a channel that only RIFFLE_CHANNEL names, and lets it learn from two
 // cohorts. The analyzer is killed while the first one enrols, and the shuffler while the second one reports. Every
-// report of every enrolled device must be counted, and every announcement must name the channel.
+// report of every enrolled device must be counted, and every announcement must name the channel. Some of the devices
+// are phones, which take part over an ingress. It is killed in the second epoch, before they report.
 //
 // RIFFLE_COMPOSE_CHANNELS has the channels, separated by spaces: shares if it is not set, because shuffle has
 // TestCompose. deploy/channels runs all.
@@ -42,17 +43,19 @@ func TestComposeChannels(t *testing.T) {
 func shortLife(t *testing.T, channel plan.Channel) {
 	s := newStack(t, string(channel)[:3])
 	for file, text := range map[string]string{"analyzer.yaml": channelAnalyzerYAML, "shuffler.yaml": shufflerYAML,
+		"ingress.yaml":    "limits: {reports: 1000, enrolments: 1000}\n",
 		"randomizer.yaml": fmt.Sprintf("limits: {trust: [%s], epsilon: 1, delta: 1e-6, min_cohort: 50}\n", channel),
 	} {
 		if err := os.WriteFile(filepath.Join(s.dir, "config", file), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.env = append(s.env, "RIFFLE_CHANNEL="+string(channel))
+	s.env = append(s.env, "RIFFLE_CHANNEL="+string(channel), "RIFFLE_INGRESS=true")
 	s.up()
 	ctx, cancel := context.WithTimeout(t.Context(), stuck)
 	defer cancel()
 	c := newCrowd(t, s.apis)
+	phones := s.phones(c, channel)
 	var now status
 	for {
 		var err error
@@ -66,6 +69,10 @@ func shortLife(t *testing.T, channel plan.Channel) {
 		if now.Epoch == 1 {
 			atHalf = func() { s.kill("analyzer"); s.start("analyzer") }
 		}
+		phones.join(ctx, now.Cohort/10)
+		if now.Epoch == 2 {
+			s.kill("ingress")
+		}
 		if err := c.fill(ctx, now, atHalf); err != nil {
 			t.Fatal(err)
 		}
@@ -74,9 +81,12 @@ func shortLife(t *testing.T, channel plan.Channel) {
 			for c.pending(ctx) > 0 && ctx.Err() == nil {
 				time.Sleep(100 * time.Millisecond)
 			}
+			s.start("ingress")
+			phones.wait()
 			s.start("shuffler")
 		}
 	}
+	phones.wait()
 	auditor, err := s.connect(ctx, s.broker(), bus.Auditor)
 	if err != nil {
 		t.Fatal(err)

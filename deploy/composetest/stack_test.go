@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -16,10 +15,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -67,6 +64,7 @@ type stack struct {
 	env     []string
 	apis    []string
 	port    string            // of the broker
+	ingress string            // where RIFFLE_INGRESS is true
 	ops     map[string]string // the roles' ops listeners, by service
 }
 
@@ -95,7 +93,7 @@ func newStack(t *testing.T, name string) *stack {
 			t.Fatal(err)
 		}
 	}
-	ports := freePorts(t, 7)
+	ports := freePorts(t, 9)
 	for _, p := range ports[:2] {
 		s.apis = append(s.apis, "http://127.0.0.1:"+p)
 	}
@@ -108,7 +106,9 @@ func newStack(t *testing.T, name string) *stack {
 		"RIFFLE_RUN="+filepath.Join(s.dir, "run"), "RIFFLE_CONFIG="+config,
 		"RIFFLE_HOSTS=host1=1000 host2=1000", "RIFFLE_API_PORT_1="+ports[0], "RIFFLE_API_PORT_2="+ports[1],
 		"RIFFLE_BROKER_PORT="+s.port, "RIFFLE_SHUFFLER_OPS_PORT="+ports[3], "RIFFLE_ANALYZER_OPS_PORT="+ports[4],
-		"RIFFLE_OPS_PORT_1="+ports[5], "RIFFLE_OPS_PORT_2="+ports[6])
+		"RIFFLE_OPS_PORT_1="+ports[5], "RIFFLE_OPS_PORT_2="+ports[6], "RIFFLE_INGRESS_PORT="+ports[7],
+		"RIFFLE_INGRESS_OPS_PORT="+ports[8])
+	s.ingress = "http://127.0.0.1:" + ports[7]
 	if name != "" { // the one without a name has the addresses that follow from its project's name, as an operator's
 		s.env = append(s.env, "RIFFLE_SUBNET="+subnet())
 	}
@@ -139,42 +139,6 @@ func newStack(t *testing.T, name string) *stack {
 		}
 	})
 	return s
-}
-
-// lowPort and highPort bound the ports that a deployment publishes: below those that Linux gives to connections by
-// itself (ip_local_port_range), of which the tests that run meanwhile use many.
-const lowPort, highPort = 20000, 32000
-
-// freePorts are ports of the loopback that nothing listens on, and that no other deployment of this run was given.
-func freePorts(t *testing.T, n int) (ports []string) {
-	t.Helper()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	for len(ports) < n {
-		port := strconv.Itoa(lowPort + rand.IntN(highPort-lowPort))
-		if slices.Contains(shared.ports, port) {
-			continue
-		}
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = l.Close()
-		ports, shared.ports = append(ports, port), append(shared.ports, port)
-	}
-	return ports
-}
-
-// subnet is the first three numbers of addresses that no other deployment of this run has. Those that follow from a
-// project's name have a second number below 192.
-func subnet() string {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	shared.subnets++
-	return fmt.Sprintf("10.%d.%d", 192+shared.subnets%64, os.Getpid()%256)
 }
 
 func (s *stack) keys() string              { return filepath.Join(s.dir, "run", "keys") }

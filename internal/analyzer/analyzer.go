@@ -51,33 +51,33 @@ import (
 
 // Config is what an analyzer needs.
 type Config struct {
-	Deployment string
-	Identity   *seal.Identity  // signs announcements and counts
-	Keys       []*seal.HPKEKey // for messages of devices, newest first; older ones open what is on its way
-	Shuffler   []byte          // Ed25519 public key that manifests must be signed with
-	Learner    learner.Config
-	Anytime    bool // go on after Learner.Horizon people, without a last policy
-	Batch      int  // people of a cohort in the profile joint, a leaf of its trees; 0: the default
-	Terms      plan.Terms
-	Timing     plan.Timing
-	Rules      plan.Rules
-	Schema     []byte // canonical, of features; empty: none
-	Bus        Broker
-	LogPath    string           // file that keeps the transparency log; empty: the audit log alone keeps it
-	LogJournal translog.Journal // keeps it in place of a file; may be nil
-	Version    string           // of this program, as statements name it
-	Disk       channel.Disk     // for the channel; belongs to one process; nil: none, which shares and central refuse
-	Pool       worker.Pool      // does what WorkerHandlers can; nil: this process alone, without tasks
-	Memory     int64            // bytes that counting may take, beside what grows with people; 0: DefaultMemory
-	Scratch    string           // folder for what does not fit into it; belongs to one process; empty: a temporary one
-	Source     protocol.Source  // of the analyzer's noise: a CSPRNG; nil: the system's
-	Registrar  []byte           // Ed25519 public key that credentials of hosts must be signed with
-	Hosts      *wire.Hosts      // whose keys were replaced or withdrawn; nil: none
-	HostShare  float64          // largest share of a cohort that one host's devices may be; 0: 1, all of it
-	Clock      role.Clock       // nil: the system's
-	Log        zerolog.Logger
-	Messages   *outcome.Outcomes // account of the channel's messages, made with Reasons
-	Steps      *role.Steps       // made with Steps; may be nil
+	Deployment   string
+	Identity     *seal.Identity  // signs announcements and counts
+	Keys         []*seal.HPKEKey // for messages of devices, newest first; older ones open what is on its way
+	Shuffler     []byte          // Ed25519 public key that manifests must be signed with
+	Learner      learner.Config
+	Anytime      bool // go on after Learner.Horizon people, without a last policy
+	Batch        int  // people of a cohort in the profile joint, a leaf of its trees; 0: the default
+	Terms        plan.Terms
+	Timing       plan.Timing
+	Rules        plan.Rules
+	Schema       []byte // canonical, of features; empty: none
+	Bus          Broker
+	LogPath      string           // file that keeps the transparency log; empty: the audit log alone keeps it
+	LogJournal   translog.Journal // keeps it in place of a file; may be nil
+	Version      string           // of this program, as statements name it
+	Disk         channel.Disk     // for the channel; belongs to one process; nil: none, which shares and central refuse
+	Pool         worker.Pool      // does what WorkerHandlers can; nil: this process alone, without tasks
+	Memory       int64            // bytes that counting may take, beside what grows with people; 0: DefaultMemory
+	Scratch      string           // for what does not fit into it; belongs to one process; empty: a temporary folder
+	Source       protocol.Source  // of the analyzer's noise: a CSPRNG; nil: the system's
+	Registrar    []byte           // Ed25519 public key that credentials of hosts must be signed with
+	Hosts        *wire.Hosts      // whose keys were replaced or withdrawn; nil: none
+	SponsorShare float64          // largest share of a cohort that one sponsor's devices may be; 0: 1, all of it
+	Clock        role.Clock       // nil: the system's
+	Log          zerolog.Logger
+	Messages     *outcome.Outcomes // account of the channel's messages, made with Reasons
+	Steps        *role.Steps       // made with Steps; may be nil
 	// Notice hears of a condition of readiness that is met (nil) or not, by name. May be nil.
 	Notice func(condition string, err error)
 }

@@ -113,7 +113,7 @@ func (c Config) counting(
 	switch c.Terms.Channel {
 	case plan.Shares:
 		return &shares.Counting{
-			Deployment: c.Deployment, Identity: c.Identity, Participants: participants, HostShare: c.HostShare,
+			Deployment: c.Deployment, Identity: c.Identity, Participants: participants, SponsorShare: c.SponsorShare,
 			Verifier: verifier, Broker: broker, Disk: c.Disk, Source: c.Source, Clock: c.Clock, Log: c.Log,
 			Messages: c.Messages, Pool: c.Pool,
 		}, nil
@@ -122,7 +122,7 @@ func (c Config) counting(
 			Receiver: chunks.Receiver[*envelope.Found]{
 				Store: c.Bus, Spill: scratch, Pool: c.Pool, Held: c.workersMemory(), Clock: c.Clock, Log: c.Log,
 			},
-			Verifier: verifier, Participants: participants, HostShare: c.HostShare,
+			Verifier: verifier, Participants: participants, SponsorShare: c.SponsorShare,
 			Disk: c.Disk, Source: c.Source, Messages: c.Messages,
 		}
 		if curated != nil {

@@ -91,11 +91,11 @@ type LearnerSettings struct {
 
 // AdmissionSettings say whose reports are counted, where the analyzer sees who took part.
 type AdmissionSettings struct {
-	Mode       string  `key:"mode" doc:"How a cohort is formed: arrival (whoever decides first, each person once in the deployment) or panel (drawn from the registered devices by a seed of both servers, before anybody acts)."`
-	Panel      int     `key:"panel" doc:"Devices of each cohort (panel)."`
-	Registered int     `key:"registered" doc:"Fewest registered devices that a panel is drawn from (panel). With fewer the shuffler waits."`
-	Tail       float64 `key:"tail" doc:"Part of privacy.delta, of all epochs of one person together, that pays for panels with more dishonest devices than are counted, when the share privacy.dishonest of the registered ones is dishonest (panel). 0: 1e-9; nothing where privacy.dishonest is 0."`
-	HostShare  float64 `key:"host_share" doc:"Largest share of a cohort that may be devices of one host, above 0 and up to 1, in the channels in which the analyzer verifies for itself who took part: shares, local and central. What is above it is not counted. Of panels it is the share of the devices that they are drawn from, and a host may have as many as chance gives it. 1: no limit."`
+	Mode         string  `key:"mode" doc:"How a cohort is formed: arrival (whoever decides first, each person once in the deployment) or panel (drawn from the registered devices by a seed of both servers, before anybody acts)."`
+	Panel        int     `key:"panel" doc:"Devices of each cohort (panel)."`
+	Registered   int     `key:"registered" doc:"Fewest registered devices that a panel is drawn from (panel). With fewer the shuffler waits."`
+	Tail         float64 `key:"tail" doc:"Part of privacy.delta, of all epochs of one person together, that pays for panels with more dishonest devices than are counted, when the share privacy.dishonest of the registered ones is dishonest (panel). 0: 1e-9; nothing where privacy.dishonest is 0."`
+	SponsorShare float64 `key:"sponsor_share" doc:"Largest share of a cohort that may be devices of one sponsor (the issuer of their credentials, or else their host), above 0 and up to 1, in the channels in which the analyzer verifies for itself who took part: shares, local and central. What is above it is not counted. Of panels it is the share of the devices that they are drawn from, and a sponsor may have as many as chance gives it. 1: no limit."`
 }
 
 // PrivacySettings say what is promised, and what it may cost.
@@ -150,7 +150,7 @@ func DefaultSettings() Settings {
 			Records: 1, Decisions: 1,
 			Channel: string(terms.Channel), ServerNoise: terms.ServerNoise, DeviceNoise: !terms.NoDeviceNoise,
 		},
-		Admission: AdmissionSettings{Mode: arrival, HostShare: 1},
+		Admission: AdmissionSettings{Mode: arrival, SponsorShare: 1},
 		Rules:     RulesSettings{Window: 1},
 		Timing: TimingSettings{
 			RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute,
@@ -345,7 +345,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	}
 	z, err := New(Config{
 		Disk: channel.Folder(s.State), LogPath: filepath.Join(s.State, logFile), Version: build(),
-		HostShare: s.Admission.HostShare, Memory: int64(s.Memory) << 20, Scratch: filepath.Join(s.State, scratchFolder),
+		SponsorShare: s.Admission.SponsorShare, Memory: int64(s.Memory) << 20,
+		Scratch:    filepath.Join(s.State, scratchFolder),
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
 		Registrar: keys.Bundle.Registrar, Hosts: keys.Bundle.RegistrarParty().Hosts, Source: entropy.New(),
 		Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),

@@ -62,10 +62,10 @@ func (s Settings) channelFaults() (faults []error) {
 		faults = append(faults, profile.Because("the analyzer reads each person's record in this profile, which only "+
 			"the channel central lets it"))
 	}
-	if share := s.Admission.HostShare; share < 1 && c == plan.Shuffle {
-		faults = append(faults, config.Conflict("admission.host_share", share, "must be 1 with", "privacy.channel",
+	if share := s.Admission.SponsorShare; share < 1 && c == plan.Shuffle {
+		faults = append(faults, config.Conflict("admission.sponsor_share", share, "must be 1 with", "privacy.channel",
 			s.Privacy.Channel).Because("in this channel the analyzer does not see whose reports it counts; the "+
-			"shuffler's setting admission.host_share is the one that holds"))
+			"shuffler's setting admission.sponsor_share is the one that holds"))
 	}
 	return faults
 }

@@ -51,9 +51,9 @@ func TestSettingsFollowTheChannel(t *testing.T) {
 		{"--learner-profile=joint --privacy-channel=central", ""},
 		{"--learner-profile=joint --privacy-channel=central --learner-anytime", "are made for one horizon"},
 		{"--learner-profile=joint --privacy-channel=central --learner-batch=10", "must be at least 50"},
-		{"--admission-host-share=0.5", "the shuffler's setting admission.host_share is the one that holds"},
-		{"--privacy-channel=shares --admission-host-share=0.5", ""},
-		{"--privacy-channel=shares --admission-host-share=0", "must be above 0 and at most 1"},
+		{"--admission-sponsor-share=0.5", "the shuffler's setting admission.sponsor_share is the one that holds"},
+		{"--privacy-channel=shares --admission-sponsor-share=0.5", ""},
+		{"--privacy-channel=shares --admission-sponsor-share=0", "must be above 0 and at most 1"},
 	} {
 		cmd := role.Command(Role())
 		cmd.SetArgs(append([]string{"--keys=nowhere", "--state=folder", "--check-config", "--learner-dimension=2",

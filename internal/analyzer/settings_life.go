@@ -72,8 +72,8 @@ func (r RulesSettings) Validate() (faults []error) {
 
 // Validate lists what is wrong.
 func (a AdmissionSettings) Validate() (faults []error) {
-	if !(a.HostShare > 0 && a.HostShare <= 1) {
-		faults = append(faults, config.Wrong("host_share", a.HostShare, "must be above 0 and at most 1"))
+	if !(a.SponsorShare > 0 && a.SponsorShare <= 1) {
+		faults = append(faults, config.Wrong("sponsor_share", a.SponsorShare, "must be above 0 and at most 1"))
 	}
 	if !(a.Tail >= 0 && a.Tail < 1) {
 		faults = append(faults, config.Wrong("tail", a.Tail, "must be at least 0 and below 1"))

@@ -59,7 +59,7 @@ func TestSettingsOfDeploymentsThatLast(t *testing.T) {
 		{panel + "--admission-panel=49", "must be at least privacy.min_cohort"},
 		{panel + "--admission-tail=1", "must be at least 0 and below 1"},
 		{panel + "--admission-tail=1e-6", "must be below privacy.delta"},
-		{panel + "--admission-host-share=0.5 --privacy-channel=shares", ""},
+		{panel + "--admission-sponsor-share=0.5 --privacy-channel=shares", ""},
 		{panel + "--learner-profile=paper --privacy-max-messages=0 --learner-horizon=9000",
 			`cannot go with learner.profile = "paper"`},
 		{"--privacy-records=2", "needs panels"},
@@ -164,7 +164,7 @@ func TestPeriodsByDefaultAreWhatHostsAllow(t *testing.T) {
 	} {
 		s := DefaultSettings()
 		s.Learner.Dimension, s.Learner.Horizon, s.Privacy.Channel = 2, 400, string(plan.Local)
-		s.Admission = AdmissionSettings{Mode: panels, Panel: 200, Registered: 1000, HostShare: 1}
+		s.Admission = AdmissionSettings{Mode: panels, Panel: 200, Registered: 1000, SponsorShare: 1}
 		s.Privacy.Period, s.Timing.RewardWindow, s.Timing.Every = of.period, of.window, of.every
 		c := s.configuration()
 		c.Deployment = "periods"
@@ -191,9 +191,9 @@ func TestPeriodsByDefaultAreWhatHostsAllow(t *testing.T) {
 			t.Fatal(err)
 		}
 		var weak *device.WeakPlan
-		if (of.want == "") != (judged.Weak == nil) || of.want != "" && (!errors.As(judged.Weak, &weak) ||
+		if (of.want == "") != (judged.Weak() == nil) || of.want != "" && (!errors.As(judged.Weak(), &weak) ||
 			weak.Limit != of.want) {
-			t.Errorf("%+v: %v", of, judged.Weak)
+			t.Errorf("%+v: %v", of, judged.Weak())
 		}
 	}
 	s := DefaultSettings()

@@ -50,6 +50,7 @@ type checker struct {
 	sets       sets
 	retention  retention
 	spending   spending
+	issued     issued
 
 	begun      bool // a statement was read
 	configured bool // the configuration was read
@@ -70,6 +71,7 @@ func newChecker(ctx context.Context, source Source, o Options) *checker {
 		retention: retention{findings: f, source: source, trust: o.Trust, auditor: o.Auditor,
 			analyzer: o.AnalyzerKeys, rounds: map[roundID]bool{}},
 		spending: spending{findings: f},
+		issued:   issued{findings: f, registrar: o.RegistrarDevices},
 	}
 	c.releases = releases{findings: f, log: c.shuffler, drawing: &c.drawing, sets: &c.sets}
 	return c
@@ -77,6 +79,11 @@ func newChecker(ctx context.Context, source Source, o Options) *checker {
 
 // run reads the analyzer's log to its end, the shuffler's as far as each round needs it, and then the rest.
 func (c *checker) run(ctx context.Context) error {
+	for _, l := range c.o.Issued {
+		if err := c.issued.read(l, c.o.Trust.RegistrarParty()); err != nil {
+			return err
+		}
+	}
 	export, _ := c.source.(*Folder)
 	if err := c.checkpoints(ctx, export); err != nil {
 		return err
@@ -312,6 +319,7 @@ func (c *checker) learn(s *statement, v *wire.Learned) error {
 // over ends a round: what people have spent up to it is known, and its row is handed out.
 func (c *checker) over(r *round) error {
 	c.spending.sum(r)
+	c.issued.over(r)
 	if err := c.releases.again(r); err != nil {
 		return err
 	}
@@ -331,6 +339,7 @@ func (c *checker) conclude() {
 		r.note("The last announcement is not out: the deployment is still running, or its log ends early.")
 	}
 	c.releases.conclude()
+	c.issued.conclude()
 	if len(c.o.Views) == 0 && len(r.Witnessed) == 0 {
 		r.note("No witness's checkpoint and no other view was compared: a role could show others another log.")
 	}

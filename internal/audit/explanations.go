@@ -10,13 +10,16 @@ type Explanation struct {
 
 // Who can have done what.
 const (
-	byAnalyzer = "the analyzer"
-	byShuffler = "the shuffler"
-	byEither   = "the shuffler or the analyzer"
-	byRole     = "the role whose log it is, or whoever has its key"
-	byAny      = "the role whose log it is, or whoever kept or exported it"
-	byRetained = "the shuffler, or whoever kept what is retained"
-	byRefusal  = "the shuffler, the analyzer, or devices that do not follow the protocol"
+	byAnalyzer  = "the analyzer"
+	byShuffler  = "the shuffler"
+	byEither    = "the shuffler or the analyzer"
+	byRole      = "the role whose log it is, or whoever has its key"
+	byAny       = "the role whose log it is, or whoever kept or exported it"
+	byRetained  = "the shuffler, or whoever kept what is retained"
+	byIssuer    = "the issuer, or whoever kept or copied its log"
+	byIssuerKey = "the issuer, or whoever has its key"
+	byDevices   = "the shuffler, an issuer that leaves keys out of its log, or the registrar"
+	byRefusal   = "the shuffler, the analyzer, or devices that do not follow the protocol"
 )
 
 // What to do about breaches that several kinds share.
@@ -59,6 +62,18 @@ func Explanations() []Explanation {
 				"other reviewers."},
 		{CertificateWrong, "A certificate of an epoch does not verify.", byAny,
 			"Do not use the certificate. Make it again from the logs: riffle audit export --from."},
+		{IssuedUnchained, "An entry of an issuer's log does not follow the one before it: entries are gone, doubled " +
+			"or exchanged.", byIssuer,
+			"Get issued.log from the issuer again. If it stays, the issuer lost its state, or hides keys: have the " +
+				"registrar withdraw it until that is explained."},
+		{IssuedBeyond, "An issuer credentialed more keys than its certificate allows.", byIssuerKey,
+			"Have the registrar withdraw the issuer. Servers refuse installations beyond the number: ask them for " +
+				"their count of issuer_full."},
+		{IssuedSplit, "An issuer signed two logs that contradict each other.", byIssuerKey,
+			"Keep both files: they are proof. Have the registrar withdraw the issuer."},
+		{DevicesUnaccounted, "More devices took part than the issuers' logs and the registrar account for.", byDevices,
+			"Get issued.log of every issuer, newer than the servers' logs, and the registrar's number. If it stays, " +
+				"treat the devices too many as dishonest: read *alone*."},
 		{OutOfOrder, "A statement was made before its turn, or after it.", byEither,
 			"Ask the analyzer's operator for its log of that time: a restored backup can cause it."},
 		{ConfigurationMissing, "What the analyzer learns with is not in its log, so that nothing can be recomputed.",

@@ -66,7 +66,8 @@ type fraud struct {
 
 // frauds are all of them, each by who commits it or where.
 func frauds() []fraud {
-	return slices.Concat(logFrauds, planFrauds, releaseFrauds, countFrauds, operatorFrauds, panelFrauds)
+	return slices.Concat(logFrauds, planFrauds, releaseFrauds, countFrauds, operatorFrauds, panelFrauds,
+		issuedFrauds)
 }
 
 // at changes the statement of one round.

@@ -17,6 +17,12 @@ type Options struct {
 	Views []View
 	// Witnesses are whose cosignatures are looked for, on the checkpoints of the source and of the views.
 	Witnesses []Witness
+	// Issued are the logs of issuers; several of one issuer are compared with each other. They must be at least as new
+	// as the servers' logs.
+	Issued []IssuedLog
+	// RegistrarDevices is how many devices the registrar let in itself, by hosts' credentials; nil: not known. It is
+	// used with Issued.
+	RegistrarDevices *uint64
 	// Tolerance is by how much, relative to the largest number of a vector, a recomputed number may differ: 0, the
 	// default, where this runs on the analyzer's processor architecture; RoundingTolerance elsewhere.
 	Tolerance float64

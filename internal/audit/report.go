@@ -57,6 +57,10 @@ type Report struct {
 	// Recounted those of them that were counted again.
 	Opened    int `json:"opened"`
 	Recounted int `json:"recounted"`
+	// Issuers are those whose logs were read, one for each log. TookPart compares them with the servers' logs; nil
+	// without any.
+	Issuers  []Issuer  `json:"issuers,omitempty"`
+	TookPart *TookPart `json:"took_part,omitempty"`
 	// Promise is the epsilon that the configured terms promise to each person, at Delta; 0 if there is no
 	// configuration.
 	Promise float64 `json:"promise"`

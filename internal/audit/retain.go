@@ -249,12 +249,12 @@ type envelopeRecount struct {
 func (b *envelopeRecount) add(messages [][]byte) {
 	for _, one := range messages {
 		entries, by, err := b.opener.Open(nil, one)
-		if err != nil || b.who[by] {
+		if err != nil || b.who[by.Participant] {
 			entries = b.absent
 		} else if b.a.Plan.Pairs() {
 			b.each = append(b.each, entries)
 		}
-		b.who[by] = b.who[by] || err == nil
+		b.who[by.Participant] = b.who[by.Participant] || err == nil
 		for i, entry := range entries {
 			b.sums[i] += uint64(entry)
 		}

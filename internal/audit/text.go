@@ -68,6 +68,21 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if r.Opened > 0 {
 		line("retained\t%d releases opened, %d counted again", r.Opened, r.Recounted)
 	}
+	for _, one := range r.Issuers {
+		of := ""
+		if one.Withdrawn {
+			of = "; withdrawn"
+		}
+		line("issuer\t%s issued %d of at most %d, for epochs %d to %d%s", one.Log, one.Issued, one.Installations,
+			one.First, one.Last, of)
+	}
+	if d := r.TookPart; d != nil {
+		by := "of the registrar it is not known"
+		if d.Registrar != nil {
+			by = fmt.Sprintf("the registrar let in %d", *d.Registrar)
+		}
+		line("took part\tat least %d devices; issuers let in %d, %s", d.Devices, d.Issued, by)
+	}
 	for _, one := range r.Witnessed {
 		line("witness\t%s saw %d entries of the %s on %s", one.Witness, one.Size, one.Role,
 			one.At.Format("2006-01-02 15:04:05Z"))

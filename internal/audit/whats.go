@@ -24,6 +24,14 @@ const (
 	Uncovered What = "uncovered"
 	// SplitView is a log that shows others another face: two checkpoints of the role contradict each other.
 	SplitView What = "split_view"
+	// IssuedUnchained is an entry of an issuer's log that does not follow the one before it.
+	IssuedUnchained What = "issued_unchained"
+	// IssuedBeyond is an issuer's log with more entries than its certificate allows installations.
+	IssuedBeyond What = "issued_beyond"
+	// IssuedSplit is two logs of one issuer that contradict each other.
+	IssuedSplit What = "issued_split"
+	// DevicesUnaccounted is a round up to which more devices took part than issuers and registrar let in.
+	DevicesUnaccounted What = "devices_unaccounted"
 	// CertificateWrong is a certificate of an export that does not verify.
 	CertificateWrong What = "certificate_wrong"
 	// OutOfOrder is an entry that does not belong at its place: a round before its turn or after it.

@@ -111,6 +111,16 @@ func render(o Options, port string) (string, error) {
 	if o.MaxStore > 0 {
 		w.pair("max_file_store", strconv.FormatInt(o.MaxStore, 10))
 	}
+	// Batches are for an ingress, and a host could begin some and end none. What they have is staged beside the
+	// streams: 32 of 256 of the largest reports take 1 GiB. While as many are open as may, reports are stored one by
+	// one.
+	w.open("limits")
+	w.open("batch")
+	w.pair("max_inflight_per_stream", "32")
+	w.pair("max_msgs", strconv.Itoa(bus.MaxBatch))
+	w.pair("timeout", quote("5s"))
+	w.close()
+	w.close()
 	w.close()
 	w.tls(o.TLS)
 	if c := o.Cluster; c != nil {
@@ -231,7 +241,8 @@ func names(accounts []account) []string {
 // role writes one account of a role: its users with their permissions, its imports, and what it serves to other roles.
 func (w *confWriter) role(r bus.Role, own account, accounts map[bus.Role][]account) {
 	var publish, named, subscribe, imports, exports []string
-	answers := false // whether a user answers itself, from another process
+	answers := false                // whether a user answers itself, from another process
+	askers := map[string][]string{} // accounts that may ask, by what the role serves
 	for _, g := range Grants() {
 		if g.Role != r {
 			continue
@@ -266,12 +277,15 @@ func (w *confWriter) role(r bus.Role, own account, accounts map[bus.Role][]accou
 		case Serve:
 			// Requests arrive with a reply subject of the server's own making, under _R_, which leads back to the
 			// asker.
-			subscribe = append(subscribe, g.Subject+" "+bus.QueueEnrol)
-			publish = append(publish, "_R_.>")
-			if askers := names(accounts[g.Peer]); len(askers) > 0 { // an empty list would mean every account
-				exports = append(exports, fmt.Sprintf("{service: %s, accounts: [%s]}", quote(g.Subject),
-					strings.Join(askers, ", ")))
-			}
+			askers[g.Subject] = append(askers[g.Subject], names(accounts[g.Peer])...)
+		}
+	}
+	for _, subject := range slices.Sorted(maps.Keys(askers)) {
+		subscribe = append(subscribe, subject+" "+bus.QueueEnrol)
+		publish = append(publish, "_R_.>")
+		if of := askers[subject]; len(of) > 0 { // an empty list would mean every account
+			exports = append(exports, fmt.Sprintf("{service: %s, accounts: [%s]}", quote(subject),
+				strings.Join(of, ", ")))
 		}
 	}
 	w.open(own.name)

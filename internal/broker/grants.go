@@ -92,17 +92,21 @@ func working(r bus.Role) []Grant {
 // Grants returns the table of rights of every role but the admin, whose users live in the streams' account (see
 // adminPublish).
 func Grants() []Grant {
-	table := []Grant{
-		// A device hands in its report, and nothing ever gives it one back. It does so under its host's name: the
-		// broker counts by it.
-		{Role: bus.Randomizer, Access: Publish, Subject: bus.SubjectReport + ".*", Own: true},
-		// A device enrols, and has its slot before the reward exists.
-		{Role: bus.Randomizer, Access: Ask, Subject: bus.SubjectEnrol, Peer: bus.Shuffler},
+	var table []Grant
+	// An ingress may do what a host may, for the devices that send over it.
+	for _, r := range []bus.Role{bus.Randomizer, bus.Ingress} {
+		table = append(table,
+			// A device hands in its report, and nothing ever gives it one back. It does so under its host's name: the
+			// broker counts by it.
+			Grant{Role: r, Access: Publish, Subject: bus.SubjectReport + ".*", Own: true},
+			// A device enrols, and has its slot before the reward exists.
+			Grant{Role: r, Access: Ask, Subject: bus.SubjectEnrol, Peer: bus.Shuffler},
+			// The shuffler answers, in a queue group only, so that each request is answered by one worker.
+			Grant{Role: bus.Shuffler, Access: Serve, Subject: bus.SubjectEnrol, Peer: r},
+		)
+		table = append(table, public(r)...)
 	}
-	table = append(table, public(bus.Randomizer)...)
 
-	// The shuffler answers enrolment requests, in a queue group only, so that each request is answered by one worker.
-	table = append(table, Grant{Role: bus.Shuffler, Access: Serve, Subject: bus.SubjectEnrol, Peer: bus.Randomizer})
 	// It acknowledges a report after the durable commit of its admission.
 	table = append(table, consumer(bus.Shuffler, bus.StreamReports, bus.ConsumerReports)...)
 	table = append(table,

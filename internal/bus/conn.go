@@ -35,7 +35,7 @@ const DefaultURL = "nats://127.0.0.1:4222"
 
 // Options says how to connect.
 type Options struct {
-	URL    string // nats://host:port, or several separated by commas
+	URL    string // nats://, tls:// or wss://host:port; several, separated by commas
 	Role   Role   // whose rights the key has
 	Seed   []byte // the role's seed
 	TLS    *TLS   // nil: clear text, or what a tls:// URL asks for with the system's authorities

@@ -27,6 +27,10 @@ var (
 	// Nothing was stored now. Only a Transport returns it.
 	ErrTaken = errors.New("bus: subject taken")
 
+	// ErrApart: the broker does not take these messages together, for instance because it has one of them. Nothing was
+	// stored now; each can be published by itself. Only a Transport returns it.
+	ErrApart = errors.New("bus: these messages cannot be stored together")
+
 	// ErrMoved: the role's newest entry of the audit log is another one than the caller knows, or what it appends
 	// is there already. Nothing was stored now. Read what came since.
 	ErrMoved = errors.New("bus: the audit log has moved on")
@@ -102,8 +106,10 @@ var (
 	}
 	// StreamStoreFailed: the stream's limits refuse it; the words say which
 	codeStoreFailed = jetstream.ErrorCode(10077)
-	missingCodes    = []jetstream.ErrorCode{jetstream.JSErrCodeStreamNotFound, jetstream.JSErrCodeConsumerNotFound}
-	passingCodes    = []jetstream.ErrorCode{
+	// AtomicPublish...: the stream or the server takes no batches, or not this one, or not now
+	apartCodes   = []jetstream.ErrorCode{10174, 10176, 10177, 10199, 10201, 10210}
+	missingCodes = []jetstream.ErrorCode{jetstream.JSErrCodeStreamNotFound, jetstream.JSErrCodeConsumerNotFound}
+	passingCodes = []jetstream.ErrorCode{
 		10004, // ClusterIncomplete
 		10007, // ClusterNotAssigned
 		10008, // ClusterNotAvail: no leader now
@@ -178,6 +184,8 @@ func interpretCode(api *jetstream.APIError) (meaning, error) {
 		return final, fmt.Errorf("%w (%v)", ErrGone, api)
 	case is(takenCodes), api.ErrorCode == codeStoreFailed && says([]string{"per subject"}):
 		return final, ErrTaken
+	case is(apartCodes):
+		return final, fmt.Errorf("%w (%v)", ErrApart, api)
 	case is(largeCodes):
 		return final, fmt.Errorf("%w (%v)", ErrTooLarge, api)
 	case api.Code >= 500 && says(diskWords):

@@ -254,7 +254,7 @@ func drainForged(t *testing.T, r bus.Role, forged <-chan string) {
 func mayWrite(r bus.Role, stream string) bool {
 	switch stream {
 	case bus.StreamReports:
-		return r == bus.Randomizer
+		return r == bus.Randomizer || r == bus.Ingress
 	case bus.StreamMixed, bus.StreamRetained, bus.StreamKeys:
 		return r == bus.Shuffler
 	case bus.StreamAudit:

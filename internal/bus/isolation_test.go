@@ -66,7 +66,7 @@ func activity(t *testing.T, c *bus.Conn, n uint64) {
 	defer cancel()
 	var err error
 	switch c.Role() {
-	case bus.Randomizer:
+	case bus.Randomizer, bus.Ingress:
 		err = c.Reports.PublishReport(ctx, n, 0, fmt.Sprintf("id-%d", n), []byte("secret report"))
 	case bus.Shuffler:
 		err = errors.Join(
@@ -124,7 +124,7 @@ func TestAccountsAloneKeepSilent(t *testing.T) {
 				activity(t, conns[r], n)
 			}
 		}
-		if spy != bus.Shuffler && spy != bus.Randomizer {
+		if spy != bus.Shuffler && spy != bus.Randomizer && spy != bus.Ingress {
 			ctx, cancel := context.WithCancel(context.Background())
 			go func() {
 				_ = conns[bus.Shuffler].Enrolment.ServeEnrol(ctx, 1,

@@ -14,13 +14,14 @@ type Role string
 const (
 	Admin      Role = "admin"      // provisions streams; part of the broker's own trust domain
 	Randomizer Role = "randomizer" // devices, or hosts of many devices
+	Ingress    Role = "ingress"    // the way in over HTTPS for devices that are no users of the broker
 	Shuffler   Role = "shuffler"
 	Analyzer   Role = "analyzer"
 	Auditor    Role = "auditor"
 )
 
 // Roles lists every role, admin first.
-func Roles() []Role { return []Role{Admin, Randomizer, Shuffler, Analyzer, Auditor} }
+func Roles() []Role { return []Role{Admin, Randomizer, Ingress, Shuffler, Analyzer, Auditor} }
 
 func (r Role) valid() bool { return slices.Contains(Roles(), r) }
 

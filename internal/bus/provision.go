@@ -277,6 +277,7 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	reports.MaxMsgSize = int32(o.ReportSize + ReportHeaders)
 	reports.Duplicates = o.DedupWindow
 	reports.MaxBytes = o.MaxReportBytes
+	reports.AllowAtomicPublish = true // an ingress stores many with one sync
 	reports.MaxMsgs = messages(o.MaxReportBytes, leastAverageReports)
 
 	mixed := once(base(StreamMixed, "mixed bit messages and manifests", SubjectMixed+".*.*.*", SubjectManifest+".*.*"))

@@ -2,9 +2,13 @@ package bus
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -29,6 +33,68 @@ func (c *link) Publish(ctx context.Context, subject string, header nats.Header, 
 		return 0, fmt.Errorf("bus: publish %s: %w", subject, err)
 	}
 	return ack.Sequence, nil
+}
+
+// What makes messages a batch (ADR-50 of NATS). The server stages them, and stores and syncs all of them when the last
+// one comes, or none.
+const (
+	headerBatch       = "Nats-Batch-Id"
+	headerBatchNumber = "Nats-Batch-Sequence"
+	headerBatchEnd    = "Nats-Batch-Commit"
+)
+
+// PublishTogether implements Transport.
+func (c *link) PublishTogether(ctx context.Context, subject string, messages []Stored) error {
+	for _, m := range messages {
+		if len(m.Payload) > MaxMessage {
+			return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(m.Payload), MaxMessage)
+		}
+	}
+	err := c.do(ctx, subject, func(ctx context.Context) error { return c.batch(ctx, subject, messages) })
+	if err != nil {
+		return fmt.Errorf("bus: publish %d to %s: %w", len(messages), subject, err)
+	}
+	c.noteWrite(subject, nil)
+	return nil
+}
+
+// batch is one try, under a name of its own: what an earlier one left staged is dropped by the server.
+func (c *link) batch(ctx context.Context, subject string, messages []Stored) error {
+	var name [12]byte
+	rand.Read(name[:]) // never fails
+	id := base64.RawURLEncoding.EncodeToString(name[:])
+	for i, m := range messages {
+		next := &nats.Msg{Subject: subject, Data: m.Payload, Header: maps.Clone(m.Header)}
+		next.Header[headerBatch] = []string{id}
+		next.Header[headerBatchNumber] = []string{strconv.Itoa(i + 1)}
+		if i < len(messages)-1 {
+			if err := c.nc.PublishMsg(next); err != nil {
+				return err
+			}
+			continue
+		}
+		next.Header[headerBatchEnd] = []string{"1"}
+		reply, err := c.nc.RequestMsgWithContext(ctx, next)
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			apiAnswer
+			Batch string `json:"batch"`
+			Count int    `json:"count"`
+		}
+		if err := json.Unmarshal(reply.Data, &answer); err != nil {
+			return fmt.Errorf("%w: %w", errOddAnswer, err)
+		}
+		if answer.Error != nil {
+			return answer.Error
+		}
+		if answer.Batch != id || answer.Count != len(messages) {
+			return fmt.Errorf("%w: %d of batch %q, where %d were sent", errOddAnswer, answer.Count, answer.Batch,
+				len(messages))
+		}
+	}
+	return nil
 }
 
 // Purge implements Transport.

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -14,6 +15,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -110,5 +113,38 @@ func TestTLSRefusesWrongCertificates(t *testing.T) {
 			}
 			conn.Close()
 		}
+	}
+}
+
+// Where a network lets nothing but HTTPS out, roles reach a broker that has a WebSocket listener.
+func TestABrokerIsReachedOverWebSockets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	authority(t, dir)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	pair, err := tls.LoadX509KeyPair(at("server.pem"), at("server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBroker(t)
+	b.startItself(func(o *server.Options) {
+		o.Websocket.Host, o.Websocket.Port = "127.0.0.1", -1
+		o.Websocket.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}
+	})
+	url := b.server.(itself).WebsocketURL()
+	o := bus.Options{URL: url, Role: bus.Randomizer, Seed: b.seeds[bus.Randomizer]}
+	hasty, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := bus.Connect(hasty, o); err == nil {
+		t.Error("an unknown authority vouches for the broker")
+	}
+	o.TLS = &bus.TLS{CAFile: at("ca.pem")}
+	c, err := bus.Connect(b.ctx(), o)
+	if err != nil {
+		t.Fatalf("%s: %v", url, err)
+	}
+	defer c.Close()
+	if err := c.Reports.PublishReport(b.ctx(), 1, 0, "id", make([]byte, 100_000)); err != nil {
+		t.Error(err)
 	}
 }

@@ -21,6 +21,9 @@ type Transport interface {
 	// Publish stores a message and returns its sequence. The error is ErrTaken where its subject holds as many messages
 	// as it may, or another newest one than the header expects.
 	Publish(ctx context.Context, subject string, header nats.Header, payload []byte) (sequence uint64, err error)
+	// PublishTogether stores messages of one subject with one sync. The error is ErrApart where the broker does not
+	// take these together, and otherwise Publish's; after either nothing was stored now.
+	PublishTogether(ctx context.Context, subject string, messages []Stored) error
 	// Leader reads one message from the replica that orders the stream: its answer is current. ErrGone where there is
 	// none.
 	Leader(ctx context.Context, stream string, q Query) (Record, error)
@@ -55,6 +58,12 @@ type Transport interface {
 	Listen(ctx context.Context, subject string) (heard context.Context, news <-chan struct{}, stop func(), err error)
 	// PollAfter is how long whoever hears no notice waits until they look by themselves.
 	PollAfter() time.Duration
+}
+
+// Stored is what is stored of a message.
+type Stored struct {
+	Header  nats.Header
+	Payload []byte
 }
 
 // Record is one stored message.

@@ -52,11 +52,11 @@ type Round struct {
 	Drawn  *Drawn        // of whom the cohort was drawn; nil where there are no panels
 }
 
-// HostQuota is how many reports of one host are counted at most: its share of the cohort, where 0 means 1. Of a
-// panel the share is of the devices that it was drawn from, as the shuffler takes it, and chance gives a host more in
-// about half of all draws: it is then what a host of an honest pool exceeds with a probability below panel.Doubt.
-func (r *Round) HostQuota(share float64) int {
-	most := HostQuota(share, r.Cohort.Size)
+// SponsorQuota is how many reports of one sponsor are counted at most: its share of the cohort, where 0 means 1. Of a
+// panel the share is of the devices that it was drawn from, as the shuffler takes it, and chance gives a sponsor more
+// in about half of all draws: it is then what one of an honest pool exceeds with a probability below panel.Doubt.
+func (r *Round) SponsorQuota(share float64) int {
+	most := SponsorQuota(share, r.Cohort.Size)
 	if r.Drawn == nil || share == 0 || share >= 1 {
 		return most
 	}

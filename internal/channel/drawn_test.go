@@ -18,10 +18,10 @@ func TestOnlyDevicesOfSmallRankCanBeInAPanel(t *testing.T) {
 	held := 0
 	for _, who := range crowd(0, registered) {
 		all = append(all, panel.Device{Host: who.Host, Number: who.Number})
-		if d.Holds(who) {
+		if d.Holds(who.Participant) {
 			held++
 		}
-		if !(*channel.Drawn)(nil).Holds(who) {
+		if !(*channel.Drawn)(nil).Holds(who.Participant) {
 			t.Fatal("a device is refused where there are no panels")
 		}
 	}
@@ -47,12 +47,12 @@ func TestAHostsShareOfAPanelLeavesRoomForChance(t *testing.T) {
 		all[i] = panel.Device{Host: [32]byte{byte(i % 2)}, Number: uint32(i)}
 	}
 	r := &channel.Round{Announcement: &plan.Announcement{Cohort: plan.Cohort{Size: size}}}
-	plain := r.HostQuota(share)
-	if plain != channel.HostQuota(share, size) {
+	plain := r.SponsorQuota(share)
+	if plain != channel.SponsorQuota(share, size) {
 		t.Errorf("as devices arrive a host may have %d", plain)
 	}
 	r.Drawn = &channel.Drawn{Registered: pool, Size: size}
-	quota, more := r.HostQuota(share), 0
+	quota, more := r.SponsorQuota(share), 0
 	for i := range draws {
 		held := map[[32]byte]int{}
 		for _, d := range (panel.Seed{byte(i), 3}).Panel(all, size) {
@@ -74,7 +74,7 @@ func TestAHostsShareOfAPanelLeavesRoomForChance(t *testing.T) {
 		t.Errorf("a host may have %d of %d", quota, size)
 	}
 	for _, none := range []float64{0, 1} {
-		if got := r.HostQuota(none); got != size {
+		if got := r.SponsorQuota(none); got != size {
 			t.Errorf("without a limit (%v) a host may have %d", none, got)
 		}
 	}

@@ -84,7 +84,10 @@ func FuzzParticipants(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	devices := []channel.Participant{{Host: [32]byte{7}, Number: 1}, {Host: [32]byte{7}, Number: 2}}
+	devices := []channel.Present{
+		{Participant: channel.Participant{Host: [32]byte{7}, Number: 1}},
+		{Participant: channel.Participant{Host: [32]byte{7}, Number: 2}, Issuer: [32]byte{9}, Installations: 5},
+	}
 	for round := range uint32(2) {
 		if err := p.Add(1, round, devices[round:]); err != nil {
 			f.Fatal(err)
@@ -111,8 +114,9 @@ func FuzzParticipants(f *testing.F) {
 				t.Fatalf("%x is written as %x", b, again)
 			}
 			for _, r := range p.rounds {
-				if known := p.epochs[r.Epoch]; r.Epoch != 1 || p.Devices(1)*len(mark{}) != len(marks) ||
-					digestOf(known) != p.rounds[0].Digest {
+				if known := p.epochs[r.Epoch]; r.Epoch != 1 ||
+					p.Devices(1)*len(mark{})+len(p.issuers[1])*issuerTallySize != len(marks) ||
+					digestOf(known, p.issuers[1]) != p.rounds[0].Digest {
 					t.Fatalf("%+v of %d bytes of marks", r, len(marks))
 				}
 			}

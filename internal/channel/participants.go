@@ -39,7 +39,8 @@ var (
 // concurrent use. What is stored does not depend on how many epochs are allowed.
 //
 // The devices of an epoch are in a file, as hashes in ascending order, which say nothing of the order in which they
-// came. One further file, which is written last, lists the rounds: what it does not list was never counted.
+// came, and after them how many of them each issuer let in that were in no epoch before. One further file, which is
+// written last, lists the rounds: what it does not list was never counted.
 type Participants struct {
 	disk       Disk
 	deployment string
@@ -49,6 +50,8 @@ type Participants struct {
 	period  uint64 // epochs in a row that records holds in; 0: all
 	rounds  []countedRound
 	epochs  map[uint64][]mark // of the first round of each epoch, in ascending order
+	// issuers are how many of an epoch's devices were counted in none before, by the issuer that let them in.
+	issuers map[uint64]map[sponsor]uint32
 }
 
 // mark is the start of a hash of a device's host and number. Nobody finds a device with the mark of another person's:
@@ -68,7 +71,7 @@ type countedRound struct {
 	Epoch   uint64
 	Round   uint32
 	Devices uint32
-	Digest  [32]byte // SHA-256 of its marks
+	Digest  [32]byte // SHA-256 of its marks and of what issuers let in
 }
 
 const countedRoundSize = 8 + 4 + 4 + 32
@@ -77,7 +80,8 @@ const countedRoundSize = 8 + 4 + 4 + 32
 // of this analyzer that do not say destroyed: where one of them is not remembered the error wraps ErrOldState.
 // Other errors wrap ErrDamagedState, or are the disk's.
 func OpenParticipants(d Disk, deployment string, counted []uint64) (*Participants, error) {
-	p := &Participants{disk: d, deployment: deployment, records: 1, epochs: map[uint64][]mark{}}
+	p := &Participants{disk: d, deployment: deployment, records: 1, epochs: map[uint64][]mark{},
+		issuers: map[uint64]map[sponsor]uint32{}}
 	if err := p.read(); err != nil {
 		return nil, err
 	}
@@ -131,13 +135,13 @@ func (p *Participants) check(epoch uint64, m mark) error {
 // they reported may leave before. It can be repeated with the same devices; with others the error is ErrSecondSet. A
 // device that Check refuses is refused with Check's error, and a duplicate device with another one; then
 // nothing is remembered. Other errors are the disk's.
-func (p *Participants) Add(epoch uint64, round uint32, who []channel.Participant) error {
+func (p *Participants) Add(epoch uint64, round uint32, who []channel.Present) error {
 	if len(who) == 0 {
 		return errors.New("channel: no devices")
 	}
 	marks := make([]mark, len(who))
 	for i := range who {
-		marks[i] = markOf(who[i])
+		marks[i] = markOf(who[i].Participant)
 	}
 	slices.SortFunc(marks, compareMarks)
 	for i := 1; i < len(marks); i++ {
@@ -145,9 +149,10 @@ func (p *Participants) Add(epoch uint64, round uint32, who []channel.Participant
 			return errors.New("channel: duplicate device among those of a round")
 		}
 	}
-	r := countedRound{epoch, round, uint32(len(marks)), digestOf(marks)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	issuers := p.firstCounted(epoch, who)
+	r := countedRound{epoch, round, uint32(len(marks)), digestOf(marks, issuers)}
 	for _, known := range p.rounds {
 		if known.Epoch == epoch && known.Round == round {
 			if known != r {
@@ -163,7 +168,9 @@ func (p *Participants) Add(epoch uint64, round uint32, who []channel.Participant
 	}
 	_, begun := p.epochs[epoch]
 	if !begun {
-		if err := p.disk.Store(epochFile(epoch), func(w io.Writer) error { return writeMarks(w, marks) }); err != nil {
+		if err := p.disk.Store(epochFile(epoch), func(w io.Writer) error {
+			return writeEpoch(w, marks, issuers)
+		}); err != nil {
 			return err
 		}
 	}
@@ -176,7 +183,7 @@ func (p *Participants) Add(epoch uint64, round uint32, who []channel.Participant
 	}
 	p.rounds = rounds
 	if !begun {
-		p.epochs[epoch] = marks
+		p.epochs[epoch], p.issuers[epoch] = marks, issuers
 	}
 	return nil
 }
@@ -195,21 +202,25 @@ const (
 
 func epochFile(epoch uint64) string { return fmt.Sprintf("participants-%d", epoch) }
 
-func writeMarks(w io.Writer, marks []mark) error {
+func writeEpoch(w io.Writer, marks []mark, issuers map[sponsor]uint32) error {
 	b := bufio.NewWriter(w)
 	for i := range marks {
 		if _, err := b.Write(marks[i][:]); err != nil {
 			return err
 		}
 	}
+	if _, err := b.Write(appendIssuers(nil, issuers)); err != nil {
+		return err
+	}
 	return b.Flush()
 }
 
-func digestOf(marks []mark) (digest [32]byte) {
+func digestOf(marks []mark, issuers map[sponsor]uint32) (digest [32]byte) {
 	h := sha256.New()
 	for i := range marks {
 		h.Write(marks[i][:])
 	}
+	h.Write(appendIssuers(nil, issuers))
 	h.Sum(digest[:0])
 	return digest
 }
@@ -275,46 +286,48 @@ func (p *Participants) read() error {
 		if _, known := p.epochs[r.Epoch]; known {
 			continue
 		}
-		if p.epochs[r.Epoch], err = p.readMarks(r); err != nil {
+		if p.epochs[r.Epoch], p.issuers[r.Epoch], err = p.readEpoch(r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readMarks reads the devices of an epoch's first round.
-func (p *Participants) readMarks(r countedRound) ([]mark, error) {
+// readEpoch reads the devices of an epoch's first round, and how many of them issuers let in.
+func (p *Participants) readEpoch(r countedRound) ([]mark, map[sponsor]uint32, error) {
 	damaged := func(err error) error { return fmt.Errorf("%w: devices of epoch %d: %w", ErrDamagedState, r.Epoch, err) }
 	f, err := p.disk.Open(epochFile(r.Epoch))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, damaged(err)
+		return nil, nil, damaged(err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
-	var marks []mark
-	for in := bufio.NewReader(f); ; {
-		var m mark
-		switch _, err := io.ReadFull(in, m[:]); {
-		case errors.Is(err, io.EOF):
-			if uint32(len(marks)) != r.Devices || digestOf(marks) != r.Digest {
-				return nil, damaged(errors.New("they are not those that were written"))
-			}
-			return marks, nil
-		case err != nil:
-			return nil, damaged(err)
-		case uint32(len(marks)) == r.Devices:
-			return nil, damaged(errors.New("too many"))
-		}
-		marks = append(marks, m)
+	size := int64(r.Devices) * int64(len(mark{}))
+	most := size + int64(r.Devices)*issuerTallySize // each device has one issuer at most
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	switch {
+	case err != nil:
+		return nil, nil, damaged(err)
+	case int64(len(b)) < size:
+		return nil, nil, damaged(errors.New("too few"))
 	}
+	marks := make([]mark, 0, r.Devices)
+	for m := range slices.Chunk(b[:size], len(mark{})) {
+		marks = append(marks, mark(m))
+	}
+	issuers, ok := parseIssuers(b[size:])
+	if !ok || digestOf(marks, issuers) != r.Digest {
+		return nil, nil, damaged(errors.New("they are not those that were written"))
+	}
+	return marks, issuers, nil
 }
 
-// HostQuota is how many of a cohort of this size may be devices of one host at a share, where 0 means 1: the whole
-// devices within it, 50 of 101 at one half, and always one. A share that is not a binary fraction counts as the decimal
-// that it was written as.
-func HostQuota(share float64, size uint32) int {
+// SponsorQuota is how many of a cohort of this size may be devices of one sponsor at a share, where 0 means 1: the
+// whole devices within it, 50 of 101 at one half, and always one. A share that is not a binary fraction counts as the
+// decimal that it was written as.
+func SponsorQuota(share float64, size uint32) int {
 	const rounding = 1e-9
 	return max(1, int(math.Floor(cmp.Or(share, 1)*float64(size)+rounding)))
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // crowd are the devices from one number up to another, of one host.
-func crowd(from, to uint32) (all []devices.Participant) {
+func crowd(from, to uint32) (all []devices.Present) {
 	for i := from; i < to; i++ {
-		all = append(all, devices.Participant{Host: [32]byte{7, 7}, Number: i})
+		all = append(all, devices.Present{Participant: devices.Participant{Host: [32]byte{7, 7}, Number: i}})
 	}
 	return all
 }
@@ -51,12 +51,12 @@ func TestADeviceIsCountedInOneEpoch(t *testing.T) {
 		add(p, 1, 2, 90, 101, channel.ErrNewcomer)
 		add(p, 2, 0, 99, 200, channel.ErrEarlier)
 		for number, want := range map[uint32]error{50: channel.ErrEarlier, 100: nil} {
-			if err := p.Check(2, crowd(number, number+1)[0]); !errors.Is(err, want) {
+			if err := p.Check(2, crowd(number, number+1)[0].Participant); !errors.Is(err, want) {
 				t.Errorf("device %d in epoch 2: %v, want %v", number, err, want)
 			}
 		}
 		for number, want := range map[uint32]error{50: nil, 100: channel.ErrNewcomer} {
-			if err := p.Check(1, crowd(number, number+1)[0]); !errors.Is(err, want) {
+			if err := p.Check(1, crowd(number, number+1)[0].Participant); !errors.Is(err, want) {
 				t.Errorf("device %d in epoch 1: %v, want %v", number, err, want)
 			}
 		}
@@ -176,7 +176,7 @@ func TestADeviceIsCountedInAsManyEpochsAsAllowed(t *testing.T) {
 			p := openParticipants(t, disk) // each epoch after a restart
 			p.Allow(c.records, c.period)
 			err := p.Add(epoch, 0, who)
-			if known := p.Check(epoch, who[0]); (err == nil) != (known == nil) {
+			if known := p.Check(epoch, who[0].Participant); (err == nil) != (known == nil) {
 				t.Errorf("epoch %d: added with %v, checked with %v", epoch, err, known)
 			}
 			switch {

@@ -84,7 +84,7 @@ func TestInstalledKeysAreUsable(t *testing.T) {
 		}
 	}
 	copyOpen(filepath.Join(keys, keyring.BundleFile), filepath.Join(mounted, keyring.BundleFile))
-	for _, name := range []string{"identity.key", "hpke-0001.key", "nats.seed"} {
+	for _, name := range []string{"identity.key", "hpke-0001.key", "nats.seed", "ticket.key"} {
 		copyOpen(filepath.Join(keys, "shuffler", name), filepath.Join(hidden, name))
 		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(mounted, "shuffler", name)); err != nil {
 			t.Fatal(err)

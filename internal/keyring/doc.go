@@ -3,7 +3,10 @@
 //	bundle.json            public: the deployment's name and the keys of analyzer, shuffler, registrar and auditor
 //	nats-users.json        public: the NATS users of each role, for the broker's configuration
 //	analyzer/              identity.key  hpke-0001.key  nats.seed
-//	shuffler/              identity.key  hpke-0001.key  nats.seed
+//	shuffler/              identity.key  hpke-0001.key  nats.seed  ticket.key
+//	ingress/               nats.seed  ticket.key: the shuffler's, which whoever has it can make junk pass with
+//	issuer-<name>/         public: the registrar's copy of an issuer's certificate
+//	issuer/                on the issuer's machine: identity.key  names.key  certificate
 //	registrar/             identity.key: admits hosts; ca.key: vouches for brokers. Keep it offline
 //	randomizer-<host>/     host.key  credential  nats.seed; order.key where the host's key was replaced
 //	auditor/               hpke-0001.key: opens what is retained  nats.seed

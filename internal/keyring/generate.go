@@ -1,8 +1,10 @@
 package keyring
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,11 +28,14 @@ type Options struct {
 type HostOptions struct {
 	Name    string // a-z, 0-9, "-"
 	Devices uint32 // how many devices it may enrol, each once; at least 1
+	// NotAfter is the last epoch in which they may; 0: no end, and where a host is raised the one that it has.
+	NotAfter uint64
 }
 
 // NATS roles, which are also the names of the folders (randomizer's with the host's name after it).
 const (
 	Randomizer = "randomizer"
+	Ingress    = "ingress"
 	Shuffler   = "shuffler"
 	Analyzer   = "analyzer"
 	Auditor    = "auditor"
@@ -44,7 +49,8 @@ const (
 	hostFile       = "host.key"
 	credentialFile = "credential"
 	seedFile       = "nats.seed"
-	orderFile      = "order.key" // of a host whose key was replaced
+	orderFile      = "order.key"  // of a host whose key was replaced
+	ticketFile     = "ticket.key" // of the shuffler and the ingress: tickets for reports are made and checked with it
 )
 
 // ErrOptions means a name, a role or a number that a deployment cannot have.
@@ -80,7 +86,7 @@ func Generate(root string, o Options) (err error) {
 			return err
 		}
 	}
-	for _, role := range []string{Analyzer, Shuffler, Auditor, Admin} {
+	for _, role := range []string{Analyzer, Shuffler, Ingress, Auditor, Admin} {
 		if err := newUser(root, role, role, users); err != nil {
 			return err
 		}
@@ -93,6 +99,9 @@ func Generate(root string, o Options) (err error) {
 		if role == Auditor {
 			bundle.Auditor = key.Public()
 		}
+	}
+	if err := RotateTicket(root); err != nil {
+		return err
 	}
 	by, err := keyfile.LoadIdentity(filepath.Join(root, registrar, identityFile))
 	if err != nil {
@@ -174,6 +183,23 @@ func RotateHPKE(root, role string) (string, error) {
 		return "", errors.Join(err, os.Remove(path))
 	}
 	return path, nil
+}
+
+// RotateTicket gives the shuffler and the ingress a new key for tickets. Those that were made with the old one are good
+// for nothing once the ingress is restarted.
+func RotateTicket(root string) error {
+	var ticket [32]byte
+	rand.Read(ticket[:]) // never fails
+	for _, role := range []string{Shuffler, Ingress} {
+		path := filepath.Join(root, role, ticketFile)
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := keyfile.WriteSecret(path, ticket); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newHPKE makes a role's next HPKE key in its folder.
@@ -278,7 +304,7 @@ func newHost(root, deployment string, h HostOptions, by *seal.Identity, users ma
 		return err
 	}
 	return writeHost(folder, host, nil, wire.Credential{Deployment: deployment, HostKey: host.Public(),
-		Devices: h.Devices}, by)
+		Devices: h.Devices, NotAfter: h.NotAfter}, by)
 }
 
 // writeUsers replaces the users file in one step.

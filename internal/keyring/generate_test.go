@@ -20,7 +20,8 @@ import (
 func generate(t *testing.T) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "keys")
-	err := keyring.Generate(root, keyring.Options{Name: "demo", Hosts: []keyring.HostOptions{{"one", 5}, {"two-2", 7}}})
+	hosts := []keyring.HostOptions{{Name: "one", Devices: 5}, {Name: "two-2", Devices: 7}}
+	err := keyring.Generate(root, keyring.Options{Name: "demo", Hosts: hosts})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +82,11 @@ func TestGeneratedKeysLoad(t *testing.T) {
 		}
 		is(role, seed)
 	}
+	ingress, err := keyring.LoadIngress(root)
+	if err != nil || ingress.Ticket != shuffler.Ticket || ingress.Ticket == [32]byte{} {
+		t.Errorf("the ingress checks tickets with another key than the shuffler makes them with: %v", err)
+	}
+	is("ingress", ingress.Seed)
 	for host, devices := range map[string]uint32{"one": 5, "two-2": 7} {
 		h, err := keyring.LoadRandomizer(root, host)
 		if err != nil || h.Devices != devices {
@@ -98,9 +104,29 @@ func TestGeneratedKeysLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := slices.Sorted(maps.Keys(users)); !slices.Equal(got,
-		[]string{"admin", "analyzer", "auditor", "randomizer", "shuffler"}) || len(users["randomizer"]) != 2 {
+	want := []string{"admin", "analyzer", "auditor", "ingress", "randomizer", "shuffler"}
+	if got := slices.Sorted(maps.Keys(users)); !slices.Equal(got, want) || len(users["randomizer"]) != 2 {
 		t.Error(users)
+	}
+}
+
+// A new key of tickets is the same for those who make and who check them.
+func TestTheTicketKeyIsReplacedForBoth(t *testing.T) {
+	root := generate(t)
+	before, err := keyring.LoadIngress(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keyring.RotateTicket(root); err != nil {
+		t.Fatal(err)
+	}
+	after, err := keyring.LoadIngress(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shuffler, err := keyring.LoadShuffler(root)
+	if err != nil || after.Ticket != shuffler.Ticket || after.Ticket == before.Ticket {
+		t.Errorf("ticket keys %v, %v", after.Ticket == shuffler.Ticket, err)
 	}
 }
 
@@ -132,7 +158,7 @@ func TestNothingPrivateIsOpen(t *testing.T) {
 		}
 		return nil
 	})
-	if want := 2 + 3 + 3 + 1 + 2*3 + 2 + 1 + 7; err != nil || files != want {
+	if want := 2 + 3 + 4 + 2 + 1 + 2*3 + 2 + 1 + 8; err != nil || files != want {
 		t.Errorf("%d files, want %d, %v", files, want, err)
 	}
 }
@@ -204,10 +230,10 @@ func TestGenerateRefusesFaultyOptions(t *testing.T) {
 	for name, o := range map[string]keyring.Options{
 		"no name":      {},
 		"bad name":     {Name: "a b"},
-		"no devices":   {Name: "a", Hosts: []keyring.HostOptions{{"h", 0}}},
-		"bad host":     {Name: "a", Hosts: []keyring.HostOptions{{"../h", 1}}},
-		"no host name": {Name: "a", Hosts: []keyring.HostOptions{{"", 1}}},
-		"twice":        {Name: "a", Hosts: []keyring.HostOptions{{"h", 1}, {"h", 2}}},
+		"no devices":   {Name: "a", Hosts: []keyring.HostOptions{{Name: "h", Devices: 0}}},
+		"bad host":     {Name: "a", Hosts: []keyring.HostOptions{{Name: "../h", Devices: 1}}},
+		"no host name": {Name: "a", Hosts: []keyring.HostOptions{{Name: "", Devices: 1}}},
+		"twice":        {Name: "a", Hosts: []keyring.HostOptions{{Name: "h", Devices: 1}, {Name: "h", Devices: 2}}},
 	} {
 		root := filepath.Join(t.TempDir(), "new")
 		if err := keyring.Generate(root, o); !errors.Is(err, keyring.ErrOptions) {

@@ -21,6 +21,14 @@ type ServerKeys struct {
 	Identity *seal.Identity
 	HPKE     []*seal.HPKEKey // newest first
 	Seed     []byte          // NATS
+	Ticket   [32]byte        // of the shuffler: what tickets for reports are made with
+}
+
+// IngressKeys is what an ingress needs.
+type IngressKeys struct {
+	Bundle Bundle
+	Seed   []byte   // NATS
+	Ticket [32]byte // the shuffler's: what tickets for reports are checked with
 }
 
 // AuditorKeys is what an auditor needs to open what is retained.
@@ -50,7 +58,28 @@ type RegistrarKeys struct {
 func LoadAnalyzer(root string) (*ServerKeys, error) { return loadServer(root, Analyzer) }
 
 // LoadShuffler reads the shuffler's keys and checks that they are the bundle's.
-func LoadShuffler(root string) (*ServerKeys, error) { return loadServer(root, Shuffler) }
+func LoadShuffler(root string) (*ServerKeys, error) {
+	k, err := loadServer(root, Shuffler)
+	if err != nil {
+		return nil, err
+	}
+	k.Ticket, err = keyfile.LoadSecret(filepath.Join(root, Shuffler, ticketFile))
+	return k, err
+}
+
+// LoadIngress reads the keys of an ingress.
+func LoadIngress(root string) (*IngressKeys, error) {
+	bundle, err := LoadBundle(root)
+	if err != nil {
+		return nil, err
+	}
+	k := &IngressKeys{Bundle: bundle}
+	if k.Seed, err = keyfile.LoadSeed(filepath.Join(root, Ingress, seedFile)); err != nil {
+		return nil, err
+	}
+	k.Ticket, err = keyfile.LoadSecret(filepath.Join(root, Ingress, ticketFile))
+	return k, err
+}
 
 func loadServer(root, role string) (*ServerKeys, error) {
 	bundle, err := LoadBundle(root)

@@ -14,8 +14,8 @@ import (
 
 // RaiseHost gives a randomizer host a credential for more devices; its key, its user at the broker and the numbers of
 // its devices stay. A host's credentials are numbered by how many devices they cover: each covers more than the one
-// before, and whoever knows of a device that only a later one covers refuses an earlier one. The registrar's folder
-// and the host's must be there.
+// before, or as many for longer, and whoever knows of a device that only a later one covers refuses an earlier one. The
+// registrar's folder and the host's must be there.
 func RaiseHost(root string, h HostOptions) error {
 	if err := h.check(); err != nil {
 		return err
@@ -35,11 +35,14 @@ func RaiseHost(root string, h HostOptions) error {
 	if _, listed := r.Bundle.list(h.Name, old.first); listed.Withdrawn {
 		return fmt.Errorf("%w: host %q was withdrawn; admit it under another name", ErrOptions, h.Name)
 	}
-	if h.Devices <= old.devices {
+	if h.NotAfter == 0 {
+		h.NotAfter = old.notAfter
+	}
+	if h.Devices < old.devices || h.Devices == old.devices && h.NotAfter <= old.notAfter {
 		return fmt.Errorf("%w: host %q covers %d devices already, and their number can only be raised: those that "+
 			"took part keep their places", ErrOptions, h.Name, old.devices)
 	}
-	c := wire.Credential{Deployment: r.Bundle.Deployment, HostKey: old.key, Devices: h.Devices}
+	c := wire.Credential{Deployment: r.Bundle.Deployment, HostKey: old.key, Devices: h.Devices, NotAfter: h.NotAfter}
 	if !bytes.Equal(old.first, c.HostKey) {
 		c.FirstKey = old.first
 	}
@@ -67,7 +70,7 @@ func ListHosts(root string) (hosts []HostOptions, err error) {
 			continue
 		}
 		name := strings.TrimPrefix(filepath.Base(folder), Randomizer+"-")
-		hosts = append(hosts, HostOptions{Name: name, Devices: c.Devices})
+		hosts = append(hosts, HostOptions{Name: name, Devices: c.Devices, NotAfter: c.NotAfter})
 	}
 	return hosts, nil
 }

@@ -50,7 +50,7 @@ func RotateHost(root, name string) error {
 	err = newUser(root, next, Randomizer, users)
 	if err == nil {
 		err = writeHost(filepath.Join(root, next), host, old.order[:], wire.Credential{Deployment: bundle.Deployment,
-			HostKey: host.Public(), Devices: old.devices, FirstKey: listed.First}, r.Identity)
+			HostKey: host.Public(), Devices: old.devices, FirstKey: listed.First, NotAfter: old.notAfter}, r.Identity)
 	}
 	if err == nil {
 		err = replaceBundle(root, bundle)
@@ -108,8 +108,10 @@ type hostNow struct {
 	first   Key
 	key     Key // the present one
 	devices uint32
-	order   [32]byte
-	user    string // public nkey
+	// last epoch in which it may enrol them; 0: no end
+	notAfter uint64
+	order    [32]byte
+	user     string // public nkey
 }
 
 // loadHost reads a host's folder, whose key may have been replaced by a run that was interrupted.
@@ -122,7 +124,7 @@ func loadHost(root, name string, bundle Bundle) (*hostNow, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := &hostNow{first: c.HostKey, key: c.HostKey, devices: c.Devices, order: k.Order}
+	now := &hostNow{first: c.HostKey, key: c.HostKey, devices: c.Devices, notAfter: c.NotAfter, order: k.Order}
 	if len(c.FirstKey) > 0 {
 		now.first = c.FirstKey
 	}
@@ -148,9 +150,13 @@ func readHost(folder string, bundle Bundle) (k *HostKeys, c *wire.Credential, er
 	if k.Credential, err = os.ReadFile(filepath.Clean(path)); err != nil {
 		return nil, nil, err
 	}
-	c, _, err = wire.Open[wire.Credential](k.Credential, bundle.RegistrarParty())
-	if err != nil {
+	registrar := bundle.RegistrarParty()
+	registrar.Hosts = registrar.Hosts.Past() // a host that was withdrawn keeps its folder
+	if _, err := wire.OpenCredential(k.Credential, registrar); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w: %w", path, ErrMismatch, err)
+	}
+	if c, err = wire.ReadCredential(k.Credential); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if !bytes.Equal(c.HostKey, k.Identity.Public()) {
 		return nil, nil, fmt.Errorf("%s: %w: the credential is another host's", path, ErrMismatch)

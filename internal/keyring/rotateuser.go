@@ -13,10 +13,10 @@ import (
 )
 
 // RotateUser replaces the broker user of a role, in case its credential may be in other hands. role is the name of the
-// folder with its seed: Admin, Analyzer, Shuffler, Auditor, or randomizer-<host>. The old seed is deleted, and the
-// broker refuses the old user once it has read the users file again. The role's signing and encryption keys stay.
+// folder with its seed: Admin, Analyzer, Shuffler, Ingress, Auditor, or randomizer-<host>. The old seed is deleted, and
+// the broker refuses the old user once it has read the users file again. The role's signing and encryption keys stay.
 func RotateUser(root, role string) error {
-	single := []string{Admin, Analyzer, Shuffler, Auditor}
+	single := []string{Admin, Analyzer, Shuffler, Ingress, Auditor}
 	kind := role
 	if host, is := strings.CutPrefix(role, Randomizer+"-"); is {
 		if err := checkName(ErrOptions, "a host", host); err != nil {

@@ -17,7 +17,8 @@ import (
 func withBrokers(t *testing.T, brokers ...BrokerOptions) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "keys")
-	if err := Generate(root, Options{Name: "demo", Hosts: []HostOptions{{"one", 5}}, Brokers: brokers}); err != nil {
+	hosts := []HostOptions{{Name: "one", Devices: 5}}
+	if err := Generate(root, Options{Name: "demo", Hosts: hosts, Brokers: brokers}); err != nil {
 		t.Fatal(err)
 	}
 	return root

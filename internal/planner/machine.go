@@ -177,7 +177,10 @@ func (s *scene) steps(m *Machine) ([]step, error) {
 	}
 	context := seal.ReportContext{Deployment: sceneName}
 	send := func() ([]byte, error) {
-		signature := seal.Sign(seal.Report, payload, s.by.Identity)
+		signature, err := seal.Sign(seal.Report, payload, s.by.Identity)
+		if err != nil {
+			return nil, err
+		}
 		return wire.SealReport(append(append([]byte(nil), payload...), signature...), s.key.Public(), context)
 	}
 	envelope, err := send()
@@ -193,7 +196,7 @@ func (s *scene) steps(m *Machine) ([]step, error) {
 			if err != nil {
 				return err
 			}
-			_, err = s.verifier.Check(plain[len(content):], [32]byte{}, content)
+			_, err = s.verifier.Check(plain[len(content):], 1, [32]byte{}, content)
 			return err
 		}},
 		{&m.Send, sealBatch, func() error { _, err := send(); return err }},
@@ -233,7 +236,11 @@ func (s *scene) shares(entries, width int) (t [3]float64, err error) {
 	}
 	a := &plan.Announcement{Deployment: sceneName, AnalyzerKey: s.key.Public(), Encodings: []protocol.Encoding{e},
 		Plan: plan.Plan{Channel: plan.Shares, Rounds: []plan.Round{{Releases: []plan.Release{{}}}}}}
-	secret := shares.NewSecret(s.by.Identity, [32]byte{})
+	shuffler, err := seal.GenerateIdentity()
+	if err != nil {
+		return t, err
+	}
+	secret := shares.NewSecret(shuffler, [32]byte{})
 	by := s.by
 	by.Commitment = secret.Commitment()
 	device, err := shares.NewDevice(a, [32]byte{})

@@ -54,6 +54,10 @@ type Options struct {
 	// MaxMessages and Bytes allow.
 	plan.Terms
 
+	// Credentials is how many credentials an account gets in the time for which epsilon is, where issuers let people
+	// in; 0: there are no issuers.
+	Credentials int
+
 	HostMessages int // most bit messages of one report that hosts send by default; 0: not known
 	MeanMessages int // most bit messages per person, averaged over all cohorts and divided where they help most; 0: off
 	Bytes        int // most bytes that one person sends; 0: no limit
@@ -98,6 +102,8 @@ func (o Options) check() error {
 			"--releases", ErrOptions)
 	case o.Choices == 0 && (o.Dimension < 1 || o.Dimension > wire.MaxCoordinates):
 		return wrong("--dim", o.Dimension, fmt.Sprintf("1 to %d", wire.MaxCoordinates))
+	case o.Credentials < 0:
+		return wrong("--credentials", o.Credentials, "a number >= 0")
 	case o.Releases < 0 || o.Releases > wire.MaxRounds:
 		return wrong("--releases", o.Releases, fmt.Sprintf("0 to %d", wire.MaxRounds))
 	case o.Users < 1 && len(o.Cohorts) == 0:

@@ -26,6 +26,7 @@ type PanelOptions struct {
 type Panel struct {
 	AskedEpsilon float64      `json:"asked_epsilon"`
 	Delta        float64      `json:"delta"`
+	Account      *Account     `json:"account,omitempty"` // where issuers let people in
 	Channel      plan.Channel `json:"trust"`
 	Dimension    int          `json:"dimension"`
 	Options      int          `json:"options,omitempty"` // as in Result
@@ -134,7 +135,8 @@ func RunPanel(o PanelOptions) (*Panel, error) {
 		return nil, o.refused(err)
 	}
 	r := &Panel{
-		AskedEpsilon: o.Epsilon, Delta: o.Delta, Channel: proposal.Plan.Channel, Dimension: o.arms(),
+		AskedEpsilon: o.Epsilon, Delta: o.Delta, Account: account(o.Credentials, o.Epsilon, o.Delta),
+		Channel: proposal.Plan.Channel, Dimension: o.arms(),
 		Options: o.Choices, Context: o.Context, Family: o.Family,
 		Registered: o.Registered, Size: o.Size, Minimum: int(proposal.Cohort.Minimum), Dishonest: o.Dishonest,
 		MaxDishonest: int(proposal.Cohort.MaxDishonest), Records: o.Records, Period: o.Period, Control: o.Control,

@@ -33,6 +33,9 @@ func (r *Panel) WriteTable(w io.Writer) error {
 	fmt.Fprintf(&b, "A device reports in %s,\nwith up to %s in a report.\n\n", r.epochs(),
 		plural(r.Decisions, "decision",
 			"decisions"))
+	if said := r.Account.text(); said != "" {
+		b.WriteString(said + "\n")
+	}
 	t := chart.Columns{Left: 3}.Table("What", "how much", "what it means")
 	for _, row := range []table.Row{
 		{"epsilon, asked", fmt.Sprintf("%g", r.AskedEpsilon), fmt.Sprintf("at delta %g, of %s", r.Delta, r.unit())},

@@ -33,6 +33,7 @@ type Result struct {
 	SealSecondsPerMessage float64 `json:"seal_seconds_per_message"`
 
 	AskedEpsilon float64     `json:"asked_epsilon"`
+	Account      *Account    `json:"account,omitempty"` // where issuers let people in
 	Learner      glm.Profile `json:"learner,omitempty"` // a program, where one was asked for
 	Users        int         `json:"users"`
 	Dimension    int         `json:"dimension"`

@@ -33,8 +33,9 @@ func Run(o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Delta: o.Delta, AskedEpsilon: o.Epsilon, Dimension: o.arms(),
-		Options: o.Choices, Context: o.Context, ThetaNorm: o.ThetaNorm,
+	r := &Result{Delta: o.Delta, AskedEpsilon: o.Epsilon, Account: account(o.Credentials, o.Epsilon, o.Delta),
+		Dimension: o.arms(),
+		Options:   o.Choices, Context: o.Context, ThetaNorm: o.ThetaNorm,
 		DropOut: o.DropOut, Dishonest: o.Dishonest, DishonestReports: o.DishonestReports,
 		FirstCohort: first, SealSecondsPerMessage: o.SealSeconds}
 	if o.MaxMessages == plan.ByCoordinates && o.bits() {

@@ -27,6 +27,7 @@ func (r Result) WriteTable(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "%s in %s, (epsilon %g, delta %g) for each person.\n%s.\n", plural(r.Users, "person", "people"),
 		plural(len(r.Cohorts), "cohort", "cohorts"), r.AskedEpsilon, r.Delta, what)
+	b.WriteString(r.Account.text())
 	fmt.Fprintf(&b, "%g %% of a cohort may drop out; the noise of %s is not counted.\n\n", percent(r.DropOut),
 		r.uncounted())
 	b.WriteString(r.cohortTable().Render() + "\n\n")

@@ -29,7 +29,7 @@ func TestRewards(t *testing.T) {
 	token := s.decide("x", twoArms)["token"].(string)
 	reward := func(body string) (int, any) {
 		status, answer := s.post("/v1/rewards", body)
-		return status, answer["error"]
+		return status, answer["reason"]
 	}
 	for _, c := range []struct {
 		body   string
@@ -149,7 +149,7 @@ func TestAPIErrors(t *testing.T) {
 	} {
 		status, answer := s.post("/v1/devices/"+strings.ReplaceAll(name, " ", "-")+"/decisions", c.body)
 		detail, _ := answer["detail"].(string)
-		if status != http.StatusUnprocessableEntity || answer["error"] != "bad_arms" ||
+		if status != http.StatusUnprocessableEntity || answer["reason"] != "bad_arms" ||
 			!strings.Contains(detail, c.detail) {
 			t.Errorf("%s: %d %v, want %q", name, status, answer, c.detail)
 		}

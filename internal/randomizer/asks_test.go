@@ -44,8 +44,6 @@ func together(t *testing.T, s *scene, people int) {
 		})
 	}
 	deciding.Wait()
-	s.due(s.announced)
-	s.reports(people)
 	slots := map[uint32]bool{}
 	for i := range people {
 		e := s.device(fmt.Sprint("p", i)).Enrolment
@@ -54,6 +52,8 @@ func together(t *testing.T, s *scene, people int) {
 		}
 		slots[e.Slot] = true
 	}
+	s.due(s.announced)
+	s.reports(people)
 }
 
 // People who decide at the same time are enrolled with few requests, each in a slot of its own. The devices of a

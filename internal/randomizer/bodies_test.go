@@ -164,7 +164,7 @@ func TestStalledBodiesHoldUpNobodysEnrolment(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	if status, answer := s.post("/v1/devices/b/decisions", twoArms); status != http.StatusServiceUnavailable ||
-		answer["error"] != "busy" {
+		answer["reason"] != "busy" {
 		t.Errorf("%d %v", status, answer)
 	}
 	if n := len(s.enrolments()); n != 2 {

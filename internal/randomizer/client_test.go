@@ -68,7 +68,8 @@ func shape(t reflect.Type) (out []string) {
 func TestClientNamesTheReasonsOfTheAPI(t *testing.T) {
 	given := map[string]bool{string(Sampled): true}
 	for _, r := range slices.Concat([]outcome.Reason{FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull,
-		Unreachable, NotAdmitted, HostFull, DryRun, StateRolledBack, NotDrawn, WindowOver, ReportFull}, api.Reasons()) {
+		Unreachable, NotAdmitted, HostFull, OptedOut, DryRun, StateRolledBack, NotDrawn, WindowOver, ReportFull},
+		api.Reasons()) {
 		given[string(r)] = true
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), "../../pkg/client/answer.go", nil, 0)

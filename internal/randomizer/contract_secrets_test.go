@@ -46,11 +46,11 @@ func TestNothingOfARecordIsWrittenAnywhere(t *testing.T) {
 		"long":   `{"arms": [[6172839451, 2839506173]]}`, "infinite": `{"arms": [[0.6172839451e999, 0]]}`,
 	} {
 		_, answer := s.post("/v1/devices/"+device+"/decisions", body)
-		errors = append(errors, fmt.Sprint(answer["error"], answer["detail"]))
+		errors = append(errors, fmt.Sprint(answer["reason"], answer["detail"]))
 		for _, reward := range []string{"0.7312948301", "1.7312948301", `"0.7312948301"`, "0.7312948301e999"} {
 			_, answer := s.post("/v1/rewards",
 				fmt.Sprintf(`{"token": %q, "reward": %s}`, fmt.Sprint(answer["token"]), reward))
-			errors = append(errors, fmt.Sprint(answer["error"], answer["detail"]))
+			errors = append(errors, fmt.Sprint(answer["reason"], answer["detail"]))
 		}
 	}
 	look := func(when string) {

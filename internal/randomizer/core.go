@@ -179,8 +179,8 @@ func (k *core) enrolling() (a *device.Announced, why, err error) {
 		return nil, nil, k.rewound(a)
 	case a.Final:
 		return a, because(FinalPolicy, "learning is over; this is the last policy"), nil
-	case a.Weak != nil:
-		return a, because(PlanRefused, "%v", a.Weak), nil
+	case a.Weak() != nil:
+		return a, because(PlanRefused, "%v", a.Weak()), nil
 	case rolledBack != nil:
 		return a, because(StateRolledBack, "%v", rolledBack), nil
 	case a.Round > 0:
@@ -196,11 +196,13 @@ type localDevice struct {
 	// mu is never held while the shuffler is asked or anything is computed from arms: a report that falls due must not
 	// wait for what a person's app does meanwhile. It is taken before the locks of the host's parts.
 	mu       sync.Mutex
-	name     string // as the app calls the device; never leaves the host
+	name     string // the store's key of what the app calls the device
 	state    device.State
 	question *question // the one that is open
 	stored   bool      // the store knows the device
 	spent    bool      // the shuffler says that the number was enrolled before
+	blank    bool      // what the open question promises is reported as the null record
+	erased   bool      // who is asked for was erased meanwhile: without a slot nothing of them is left
 
 	// Guarded by the lock of the places.
 	vacant bool          // the place may go to another device

@@ -62,6 +62,7 @@ func (m *decisions) DecideAmong(
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", api.ErrArms, err)
 	}
+	set.Choice.Unrecorded = d.Reason == OptedOut
 	made, err := m.played.decide(name, a, set, m.c.Source())
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", api.ErrArms, err)
@@ -134,6 +135,8 @@ func (m *decisions) room(a *device.Announced, dev *localDevice) (*session, error
 func (m *decisions) openWithRoom(a *device.Announced, dev *localDevice) (open *session, why error) {
 	open = m.promises.of(dev.state.Number)
 	switch {
+	case m.places.isOut(dev.name):
+		return nil, optedOut
 	case (open == nil || open.epoch != a.Epoch) && dev.why != nil:
 		return nil, dev.why
 	case open == nil || open.epoch != a.Epoch:

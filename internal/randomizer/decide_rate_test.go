@@ -15,9 +15,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
-	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -73,7 +71,7 @@ func BenchmarkDecisions(b *testing.B) {
 			}
 			perSecond(b, used)
 		})
-		served := api.New(h, role.Callers{}, false, api.DefaultBounds()).Handler()
+		served := api.New(h, api.Access{}, false, api.DefaultBounds()).Handler()
 		b.Run(name+", by HTTP", func(b *testing.B) {
 			b.ReportAllocs()
 			used := cpuTime()
@@ -122,11 +120,11 @@ func decider(b *testing.B, bed *testbed.Bed, full bool) *Host {
 	// The device took part in an epoch before.
 	past := *h.current.Announcement
 	past.Epoch = 7
-	before := &device.Announced{Announcement: &past, Guarantee: h.current.Guarantee, Alone: h.current.Alone,
-		Releases: 1}
-	next, err := s.state.Ask(before, time.Now())
+	before := *h.current
+	before.Announcement = &past
+	next, err := s.state.Ask(&before, time.Now())
 	if err == nil {
-		next, err = next.Promise(before, &wire.EnrolReply{Enrolled: true}, time.Now())
+		next, err = next.Promise(&before, &wire.EnrolReply{Enrolled: true}, time.Now())
 	}
 	if err != nil {
 		b.Fatal(err)

@@ -138,7 +138,7 @@ func TestCheck(t *testing.T) {
 			!strings.Contains(detail, wrong) || !strings.Contains(answer["would"].(string), "null record") {
 			t.Errorf("%s: %d %v", body, status, answer)
 		}
-		if _, refused := s.post("/v1/devices/x/decisions", body); refused["error"] != answer["error"] ||
+		if _, refused := s.post("/v1/devices/x/decisions", body); refused["reason"] != answer["reason"] ||
 			refused["detail"] != answer["detail"] {
 			t.Errorf("%s: checked as %v, refused as %v", body, answer, refused)
 		}
@@ -162,7 +162,7 @@ func TestCheck(t *testing.T) {
 	normal.open(normal.unhurried(12))
 	for _, body := range append([]string{twoArms}, slices.Sorted(keysOf(unusable))...) {
 		status, answer := normal.post("/v1/check", body)
-		if status != http.StatusForbidden || answer["error"] != "not_dry_run" || answer["detail"] == "" ||
+		if status != http.StatusForbidden || answer["reason"] != "not_dry_run" || answer["detail"] == "" ||
 			answer["ok"] != nil || answer["dry_run"] != nil {
 			t.Errorf("%s: %d %v", body, status, answer)
 		}

@@ -82,6 +82,9 @@ func (e *enrolments) enrol(ctx context.Context, name string) (a *device.Announce
 			return a, nil, because(NotDrawn, "it is not known yet whether the device is in the panel of epoch %d",
 				a.Epoch), nil
 		}
+		if e.places.isOut(e.store.Key(name)) { // who opted out takes no place
+			return a, nil, optedOut, nil
+		}
 		dev, _, why, err := e.places.find(name)
 		if err != nil || why != nil {
 			return a, nil, why, err
@@ -123,8 +126,13 @@ func (e *enrolments) ask(
 	if !e.places.occupy(dev) {
 		return nil, false, nil, nil
 	}
+	found := dev.state.Asked(a.Epoch)
+	if !found && e.places.isOut(dev.name) { // since it was looked for
+		e.places.vacate(dev)
+		return nil, false, optedOut, nil
+	}
 	q = &question{
-		a: a, dev: dev, number: dev.state.Number, until: until, found: dev.state.Asked(a.Epoch),
+		a: a, dev: dev, number: dev.state.Number, until: until, found: found,
 		done: make(chan struct{}),
 	}
 	if !q.found {
@@ -152,13 +160,35 @@ func (e *enrolments) ask(
 	e.asking.Go(func() {
 		q.s, q.why, q.err = e.resolve(q)
 		e.account(q)
-		dev.mu.Lock()
-		dev.question = nil
-		e.places.vacate(dev)
-		dev.mu.Unlock()
+		if err := e.finish(q); q.err == nil {
+			q.err = err
+		}
 		close(q.done)
 	})
 	return q, true, nil, nil
+}
+
+// finish ends a question. Who was erased while it was open, and was given no slot, is forgotten. One without an answer
+// may have a slot, and is kept.
+func (e *enrolments) finish(q *question) error {
+	q.dev.mu.Lock()
+	erased := q.dev.erased
+	q.dev.question, q.dev.blank, q.dev.erased = nil, false, false
+	var err error
+	if erased {
+		erased, err = e.places.depart(q.dev)
+	}
+	if !erased {
+		e.places.vacate(q.dev)
+	}
+	q.dev.mu.Unlock()
+	if err == nil && erased {
+		err = e.store.Scrub()
+	}
+	if err != nil {
+		return fmt.Errorf("randomizer: a device cannot be forgotten: %w", err)
+	}
+	return nil
 }
 
 // account enters what became of a question into the account. One that the next process goes on with stays pending.

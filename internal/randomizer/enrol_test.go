@@ -161,7 +161,7 @@ func TestARestartFillsThePlace(t *testing.T) {
 func load(t *testing.T, h *Host, name string) (found store.Device) {
 	t.Helper()
 	if err := h.store.Load(func(d store.Device) error {
-		if d.Name == name {
+		if d.Name == h.store.Key(name) {
 			found = d
 		}
 		return nil
@@ -193,7 +193,7 @@ func TestARefusalCostsNothing(t *testing.T) {
 		t.Errorf("ledger %+v", l)
 	}
 	s.mu.Lock()
-	no = wire.RefusalHostShare
+	no = wire.RefusalSponsorShare
 	s.mu.Unlock()
 	nothing := func(name string) {
 		t.Helper()

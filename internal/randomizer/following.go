@@ -24,8 +24,42 @@ type following struct {
 // follow takes the next announcement of the chain; fresh reports whether it is now in force. One that was seen before
 // changes nothing.
 func (f *following) follow(stored bus.Announcement) (fresh bool, err error) {
+	a, err := f.link(stored, f.inForce())
+	if a != nil {
+		f.enforce(a)
+	}
+	return a != nil, err
+}
+
+// catchUp takes all that was announced before the start, link by link. The last of the chain is then in force; the
+// plans of those before, under which nothing is asked any more, are not judged.
+func (f *following) catchUp(all []bus.Announcement) error {
+	last := f.inForce()
+	var latest *device.Announced
+	for _, stored := range all {
+		a, err := f.link(stored, last)
+		if err != nil {
+			return err
+		}
+		if a == nil {
+			continue
+		}
+		if latest != nil {
+			f.c.Announcements.Released(1)
+		}
+		latest, last = a, a
+	}
+	if latest != nil {
+		f.enforce(latest)
+	}
+	return nil
+}
+
+// link verifies the next announcement of the chain after the last one, and makes it durable that it was seen. It is nil
+// where the announcement is refused, is not the analyzer's, or was seen before.
+func (f *following) link(stored bus.Announcement, last *device.Announced) (next *device.Announced, err error) {
 	f.c.Announcements.Received(1)
-	refuse := func(err error) (bool, error) {
+	refuse := func(err error) (*device.Announced, error) {
 		why := announcementReason(err)
 		f.c.Announcements.Refused(why, 1)
 		about(f.c.Log.Error(), err, why, stored.Epoch, stored.Round).Msg("announcement refused")
@@ -33,7 +67,7 @@ func (f *following) follow(stored bus.Announcement) (fresh bool, err error) {
 		f.refusal = refusal(stored, err)
 		f.mu.Unlock()
 		f.sayFollowing()
-		return false, nil
+		return nil, nil
 	}
 	a, err := f.rules.Judge(stored.Payload, stored.Epoch, stored.Round)
 	// Anyone with the analyzer's broker credential can put it there: it says nothing of the announcements.
@@ -43,17 +77,16 @@ func (f *following) follow(stored bus.Announcement) (fresh bool, err error) {
 		about(f.c.Log.Warn(), err, why, stored.Epoch, stored.Round).Msg("an announcement that is not the analyzer's " +
 			"is skipped: another party writes with the analyzer's broker credential")
 		f.mu.Lock()
-		if f.current == nil { // a host that knows the wrong analyzer sees nothing else, and should say so
+		if last == nil { // a host that knows the wrong analyzer sees nothing else, and should say so
 			f.refusal = refusal(stored, err)
 		}
 		f.mu.Unlock()
 		f.sayFollowing()
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
 		return refuse(err)
 	}
-	last := f.inForce()
 	known := !a.After(last)
 	if !known {
 		if err := a.Follows(last); err != nil {
@@ -64,31 +97,38 @@ func (f *following) follow(stored bus.Announcement) (fresh bool, err error) {
 	case errors.Is(err, device.ErrRewound):
 		return refuse(err)
 	case err != nil:
-		return false, err
+		return nil, err
 	case known:
 		f.c.Announcements.Released(1)
-		return false, nil
+		return nil, nil
 	}
-	if a.Weak != nil {
+	f.mu.Lock()
+	f.refusal = nil
+	if !a.Final {
+		f.pinned, f.drawing = a.Plan.Channel, a.Panels()
+	}
+	f.mu.Unlock()
+	return a, nil
+}
+
+// enforce judges the plan of an announcement, and puts it in force.
+func (f *following) enforce(a *device.Announced) {
+	if weak := a.Weak(); weak != nil { // computed here, and not by the first to ask, who may hold a lock
 		f.c.Announcements.Refused(PlanRefused, 1)
-		about(f.c.Log.Error(), a.Weak, PlanRefused, a.Epoch, a.Round).Msg("no device is enrolled under this plan")
+		about(f.c.Log.Error(), weak, PlanRefused, a.Epoch, a.Round).Msg("no device is enrolled under this plan")
 	} else {
 		f.c.Announcements.Released(1)
 		f.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Bool("final", a.Final).
 			Msg("announcement in force")
 	}
 	f.mu.Lock()
-	f.current, f.full, f.refusal = a, false, nil
-	if !a.Final {
-		f.pinned, f.drawing = a.Plan.Channel, a.Panels()
-	}
+	f.current, f.full = a, false
 	f.news = new(news)
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
 	f.played.begin(a.Epoch)
 	f.sayFollowing()
-	return true, nil
 }
 
 // about says in a log entry what it is about, and why.

@@ -16,7 +16,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/randomizer/store"
-	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -107,7 +106,7 @@ func FuzzLocalAPI(f *testing.F) {
 		// time.
 		host.current, host.pinned = judged, judged.Plan.Channel
 		host.played.begin(judged.Epoch)
-		served := api.New(host, role.Callers{}, false, api.DefaultBounds()).Handler()
+		served := api.New(host, api.Access{}, false, api.DefaultBounds()).Handler()
 		call := func(method, path string, body []byte) (int, []byte) {
 			r := httptest.NewRequest(method, "http://127.0.0.1:8400"+path, bytes.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")
@@ -119,7 +118,8 @@ func FuzzLocalAPI(f *testing.F) {
 		paths := [][2]string{
 			{http.MethodPost, at}, {http.MethodPost, at + "/decisions"}, {http.MethodPost, "/v1/rewards"},
 			{http.MethodGet, at + "/ledger"}, {http.MethodGet, "/v1/status"}, {http.MethodGet, "/v1/schema"},
-			{http.MethodPut, "/v1/" + url.PathEscape(name)},
+			{http.MethodPut, "/v1/" + url.PathEscape(name)}, {http.MethodDelete, at},
+			{http.MethodPut, at + "/opt-out"}, {http.MethodDelete, at + "/opt-out"},
 		}
 		of := paths[int(endpoint)%len(paths)]
 		var status int
@@ -128,12 +128,15 @@ func FuzzLocalAPI(f *testing.F) {
 		if status >= 300 && status < 400 { // a path that net/http cleans
 			return
 		}
+		if status == http.StatusNoContent && len(said) == 0 {
+			return
+		}
 		if !json.Valid(said) || status == http.StatusInternalServerError {
 			t.Fatalf("%s %s with %q: %d %s", of[0], of[1], body, status, said)
 		}
 		if status != http.StatusOK {
-			var failed struct{ Error, Detail string }
-			if err := json.Unmarshal(said, &failed); err != nil || failed.Error == "" || failed.Detail == "" {
+			var failed struct{ Reason, Detail string }
+			if err := json.Unmarshal(said, &failed); err != nil || failed.Reason == "" || failed.Detail == "" {
 				t.Fatalf("%d %s", status, said)
 			}
 			for _, number := range value.FindAll(body, -1) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -17,7 +18,7 @@ import (
 func TestPagesAreNotServed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.callers = role.Callers{Key: "api", Hosts: []string{"gateway.clinic.example", "10.1.2.3"},
+	s.access.Callers = role.Callers{Key: "api", Hosts: []string{"gateway.clinic.example", "10.1.2.3"},
 		Origins: []string{"https://app.clinic.example"}}
 	s.start()
 	s.open(s.Announcement(glm.Practical, 12))
@@ -107,7 +108,7 @@ func TestPagesAreNotServed(t *testing.T) {
 		}
 	}
 	asked := request("OPTIONS /v1/rewards", header{"Origin": "https://app.clinic.example"})
-	if asked.StatusCode != 204 || asked.Header.Get("Access-Control-Allow-Headers") != "Content-Type" {
+	if asked.StatusCode != 204 || asked.Header.Get("Access-Control-Allow-Headers") != "Authorization, Content-Type" {
 		t.Errorf("an allowed page that asks whether it may send JSON: %s %v", asked.Status, asked.Header)
 	}
 	s.reports(9)
@@ -115,7 +116,7 @@ func TestPagesAreNotServed(t *testing.T) {
 
 // What may be configured, and that an address that means every address allows no name.
 func TestCallersOfTheAPI(t *testing.T) {
-	for _, bad := range []APISettings{
+	for _, bad := range []api.Settings{
 		{Listen: "127.0.0.1:1", Hosts: []string{""}}, {Listen: "127.0.0.1:1",
 			Hosts: []string{"*"}}, {Listen: "127.0.0.1:1", Hosts: []string{"http://x"}},
 		{Listen: "127.0.0.1:1", Origins: []string{"*"}}, {Listen: "127.0.0.1:1", Origins: []string{"x.example"}},
@@ -127,11 +128,12 @@ func TestCallersOfTheAPI(t *testing.T) {
 	}
 	for listen, want := range map[string][]string{"0.0.0.0:1": {"x"}, "[::]:1": {"x"}, ":1": {"x"},
 		"10.0.0.1:1": {"x", "10.0.0.1"}, "gate:1": {"x", "gate"}} {
-		a := APISettings{Listen: listen, Remote: true, Hosts: []string{"x"}, Origins: []string{"https://x.example:444"}}
+		a := api.Settings{Listen: listen, Remote: true, Hosts: []string{"x"},
+			Origins: []string{"https://x.example:444"}}
 		if faults := a.Validate(); len(faults) != 0 {
 			t.Errorf("%s: %v", listen, faults)
 		}
-		if got := a.callers(); !slices.Equal(got.Hosts, want) {
+		if got := a.Callers(); !slices.Equal(got.Hosts, want) {
 			t.Errorf("%s: %v", listen, got)
 		}
 	}

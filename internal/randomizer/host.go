@@ -68,6 +68,7 @@ type Host struct {
 	*core
 	*decisions // what apps ask for
 	*overview  // what apps and people are shown
+	*forgetting
 
 	following  *following
 	places     *places
@@ -115,6 +116,7 @@ func assemble(k *core) *Host {
 	h.following = &following{core: k, played: played}
 	h.places = &places{
 		store: k.store, newState: k.rules.NewState, capacity: k.c.Devices, devices: map[string]*localDevice{},
+		out: map[string]bool{},
 	}
 	h.promises = &promises{
 		core: k, places: h.places, timetable: newTimetable(k.c.Clock), tokens: map[string]decision{},
@@ -136,6 +138,7 @@ func assemble(k *core) *Host {
 	h.decisions = &decisions{
 		core: k, places: h.places, promises: h.promises, enrolments: h.enrolments, panels: h.panels, played: played,
 	}
+	h.forgetting = &forgetting{core: k, places: h.places, promises: h.promises, reports: h.reports, times: played}
 	h.overview = &overview{core: k, places: h.places, promises: h.promises, panels: h.panels, evidence: evidence}
 	return h
 }
@@ -161,6 +164,9 @@ func (h *Host) restore() error {
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := h.store.OptedOut(func(key string) { h.places.out[key] = true }); err != nil {
 		return err
 	}
 	if h.seen, err = h.store.Latest(); err != nil {
@@ -250,10 +256,8 @@ func (h *Host) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range all {
-		if _, err := h.following.follow(a); err != nil {
-			return err
-		}
+	if err := h.following.catchUp(all); err != nil {
+		return err
 	}
 	h.mu.Lock()
 	h.caughtUp = true

@@ -91,7 +91,7 @@ func TestWhyAPersonIsNotSampled(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	status, d := s.post("/v1/devices/x/decisions", twoArms)
-	if status != http.StatusServiceUnavailable || d["error"] != "no_policy" {
+	if status != http.StatusServiceUnavailable || d["reason"] != "no_policy" {
 		t.Fatalf("before any policy: %d %v", status, d)
 	}
 	a := s.unhurried(12)

@@ -110,8 +110,8 @@ func configOf(b *testing.B, bed *testbed.Bed, u *undrawn, devices int, panels bo
 		b.Fatal(err)
 	}
 	a, err := core.Judge(u.signed, 1, 0)
-	if err != nil || a.Weak != nil {
-		b.Fatal(err, a.Weak)
+	if err != nil || a.Weak() != nil {
+		b.Fatal(err, a.Weak())
 	}
 	config := h.c
 	config.Store, config.StateDir = nil, b.TempDir()

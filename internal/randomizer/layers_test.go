@@ -13,7 +13,7 @@ import (
 // layers are the files of the room, each above those that it calls.
 var layers = []string{
 	"reason.go", "broker.go", "core.go", "numbers.go", "timetable.go", "places.go", "played.go", "following.go",
-	"promises.go", "report.go", "rollback.go", "asks.go", "enrol.go", "attendance.go", "evidence.go",
+	"promises.go", "report.go", "forget.go", "rollback.go", "asks.go", "enrol.go", "attendance.go", "evidence.go",
 	"registration.go", "draw.go", "panel.go", "register.go", "decide.go", "dryrun.go", "status.go", "host.go",
 	"settings.go",
 }

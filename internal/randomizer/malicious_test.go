@@ -49,8 +49,11 @@ func forge(t *testing.T, a *rifflev1.Announcement, by *seal.Identity) (payload [
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err = options.Marshal(&rifflev1.Signed{Body: body, Key: by.Public(),
-		Signature: seal.Sign(seal.Announcement, body, by)})
+	signature, err := seal.Sign(seal.Announcement, body, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err = options.Marshal(&rifflev1.Signed{Body: body, Key: by.Public(), Signature: signature})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +297,7 @@ func TestMaliciousAnalyzer(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 			continue
 		}
-		if now := h.current; now != before && now.Weak == nil {
+		if now := h.current; now != before && now.Weak() == nil {
 			t.Errorf("%s: in force", name)
 		}
 		if !k.honest { // else the app is served under the honest announcement

@@ -39,7 +39,7 @@ func (p *panels) takePart(dev *localDevice, t *task) (again time.Duration, err e
 		if err := p.tidy(a, dev); err != nil {
 			return never, err
 		}
-		if !a.Panels() || a.Weak != nil {
+		if !a.Panels() || a.Weak() != nil {
 			return never, nil
 		}
 		t.step = registering

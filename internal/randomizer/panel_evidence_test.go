@@ -85,7 +85,6 @@ func TestTwoDrawsOfOneEpochAreEvidence(t *testing.T) {
 	s.start()
 	a := p.next(time.Second)
 	x, y := p.name("x"), p.name("y")
-	p.drawNow(a, x)
 	_, digest := s.Sign(a, s.Analyzer)
 	c := contributionOf(a.Epoch)
 	var other wire.EnrolReply
@@ -110,6 +109,7 @@ func TestTwoDrawsOfOneEpochAreEvidence(t *testing.T) {
 		}
 	}
 	s.mu.Unlock()
+	p.drawNow(a, x) // not before: the lie must be there when a device asks
 	if e := p.awaitEvidence(); !strings.Contains(e.What, "another draw") || len(e.Other) == 0 || e.Epoch != 1 {
 		t.Errorf("%+v", e)
 	}

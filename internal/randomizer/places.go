@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/riffle-dp/riffle/internal/randomizer/api"
 	"github.com/riffle-dp/riffle/internal/randomizer/store"
 	"github.com/riffle-dp/riffle/pkg/device"
 )
@@ -29,25 +30,28 @@ type places struct {
 	newState func(number uint32) device.State
 	capacity int // devices that the credential covers
 
+	outing    sync.Mutex // of optOut; before mu
 	mu        sync.Mutex
-	devices   map[string]*localDevice
-	vacant    agenda[vacancy] // devices that were vacant when they were entered
-	vacancies int             // devices that are vacant
+	devices   map[string]*localDevice // by the store's key of their names
+	out       map[string]bool         // who opted out, in the same way
+	vacant    agenda[vacancy]         // devices that were vacant when they were entered
+	vacancies int                     // devices that are vacant
 	numbers   *numbers
 }
 
 // get is a device of the host; nil where it has no place.
 func (p *places) get(name string) *localDevice {
+	key := p.store.Key(name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.devices[name]
+	return p.devices[key]
 }
 
 // find finds a device or gives it a place; fresh tells that it was given. why says that there is none left. Whoever
 // takes a place says so with occupy, because a vacant one may go to another device before.
 func (p *places) find(name string) (dev *localDevice, fresh bool, why, err error) {
-	for {
-		dev, leaving, fresh := p.sit(name)
+	for key := p.store.Key(name); ; {
+		dev, leaving, fresh := p.sit(key)
 		switch {
 		case dev == nil && leaving != nil: // its own place goes to another device: then it comes as a new one
 			<-leaving.gone
@@ -64,10 +68,10 @@ func (p *places) find(name string) (dev *localDevice, fresh bool, why, err error
 
 // sit finds a device, or makes one with the next number or, where there is none, of a vacant place; leaving is
 // whose place it was, and the new device is locked. One that is leaving itself has no place.
-func (p *places) sit(name string) (dev, leaving *localDevice, fresh bool) {
+func (p *places) sit(key string) (dev, leaving *localDevice, fresh bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if dev = p.devices[name]; dev != nil && dev.gone != nil {
+	if dev = p.devices[key]; dev != nil && dev.gone != nil {
 		return nil, dev, false
 	} else if dev != nil {
 		return dev, nil, false
@@ -80,7 +84,7 @@ func (p *places) sit(name string) (dev, leaving *localDevice, fresh bool) {
 			return nil, nil, false
 		}
 	}
-	dev = &localDevice{name: name, state: p.newState(number)}
+	dev = &localDevice{name: key, state: p.newState(number)}
 	if leaving != nil {
 		// The number's next request is judged as the one before it would be: the shuffler may have heard of that one.
 		dev.state.Request.Unsure = leaving.state.Request.Unsure
@@ -88,7 +92,7 @@ func (p *places) sit(name string) (dev, leaving *localDevice, fresh bool) {
 		leaving.vacant, leaving.gone = false, make(chan struct{})
 		p.vacancies--
 	}
-	p.devices[name] = dev
+	p.devices[key] = dev
 	return dev, leaving, true
 }
 
@@ -179,6 +183,82 @@ func (p *places) popVacant() *localDevice {
 	}
 	return nil
 }
+
+// mostOut bounds those who opted out and whom the host keeps, some 100 bytes each: an app may make up names.
+const mostOut = 1 << 20
+
+// optOut keeps that a device opted out, or that it did not. It has a part from the moment when it is asked for.
+func (p *places) optOut(key string, out bool) error {
+	p.outing.Lock()
+	defer p.outing.Unlock()
+	p.mu.Lock()
+	before, n := p.out[key], len(p.out)
+	if out && !before && n < mostOut {
+		p.out[key] = true
+	}
+	p.mu.Unlock()
+	switch {
+	case before == out:
+		return nil
+	case out && n >= mostOut:
+		return api.ErrFull
+	}
+	err := p.store.OptOut(key, out)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if out == (err != nil) { // nothing was kept of it, or it was lifted
+		delete(p.out, key)
+	}
+	if err != nil {
+		return fmt.Errorf("randomizer: whether a device opted out cannot be kept: %w", err)
+	}
+	return nil
+}
+
+// isOut reports whether a device opted out.
+func (p *places) isOut(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out[key]
+}
+
+// depart has nobody know any more that a device was here, of which nothing must be kept. Its number stays on the host,
+// as a vacant place under a name that no device has. The device's lock is held. It reports false where the device must
+// stay.
+func (p *places) depart(dev *localDevice) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if keeps(dev.state) || dev.question != nil || dev.task != nil || dev.gone != nil || p.devices[dev.name] != dev {
+		return false, nil
+	}
+	next := &localDevice{
+		name: fmt.Sprintf("%s%d", departed, dev.state.Number), state: p.newState(dev.state.Number), spent: dev.spent,
+		stored: dev.stored,
+	}
+	next.state.Request = dev.state.Request
+	if dev.stored {
+		if err := p.store.Replace(dev.name, store.Device{Name: next.name, State: next.state}); err != nil {
+			return false, err
+		}
+	}
+	delete(p.devices, dev.name)
+	p.devices[next.name] = next
+	if dev.vacant {
+		dev.vacant = false
+		p.vacancies--
+	}
+	dev.gone = make(chan struct{})
+	close(dev.gone)
+	if !next.spent {
+		next.vacant, next.listed = true, true
+		p.vacancies++
+		heap.Push(&p.vacant, next.vacancy(p.numbers.order))
+	}
+	return true, nil
+}
+
+// departed begins the name of a place that nobody has any more. No key begins with it.
+const departed = "departed "
 
 // all are the devices known so far.
 func (p *places) all() []*localDevice {

@@ -61,7 +61,16 @@ func (s *scene) expectAll(from, to int, reason string) {
 	}
 }
 
-// storedNames are the names that the store has, by number. No number may be under two.
+// keys are what the store calls devices, in order.
+func (s *scene) keys(names ...string) (all []string) {
+	for _, name := range names {
+		all = append(all, s.host.store.Key(name))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// storedNames are what the store calls its devices, by number. No number may be under two.
 func (s *scene) storedNames() (names []string) {
 	s.t.Helper()
 	numbers := map[uint32]string{}
@@ -101,7 +110,7 @@ func TestAFullHostDecidesForEverybody(t *testing.T) {
 	s.next(a, digest, true)
 	s.expectAll(0, 20, "final_policy")
 	s.places(2)
-	if names := s.storedNames(); !slices.Equal(names, []string{"p0", "p1"}) {
+	if names := s.storedNames(); !slices.Equal(names, s.keys("p0", "p1")) {
 		t.Errorf("the store has %v", names)
 	}
 }
@@ -116,7 +125,7 @@ func TestWhoIsNotSampledTakesNoPlace(t *testing.T) {
 	s.start()
 	a := s.unhurried(12)
 	digest := s.open(a)
-	for i, r := range []wire.Refusal{wire.RefusalHostShare, wire.RefusalCapacity, wire.RefusalNoCredential} {
+	for i, r := range []wire.Refusal{wire.RefusalSponsorShare, wire.RefusalCapacity, wire.RefusalNoCredential} {
 		s.refusing(r)
 		s.expectAll(100*i, 100*i+7, "not_admitted")
 	}
@@ -139,7 +148,7 @@ func TestWhoIsNotSampledTakesNoPlace(t *testing.T) {
 	s.expectAll(1000, 1002, "sampled")
 	s.expectAll(1002, 1005, "host_full")
 	s.places(3)
-	if names := s.storedNames(); !slices.Equal(names, []string{"p0", "p1000", "p1001"}) {
+	if names := s.storedNames(); !slices.Equal(names, s.keys("p0", "p1000", "p1001")) {
 		t.Errorf("the store has %v", names)
 	}
 	s.due(a)
@@ -243,7 +252,7 @@ func TestPlacesAreGivenOnceWhoeverComesAtOnce(t *testing.T) {
 		wg.Wait()
 		return sampled
 	}
-	s.refusing(wire.RefusalHostShare)
+	s.refusing(wire.RefusalSponsorShare)
 	if n := all(); n != 0 {
 		t.Errorf("%d are sampled though all are refused", n)
 	}
@@ -316,7 +325,7 @@ func TestPanelsOfAFullHost(t *testing.T) {
 	if _, answer := s.post("/v1/devices/late", ""); answer["reason"] != "final_policy" {
 		t.Errorf("%v", answer)
 	}
-	if names := s.storedNames(); !slices.Equal(names, []string{"in", "other"}) {
+	if names := s.storedNames(); !slices.Equal(names, s.keys("in", "other")) {
 		t.Errorf("the store has %v", names)
 	}
 }

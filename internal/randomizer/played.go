@@ -2,6 +2,7 @@ package randomizer
 
 import (
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 
@@ -50,6 +51,15 @@ func (p played) begin(epoch uint64) {
 	if epoch != c.epoch {
 		c.epoch, c.times = epoch, map[play]uint32{}
 	}
+}
+
+// forget forgets what a device played.
+func (p played) forget(name string) {
+	c := p.open()
+	by := maphash.String(c.seed, name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.times, func(of play, _ uint32) bool { return of.device == by })
 }
 
 // decide is a decision of the announced policy. Arms that the device played as often as it may are excluded.

@@ -106,6 +106,7 @@ func startProcess(t *testing.T, keys string, announced func(*testbed.Bed) *plan.
 	p.tap = bed.Tap(p.world.Now)
 	common := role.DefaultSettings("127.0.0.1:0")
 	common.Log.Level, common.Log.Format = "debug", "json"
+	common.Log.Summary = 0 // when it stops, however long a busy machine takes until then
 	env, err := role.NewEnv(Role().Name, common, p.log)
 	p.must(err)
 	env.Clock = hurried{p.world, &p.again}

@@ -108,6 +108,16 @@ func (p *promises) dropTokens(s *session) {
 	s.tokens = nil
 }
 
+// blank has what a device has promised be reported as the null record, and what its open question will promise. The
+// device's lock is held.
+func (p *promises) blank(dev *localDevice) {
+	dev.blank = dev.question != nil
+	if s := p.of(dev.state.Number); s != nil && s.dev == dev {
+		s.record.Forget()
+		p.forgetTokens(s)
+	}
+}
+
 // promise makes the enrolment durable and enters the report into the timetable. From here on there will be a report at
 // that time.
 func (p *promises) promise(a *device.Announced, dev *localDevice, reply *wire.EnrolReply) (*session, error) {
@@ -149,6 +159,10 @@ func (p *promises) begin(dev *localDevice, a *device.Announced) *session {
 		dev: dev, epoch: e.Epoch, slot: e.Slot, number: dev.state.Number, due: e.ReportAt,
 		record: dev.state.Begin(a),
 	}
+	if dev.blank {
+		s.record.Forget()
+		dev.blank = false
+	}
 	p.lock.Lock()
 	p.open[s.number] = s
 	p.lock.Unlock()
@@ -188,7 +202,7 @@ func (p *promises) recall() {
 		}
 		p.c.Reports.Resumed(1)
 		p.owe(job{s.due, s, a})
-		if a.Weak != nil { // the host's limits are stricter than they were: it keeps to them
+		if a.Weak() != nil { // the host's limits are stricter than they were: it keeps to them
 			p.drop(s, BadPlan)
 		}
 	}
@@ -207,7 +221,7 @@ func (p *promises) resume() {
 		case s.record.Over():
 		case s.epoch != a.Epoch:
 			p.drop(s, EpochOver)
-		case a.Round > 0 && a.Weak != nil:
+		case a.Round > 0 && a.Weak() != nil:
 			p.drop(s, BadPlan)
 		case a.Round > 0 && s.record.Reported() == int(a.Round) && !s.owed:
 			p.c.Reports.Received(1)

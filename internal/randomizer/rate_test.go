@@ -55,8 +55,8 @@ func benchmarkReports(b *testing.B, c plan.Channel) {
 	a.Plan.Channel = c
 	signed, digest := bed.Sign(a, bed.Analyzer)
 	if fresh, err := h.following.follow(bus.Announcement{Epoch: 1, Payload: signed}); !fresh || err != nil ||
-		h.current.Weak != nil {
-		b.Fatal(fresh, err, h.current.Weak)
+		h.current.Weak() != nil {
+		b.Fatal(fresh, err, h.current.Weak())
 	}
 	reply := &wire.EnrolReply{Enrolled: true}
 	if c == plan.Shares {

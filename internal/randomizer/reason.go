@@ -20,7 +20,8 @@ const (
 	CohortFull     outcome.Reason = "cohort_full"
 	Unreachable    outcome.Reason = "shuffler_unreachable"
 	NotAdmitted    outcome.Reason = "not_admitted" // the shuffler refused for another reason
-	HostFull       outcome.Reason = "host_full"    // all places that the host's credential covers are taken
+	HostFull                      = api.Full       // all places that the host's credential covers are taken
+	OptedOut       outcome.Reason = "opted_out"    // the person is never sampled: see OptOut
 	DryRun         outcome.Reason = "dry_run"      // the host enrols nobody: api.dry_run
 	// Where panels are drawn. Whether a device is in one does not depend on what it decides.
 	NotDrawn   outcome.Reason = "not_drawn"   // the device is not in the epoch's panel, or that is not known yet
@@ -84,6 +85,10 @@ func reasonOf(err error) outcome.Reason {
 	errors.As(err, &r)
 	return r
 }
+
+// optedOut is why somebody is not sampled who opted out.
+var optedOut = because(OptedOut, "the person opted out: decisions are made by the policy, without exploration, and "+
+	"nothing is learnt from them")
 
 // dryRunMeans is what people are told of a host in dry run.
 const dryRunMeans = "api.dry_run is on: this host decides with the announced policy, enrols nobody and sends nothing"

@@ -51,6 +51,9 @@ func (m *decisions) take(name string, a *device.Announced, why error) (dev *loca
 	case FinalPolicy, PlanRefused, StateRolledBack:
 		return m.places.get(name), why, nil
 	}
+	if m.places.isOut(m.store.Key(name)) { // who opted out takes no place
+		return m.places.get(name), optedOut, nil
+	}
 	dev, fresh, none, err := m.places.find(name)
 	if err != nil || none != nil {
 		return nil, none, err

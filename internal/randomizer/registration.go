@@ -17,6 +17,11 @@ func (p *panels) register(dev *localDevice, t *task) (again time.Duration, err e
 	}
 	dev.mu.Lock()
 	state := dev.state
+	if state.Registration == nil && p.places.isOut(dev.name) { // one that is registered cannot take it back
+		dev.why = optedOut
+		dev.mu.Unlock()
+		return never, nil
+	}
 	asking := state.Register()
 	t.heard = t.heard || state.Registering() // by an earlier process, or under an earlier announcement
 	if !state.Registered() && !state.Registering() {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -35,6 +36,9 @@ type reports struct {
 	promises *promises
 	outbox   chan store.Outgoing // sealed reports
 	unsent   []store.Outgoing    // what an earlier process sealed and may not have sent
+
+	lock   sync.Mutex
+	erased map[uint32]bool // numbers of devices of which nothing may be left once their reports are sent
 }
 
 // sealDue seals reports as they fall due.
@@ -80,6 +84,9 @@ func (r *reports) sealOne(j job, from sources) (o store.Outgoing, ok bool, err e
 	from <- src
 	if err != nil {
 		return o, false, fmt.Errorf("randomizer: %w", err)
+	}
+	if int(j.under.Round)+1 == len(j.under.Plan.Rounds) {
+		next = next.Done()
 	}
 	o = store.Outgoing{Epoch: s.epoch, Round: j.under.Round, Number: s.number, Envelope: envelope}
 	if err := r.store.Seal(store.Device{Name: s.dev.name, State: next}, o); err != nil {
@@ -176,5 +183,25 @@ func (r *reports) forget(o store.Outgoing) error {
 		return fmt.Errorf("randomizer: outbox: %w", err)
 	}
 	r.promises.left()
+	r.lock.Lock()
+	scrub := r.erased[o.Number]
+	delete(r.erased, o.Number)
+	r.lock.Unlock()
+	if !scrub {
+		return nil
+	}
+	if err := r.store.Scrub(); err != nil {
+		return fmt.Errorf("randomizer: what was forgotten cannot be overwritten: %w", err)
+	}
 	return nil
+}
+
+// scrubAfter has nothing be left in the store's files of a device whose report was sent.
+func (r *reports) scrubAfter(number uint32) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.erased == nil {
+		r.erased = map[uint32]bool{}
+	}
+	r.erased[number] = true
 }

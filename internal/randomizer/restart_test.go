@@ -281,7 +281,7 @@ func TestRewoundBroker(t *testing.T) {
 	other.start()
 	other.open(a)
 	status, answer := other.post("/v1/devices/x/decisions", twoArms)
-	if status != http.StatusServiceUnavailable || answer["error"] != "rewound" {
+	if status != http.StatusServiceUnavailable || answer["reason"] != "rewound" {
 		t.Fatalf("decision under a policy that is not in force: %d %v", status, answer)
 	}
 	if got := other.host.Status(); !strings.Contains(got.Refused, "has seen round 0 of epoch 2 before") ||

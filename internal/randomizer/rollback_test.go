@@ -120,7 +120,7 @@ func TestARaisedNumberHidesNoRollback(t *testing.T) {
 		s.open(a)
 		s.expectAll(0, 3, "sampled")
 		if vacant { // all numbers are given, and three of them leave their places
-			s.refusing(wire.RefusalHostShare)
+			s.refusing(wire.RefusalSponsorShare)
 			s.expectAll(3, 6, "not_admitted")
 			s.refusing(wire.NoRefusal)
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
-	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/testing/openapi"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -45,8 +45,10 @@ type arrival struct {
 
 // scene is one host on a real broker, its app's API, and a shuffler and an analyzer that do as the test says.
 type scene struct {
-	callers role.Callers // of the API
-	bounds  api.Bounds   // of the API
+	access api.Access // to the API
+	bounds api.Bounds // of the API
+	// described holds every answer of the API to its description.
+	described *openapi.Document
 	*testbed.Bed
 	t                  *testing.T
 	analyzer, shuffler *bus.Conn
@@ -87,7 +89,7 @@ func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
 	t.Helper()
 	s := &scene{
 		Bed: bed, t: t, slots: map[uint32]uint32{}, heard: map[uint32]bool{}, logged: new(lockedBuffer),
-		clock: new(testbed.Clock),
+		clock: new(testbed.Clock), described: openapi.Open(t, api.Description()),
 	}
 	s.analyzer, s.shuffler = s.Connect(bus.Analyzer), s.Connect(bus.Shuffler)
 	var credential []byte
@@ -132,7 +134,8 @@ func (s *scene) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- host.Run(ctx) }()
-	s.host, s.api = host, httptest.NewServer(api.New(host, s.callers, s.config.DryRun, s.bounds).Handler())
+	s.host = host
+	s.api = httptest.NewServer(s.described.Watch(s.t, api.New(host, s.access, s.config.DryRun, s.bounds).Handler()))
 	at := s.api
 	s.stop = sync.OnceValue(func() error {
 		at.Close()

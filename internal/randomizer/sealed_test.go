@@ -40,7 +40,7 @@ func TestTheBrokerSeesNoDeviceNumber(t *testing.T) {
 	s.answer = func(e wire.Enrolment) *wire.EnrolReply {
 		signed = append(signed, e.Request.Announcement, e.HostKey[:])
 		if len(signed) > 2*20 {
-			return &wire.EnrolReply{Refusal: wire.RefusalHostShare}
+			return &wire.EnrolReply{Refusal: wire.RefusalSponsorShare}
 		}
 		return nil
 	}

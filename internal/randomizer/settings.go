@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"sync/atomic"
@@ -31,20 +30,9 @@ type Settings struct {
 	Keys   string              `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and randomizer-<host>/ are read." required:"true"`
 	Host   string              `key:"host" doc:"This host's name in that folder."`
 	State  string              `key:"state" doc:"Folder of what this host's devices have promised and spent. It belongs to one process and must survive restarts. No record is ever written to it." required:"true"`
-	API    APISettings         `key:"api"`
+	API    api.Settings        `key:"api"`
 	Limits LimitSettings       `key:"limits"`
 	Broker role.BrokerSettings `key:"broker"`
-}
-
-// APISettings say where apps find this host.
-type APISettings struct {
-	Listen  string   `key:"listen" doc:"host:port of the API for apps. It carries people's data in the clear and authenticates no caller: loopback only, unless allow_remote is set. Port 0 takes a free one."`
-	Hosts   []string `key:"hosts" doc:"Names and addresses, without port, by which requests may call this host besides localhost, loopback addresses and what listen says. Requests under other names are refused; otherwise a web page whose name resolves to this host could read ledgers."`
-	Origins []string `key:"origins" doc:"Web pages that may call this host, as scheme://host[:port]. A browser names its page's origin, and any that is not listed is refused; other programs name none."`
-
-	DryRun bool `key:"dry_run" doc:"For building an app: decide with the announced policy, enrol nobody and send nothing. Each answer has dry_run, and POST /v1/check says what is wrong with a decision's body. It needs a state folder of its own. Never send it what real people see: whether they are asked for must not depend on it."`
-
-	Remote bool `key:"allow_remote" doc:"Allow listen to be an address that other machines can reach. Set this only where something in front of it authenticates and encrypts."`
 }
 
 // LimitSettings are what the host's people agree to.
@@ -108,23 +96,6 @@ func (l LimitSettings) Validate() (faults []error) {
 	return faults
 }
 
-// Validate lists what is wrong.
-func (a APISettings) Validate() (faults []error) {
-	host, _, err := net.SplitHostPort(a.Listen)
-	if err != nil {
-		faults = append(faults, config.Wrong("listen", a.Listen, "must be host:port"))
-	} else if ip := net.ParseIP(host); !a.Remote && host != "localhost" && !ip.IsLoopback() {
-		faults = append(faults, config.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote",
-			a.Remote).Because("the API carries people's data in the clear"))
-	}
-	return append(faults, role.Callers{Hosts: a.Hosts, Origins: a.Origins}.Faults()...)
-}
-
-// callers are who may call the API.
-func (a APISettings) callers() role.Callers {
-	return role.CallersOf("api", a.Listen, a.Hosts, a.Origins)
-}
-
 // Role describes the randomizer to the start-up shell.
 func Role() role.Role[Settings] {
 	return role.Role[Settings]{
@@ -135,7 +106,7 @@ decisions over a local HTTP API and tell it rewards. It decides with the analyze
 privacy guarantee of every plan, refuses one that is weaker than its limits, and reports at times that do not depend
 on any record.`,
 		Defaults: Settings{
-			Host: "main", API: APISettings{Listen: "127.0.0.1:8400"}, Limits: DefaultLimits(),
+			Host: "main", API: api.Settings{Listen: "127.0.0.1:8400"}, Limits: DefaultLimits(),
 			Broker: role.DefaultBroker(),
 		},
 		OpsListen: "127.0.0.1:9403",
@@ -227,15 +198,15 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			return err
 		}
 		running.Store(h)
-		listener, err := net.Listen("tcp", s.API.Listen)
+		served, listener, err := api.Open(h, s.API, env.Log)
 		if err != nil {
-			return errors.Join(fmt.Errorf("api.listen: %w; is another randomizer running?", err), h.Close())
+			return errors.Join(err, h.Close())
 		}
 		env.Log.Info().Str("listener", "api.listen").Str("address", listener.Addr().String()).Msg("listening")
 		// A stack trace shows arguments, and arguments are records: neither a crash nor a handler that panics may print
 		// one.
 		debug.SetTraceback("none")
-		server := api.New(h, s.API.callers(), s.API.DryRun, api.DefaultBounds()).Server()
+		server := served.Server()
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return h.Run(ctx) })
 		g.Go(func() error {

@@ -58,8 +58,8 @@ func (o *overview) Status() api.Status {
 		return s
 	}
 	s.Promise = o.rules.Promise(a)
-	if a.Weak != nil {
-		s.Refused = a.Weak.Error()
+	if a.Weak() != nil {
+		s.Refused = a.Weak().Error()
 		return s
 	}
 	s.Enrolling = a.Round == 0 && !o.full && o.shuffler != nil && !o.c.DryRun

@@ -28,7 +28,7 @@ func TestArmsThatDoNotFitTheAnnouncedStructure(t *testing.T) {
 	s.open(s.Draw(step, testbed.Terms(), 1, nil))
 	status, answer := s.post("/v1/devices/a/decisions", `{"arms": [[0.5, 0], [0.123456, 0.123456]]}`)
 	detail, _ := answer["detail"].(string)
-	if status != http.StatusUnprocessableEntity || answer["error"] != "bad_arms" ||
+	if status != http.StatusUnprocessableEntity || answer["reason"] != "bad_arms" ||
 		!strings.Contains(detail, "arm 1 does not fit the announced structure") || strings.Contains(detail, "123456") {
 		t.Errorf("%d %v", status, answer)
 	}

@@ -167,6 +167,11 @@ func noDevices() *memory {
 		notes: map[store.Note][]byte{}}
 }
 
+func (m *memory) Key(name string) string      { return name }
+func (m *memory) OptOut(string, bool) error   { return nil }
+func (m *memory) OptedOut(func(string)) error { return nil }
+func (m *memory) Scrub() error                { return nil }
+
 func (m *memory) Follow(uint64, uint32, [32]byte) error { return nil }
 func (m *memory) Latest() (store.Round, error)          { return store.Round{}, nil }
 func (m *memory) Close() error                          { return nil }

@@ -3,6 +3,7 @@ package role
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -11,7 +12,7 @@ import (
 
 // BrokerSettings are a role's configuration keys about the broker.
 type BrokerSettings struct {
-	URL        string `key:"url" doc:"Where the broker listens: nats://host:port or tls://host:port; several, separated by commas, for a cluster." required:"true"`
+	URL        string `key:"url" doc:"Where the broker listens: nats://host:port or tls://host:port; several, separated by commas, for a cluster. wss://host:port is for networks that let nothing but HTTPS out, where the broker has a WebSocket listener." required:"true"`
 	CA         string `key:"ca" doc:"PEM file of the authorities that may vouch for the broker. Empty: the system's, where the URL begins with tls."`
 	Cert       string `key:"cert" doc:"PEM file of this client's own certificate, where the broker asks for one. Empty: none."`
 	CertKey    string `key:"cert_key" doc:"PEM file of the certificate's private key. Empty: none."`
@@ -21,12 +22,17 @@ type BrokerSettings struct {
 // DefaultBroker is a broker that was started by hand on the same machine.
 func DefaultBroker() BrokerSettings { return BrokerSettings{URL: bus.DefaultURL} }
 
+// brokerSchemes are how a broker may be spoken to.
+var brokerSchemes = []string{"nats", "tls", "wss"}
+
 // Validate lists what is wrong with the settings.
 func (s BrokerSettings) Validate() (faults []error) {
 	for _, u := range strings.Split(s.URL, ",") {
 		parsed, err := url.Parse(strings.TrimSpace(u))
-		if err != nil || parsed.Host == "" || parsed.Scheme != "nats" && parsed.Scheme != "tls" {
-			faults = append(faults, config.Wrong("url", u, "must be nats://host:port or tls://host:port"))
+		if err != nil || parsed.Host == "" || !slices.Contains(brokerSchemes, parsed.Scheme) {
+			faults = append(faults, config.Wrong("url", u, "must be nats://, tls:// or wss://host:port"))
+		} else if web := parsed.Scheme == "wss"; web != strings.HasPrefix(s.URL, "wss:") {
+			faults = append(faults, config.Wrong("url", s.URL, "must be all wss://, or none"))
 		}
 	}
 	if (s.Cert == "") != (s.CertKey == "") {

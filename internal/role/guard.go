@@ -23,6 +23,7 @@ type Callers struct {
 	// Hosts are names and addresses, without port, that a request may call this process by besides those of loopback
 	// and the address that it came to.
 	Hosts   []string
+	AnyHost bool     // a request may call it by any name
 	Origins []string // pages that may call it, as scheme://host[:port]
 }
 
@@ -62,7 +63,7 @@ func (c Callers) Faults() (faults []error) {
 // Check tells why a request is refused on its header: ForeignHost, ForeignOrigin or BadContentType, and a sentence. It
 // reads nothing of the body.
 func (c Callers) Check(r *http.Request) (outcome.Reason, error) {
-	if !c.isOwnName(r) {
+	if !c.AnyHost && !c.isOwnName(r) {
 		return ForeignHost, fmt.Errorf("the request calls this process %q, which is no name of it; see %s.hosts",
 			r.Host,
 			c.Key)

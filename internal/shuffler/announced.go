@@ -220,7 +220,7 @@ func (s *announcements) narrow(a *plan.Announcement) {
 		return
 	}
 	s.c.Log.Warn().Uint64("epoch", a.Epoch).Uint32("size", a.Cohort.Size).Int("host_reports", most).
-		Str(outcome.Field, string(cohort.Reason(wire.RefusalHostShare))).
+		Str(outcome.Field, string(cohort.Reason(wire.RefusalSponsorShare))).
 		Msg("the broker keeps fewer reports of one host than the cohort has places: a host gets no more slots than " +
 			"that, and the cohort fills only if there are hosts enough; raise --max-host-reports of riffle broker " +
 			"provision")

@@ -59,7 +59,11 @@ func (s *enrolments) enrol(e wire.Enrolment, wrong error) ([]byte, error) {
 		return s.reply(e.Digest, all)
 	}
 	for i, number := range devices {
-		all[i] = s.admitDevice(cohort.DeviceID{Host: e.HostKey, Number: number}, e.Request, e.Request.NonceOf(i))
+		all[i] = s.admitDevice(e, i, number)
+	}
+	if len(all) == 1 && e.Request.Epoch > 0 && all[0].err == nil {
+		ticket := wire.NewTicket(s.c.Ticket, s.c.Deployment, e.Request.Epoch, all[0].slot)
+		all[0].ticket = ticket[:]
 	}
 	s.dominated()
 	for _, g := range all { // what they rest on is durable, with one write for all
@@ -109,7 +113,7 @@ func (s *enrolments) answer(given given) (*wire.EnrolReply, error) {
 	s.c.Enrolments.Released(1)
 	return &wire.EnrolReply{
 		Enrolled: true, Slot: given.slot, Held: given.held, ReportAfter: max(0, given.after.Truncate(time.Millisecond)),
-		Commitment: given.commitment, Pool: given.pool, Draw: given.draw,
+		Commitment: given.commitment, Pool: given.pool, Draw: given.draw, Ticket: given.ticket,
 	}, nil
 }
 
@@ -123,6 +127,7 @@ type given struct {
 	commitment []byte
 	// of the panel
 	pool, draw []byte
+	ticket     []byte // with which the slot's reports pass an ingress; nil where several devices ask together
 
 	err     error        // why it is refused, or fatal
 	durable func() error // what the answer rests on; nil: nothing
@@ -139,15 +144,17 @@ func (g given) wait() error {
 	return nil
 }
 
-func (s *enrolments) admitDevice(id cohort.DeviceID, r *wire.EnrolRequest, nonce uint32) (g given) {
+// admitDevice answers one device, in its place in the request.
+func (s *enrolments) admitDevice(e wire.Enrolment, place int, number uint32) (g given) {
+	id, r, nonce := cohort.DeviceID{Host: e.HostKey, Number: number}, e.Request, e.Request.NonceOf(place)
 	if r.Epoch == 0 {
-		g.held, g.durable, g.err = s.register(id, nonce)
+		g.held, g.durable, g.err = s.register(id, e.Admission, nonce)
 		return g
 	}
 	_, g.durable, g.err = s.begin(func(state *cohort.State) (*cohort.Event, error) {
 		now, _ := s.clock.now()
 		given, ev, err := state.Grant(cohort.Request{
-			Device: id, Epoch: r.Epoch, Announcement: cohort.Digest(r.Announcement), Nonce: nonce,
+			Device: id, By: e.Issuer, Epoch: r.Epoch, Announcement: cohort.Digest(r.Announcement), Nonce: nonce,
 			Together: len(r.Further) + 1,
 		}, now)
 		g.slot, g.after, g.held, g.pool, g.draw = given.Slot, given.ReportAt.Sub(now), given.Held, given.Pool,
@@ -163,8 +170,13 @@ func (s *enrolments) admitDevice(id cohort.DeviceID, r *wire.EnrolRequest, nonce
 
 // register enters a device among those that panels are drawn from. What this shuffler knows of them may be less than it
 // knew before, until it was held against the audit log: till then no device registers.
-func (s *enrolments) register(id cohort.DeviceID, nonce uint32) (held bool, durable func() error, err error) {
+func (s *enrolments) register(id cohort.DeviceID, by wire.Admission, nonce uint32) (
+	held bool, durable func() error, err error,
+) {
 	_, durable, err = s.begin(func(state *cohort.State) (ev *cohort.Event, err error) {
+		if last, _ := state.Last(); by.In(max(1, last.Epoch)) != nil {
+			return nil, cohort.Refuse(wire.RefusalNoCredential, "the credential does not admit in epoch %d", last.Epoch)
+		}
 		if !s.recalled || s.trouble != nil {
 			return nil, cohort.Refuse(wire.RefusalWrongEpoch, "the journal is not held against the audit log yet")
 		}
@@ -174,7 +186,7 @@ func (s *enrolments) register(id cohort.DeviceID, nonce uint32) (held bool, dura
 		if s.fixing && !state.Holds(id) {
 			return nil, cohort.Refuse(wire.RefusalWrongEpoch, "a pool is being fixed: ask again")
 		}
-		held, ev, err = state.Enter(id, nonce)
+		held, ev, err = state.Enter(id, by.Issuer, nonce)
 		return ev, err
 	})
 	return held, durable, err

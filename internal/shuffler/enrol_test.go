@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -66,11 +65,11 @@ func TestOnlyAdmittedDevicesEnrol(t *testing.T) {
 func TestAHostHoldsNoMoreThanItsShare(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.config.HostShare = 0.6
+	s.config.SponsorShare = 0.6
 	s.start()
 	s.open(s.announcement())
 	warned := func() bool {
-		return strings.Contains(strings.Join(s.shuffler.Snapshot().Warnings, "\n"), "admission.host_share")
+		return strings.Contains(strings.Join(s.shuffler.Snapshot().Warnings, "\n"), "admission.sponsor_share")
 	}
 	s.enrol(6)
 	if warned() || *s.shuffler.Snapshot().Cohort.Largest != 6 {
@@ -79,7 +78,7 @@ func TestAHostHoldsNoMoreThanItsShare(t *testing.T) {
 	if r := s.ask(6); !r.Enrolled || !warned() { // the seventh of twelve is the last within 0.6
 		t.Errorf("%v, warned %v", r, warned())
 	}
-	if r := s.ask(7); r.Enrolled || r.Refusal != wire.RefusalHostShare {
+	if r := s.ask(7); r.Enrolled || r.Refusal != wire.RefusalSponsorShare {
 		t.Errorf("the eighth: %v", r)
 	}
 	s.host, s.credential = s.Host(capacity)
@@ -138,7 +137,7 @@ func TestEnrolmentUnderTheLongestTimes(t *testing.T) {
 func TestDevicesEnrolTogether(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.config.HostShare = 0.6
+	s.config.SponsorShare = 0.6
 	s.start()
 	a := s.announcement()
 	a.Timing.RewardWindow = testbed.Long // not over when a busy machine asks again
@@ -156,7 +155,7 @@ func TestDevicesEnrolTogether(t *testing.T) {
 				t.Errorf("place %d: %+v", place, r)
 			}
 		}
-		if r := all.Of(6); r.Enrolled || r.Refusal != wire.RefusalHostShare {
+		if r := all.Of(6); r.Enrolled || r.Refusal != wire.RefusalSponsorShare {
 			t.Errorf("above the host's share: %+v", r)
 		}
 	}
@@ -224,8 +223,10 @@ func TestNoSlotIsGivenTwice(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range uint32(cap(slots)) {
 		all.Go(func() {
-			id := cohort.DeviceID{Host: [32]byte(s.host.Public()), Number: n}
-			if g := s.shuffler.enrolments.admitDevice(id, request, seal.Nonce()); g.err == nil {
+			one := *request
+			one.Nonces = []uint32{seal.Nonce()}
+			e := wire.Enrolment{Request: &one, Admission: wire.Admission{HostKey: [32]byte(s.host.Public())}}
+			if g := s.shuffler.enrolments.admitDevice(e, 0, n); g.err == nil {
 				slots <- g.slot
 			}
 		})

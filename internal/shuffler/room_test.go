@@ -39,7 +39,7 @@ func TestNobodyIsEnrolledWhoseReportTheBrokerCannotKeep(t *testing.T) {
 	}
 	s.enrol(kept)
 	for device := uint32(kept); device < people; device++ {
-		if r := s.ask(device); r.Enrolled || r.Refusal != wire.RefusalHostShare {
+		if r := s.ask(device); r.Enrolled || r.Refusal != wire.RefusalSponsorShare {
 			t.Fatalf("device %d: %+v", device, r)
 		}
 	}

@@ -156,7 +156,7 @@ func (s *scene) replays(ended *Shuffler, folder string) {
 	s.must(err)
 	defer kept.Close()
 	again, whole := cohort.NewState(cohort.Admission{
-		Minimum: uint32(max(1, ended.c.MinCohort)), HostShare: ended.c.HostShare, Devices: ended.c.Devices,
+		Minimum: uint32(max(1, ended.c.MinCohort)), SponsorShare: ended.c.SponsorShare, Devices: ended.c.Devices,
 	}), true
 	s.must(kept.Replay(func(entry []byte) error {
 		ev, err := cohort.DecodeEvent(entry)

@@ -45,14 +45,14 @@ type Settings struct {
 
 // AdmissionSettings say which devices the shuffler lets into a cohort.
 type AdmissionSettings struct {
-	HostShare float64 `key:"host_share" doc:"Largest share of a cohort's slots that one host may hold, above 0 and up to 1: the whole slots within it (50 of 101 at 0.5), and at least one. A plan counts how many reports may be dishonest, and one host with most of a cohort can exceed that alone; with several operators set it to no more than the dishonest share that the plans count. Of panels it is the share of the devices that they are drawn from. 1: no limit."`
-	Devices   int     `key:"devices" doc:"Most devices that are ever let in: enrolled in all epochs together or, where there are panels, registered. The shuffler must remember each for ever, so that none takes part more often than it may: in less than a byte for each where hosts have thousands, in some 150 bytes for a host with one. Further devices are refused as capacity; those that are known go on."`
+	SponsorShare float64 `key:"sponsor_share" doc:"Largest share of a cohort's slots that devices of one sponsor may hold, above 0 and up to 1: the whole slots within it (50 of 101 at 0.5), and at least one. A device's sponsor is the issuer of its credential, or else its host. A plan counts how many reports may be dishonest, and one sponsor with most of a cohort can exceed that alone; with several sponsors set it to no more than the dishonest share that the plans count. Of panels it is the share of the devices that they are drawn from. 1: no limit."`
+	Devices      int     `key:"devices" doc:"Most devices that are ever let in: enrolled in all epochs together or, where there are panels, registered. The shuffler must remember each for ever, so that none takes part more often than it may: in less than a byte for each where hosts have thousands, in 16 to 40 bytes for an installation that an issuer let in, in some 150 bytes for another host with one. Further devices are refused as capacity; those that are known go on."`
 }
 
 // Validate lists what is wrong.
 func (s AdmissionSettings) Validate() (faults []error) {
-	if !(s.HostShare > 0 && s.HostShare <= 1) {
-		faults = append(faults, config.Wrong("host_share", s.HostShare, "must be above 0 and at most 1"))
+	if !(s.SponsorShare > 0 && s.SponsorShare <= 1) {
+		faults = append(faults, config.Wrong("sponsor_share", s.SponsorShare, "must be above 0 and at most 1"))
 	}
 	if s.Devices < 1 {
 		faults = append(faults, config.Wrong("devices", s.Devices, "must be at least 1"))
@@ -113,7 +113,7 @@ shares its own share of the sum, which it computes together with the analyzer; i
 envelopes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
 		Defaults: Settings{
 			MinCohort: DefaultMinCohort, Memory: DefaultMemory, Channels: everyChannel(),
-			Admission: AdmissionSettings{HostShare: 1, Devices: cohort.DefaultDevices},
+			Admission: AdmissionSettings{SponsorShare: 1, Devices: cohort.DefaultDevices},
 			Workers:   worker.DefaultLead(), Broker: role.DefaultBroker(),
 		},
 		OpsListen: "127.0.0.1:9401",
@@ -189,7 +189,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		defer conn.Close()
 		of := Party{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar,
-			Hosts: keys.Bundle.RegistrarParty().Hosts, Identity: keys.Identity, Keys: keys.HPKE,
+			Hosts: keys.Bundle.RegistrarParty().Hosts, Identity: keys.Identity, Keys: keys.HPKE, Ticket: keys.Ticket,
 		}
 		told := Accounts{
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
@@ -230,7 +230,7 @@ func (s Settings) open(
 		return nil, errors.Join(err, files.Close())
 	}
 	by := DefaultPolicy()
-	by.MinCohort, by.HostShare, by.Devices = s.MinCohort, s.Admission.HostShare, s.Admission.Devices
+	by.MinCohort, by.SponsorShare, by.Devices = s.MinCohort, s.Admission.SponsorShare, s.Admission.Devices
 	by.Channels = s.served()
 	return New(of, by, files, channels, broker, told, env.Clock, mixing.Source, env.Log)
 }

@@ -20,21 +20,22 @@ type Party struct {
 	Hosts      *wire.Hosts     // whose keys were replaced or withdrawn; nil: none
 	Identity   *seal.Identity  // signs manifests and replies
 	Keys       []*seal.HPKEKey // that reports may be sealed to, newest first
+	Ticket     [32]byte        // what tickets are made with, which an ingress checks
 }
 
 // Policy is what a shuffler goes by, whatever is announced.
 type Policy struct {
-	MinCohort int            // fewest reports of a release
-	HostShare float64        // largest share of a cohort's slots that one host may hold; 1: all of them
-	Devices   int            // the most devices that are remembered
-	Channels  []plan.Channel // whose cohorts are served
-	Compact   int            // bytes of its events that a snapshot replaces in the journal
+	MinCohort    int            // fewest reports of a release
+	SponsorShare float64        // largest share of a cohort's slots that one sponsor may hold; 1: all of them
+	Devices      int            // the most devices that are remembered
+	Channels     []plan.Channel // whose cohorts are served
+	Compact      int            // bytes of its events that a snapshot replaces in the journal
 }
 
 // DefaultPolicy is that of a shuffler that is not configured.
 func DefaultPolicy() Policy {
 	return Policy{
-		MinCohort: DefaultMinCohort, HostShare: 1, Devices: cohort.DefaultDevices, Channels: plan.Channels(),
+		MinCohort: DefaultMinCohort, SponsorShare: 1, Devices: cohort.DefaultDevices, Channels: plan.Channels(),
 		Compact: cohort.CompactAfter,
 	}
 }

@@ -66,7 +66,7 @@ func New(
 		envelopes: channels.envelopes, channels: channels.of, journal: files.Journal, log: files.Log,
 		begun: make(chan struct{}), compacting: cohort.Compaction{After: by.Compact},
 		state: cohort.NewState(cohort.Admission{
-			Minimum: uint32(max(1, by.MinCohort)), HostShare: by.HostShare, Devices: by.Devices,
+			Minimum: uint32(max(1, by.MinCohort)), SponsorShare: by.SponsorShare, Devices: by.Devices,
 		}),
 	}}
 	err = s.journal.Replay(func(entry []byte) error {

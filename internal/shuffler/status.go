@@ -77,9 +77,9 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	}
 	if !f.Final {
 		if f.Dominated() {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("One host holds %d of the %d slots of epoch %d's cohort, "+
-				"more than half: the other devices are hidden among few that this host does not know. "+
-				"admission.host_share limits what one host may hold.", f.Largest, f.Slots, f.Epoch))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("One sponsor holds %d of the %d slots of epoch %d's "+
+				"cohort, more than half: the other devices are hidden among few that it does not know. "+
+				"admission.sponsor_share limits what one may hold.", f.Largest, f.Slots, f.Epoch))
 		}
 		if narrow != "" {
 			out.Warnings = append(out.Warnings, narrow)

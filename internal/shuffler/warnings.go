@@ -26,8 +26,7 @@ func (s *core) noticeCapacity() {
 	}
 }
 
-// dominated warns once in each epoch where one host holds most of the cohort. It does not name the host: the journal
-// has it.
+// dominated warns once in each epoch where one sponsor holds most of the cohort. It does not name it: the journal does.
 func (s *core) dominated() {
 	s.mu.Lock()
 	f, ok := s.state.Filling()
@@ -38,8 +37,8 @@ func (s *core) dominated() {
 	s.mu.Unlock()
 	if warn {
 		s.c.Log.Warn().Uint64("epoch", f.Epoch).Int("slots", f.Largest).Int("of", f.Slots).Uint32("size", f.Size).
-			Msg("one host holds more than half of the cohort's slots: the other devices are hidden among few that " +
-				"this host does not know; admission.host_share limits what one host may hold")
+			Msg("one sponsor holds more than half of the cohort's slots: the other devices are hidden among few that " +
+				"it does not know; admission.sponsor_share limits what one may hold")
 	}
 }
 

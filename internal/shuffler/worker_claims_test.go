@@ -110,7 +110,7 @@ func BenchmarkClaims(b *testing.B) {
 	copy(id.Host[:], s.host.Public())
 	for i := range size {
 		id.Number = uint32(i)
-		_, _, ev, err := s.shuffler.state.Enrol(id, 1, s.digest, time.Now())
+		_, _, ev, err := s.shuffler.state.Enrol(id, nil, 1, s.digest, time.Now())
 		s.must(err)
 		s.must(s.shuffler.state.Apply(ev))
 		s.shuffler.keepEvent(ev)

@@ -109,8 +109,8 @@ func newSealed(g *game) (*sealed, error) {
 	if s.announced, err = s.core.Judge(signed, g.announce.Epoch, g.announce.Round); err != nil {
 		return nil, err
 	}
-	if s.announced.Weak != nil {
-		return nil, s.announced.Weak
+	if err := s.announced.Weak(); err != nil {
+		return nil, err
 	}
 	s.open, err = s.newOpener()
 	return s, err

@@ -12,9 +12,9 @@ import (
 
 // Sender is whose report a payload is made for.
 type Sender struct {
-	Identity   *seal.Identity // of the device's host
-	Credential []byte         // signed by the registrar: it admits the host's devices
-	Number     uint32         // of the device among them
+	Identity   seal.Signer // of the device's host
+	Credential []byte      // signed by the registrar: it admits the host's devices
+	Number     uint32      // of the device among them
 	// Commitment is what the shuffler's reply to the device's enrolment said of the channel; nil where nothing.
 	Commitment []byte
 }

@@ -22,13 +22,13 @@ func FuzzProof(f *testing.F) {
 	f.Add(append(bytes.Clone(proof), 0), []byte{})
 	party := wire.Party{Deployment: deployment, Key: registrar.Public()}
 	known := channel.NewVerifier(party)
-	if _, err := known.Check(proof, digest, signed); err != nil {
+	if _, err := known.Check(proof, epoch, digest, signed); err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, data, content []byte) {
 		good := bytes.Equal(data, proof) && bytes.Equal(content, signed)
 		for _, v := range []*channel.Verifier{known, channel.NewVerifier(party)} {
-			p, err := v.Check(data, digest, content)
+			p, err := v.Check(data, epoch, digest, content)
 			if (err == nil) != good || err != nil && wire.Reason(err) == wire.NoRefusal {
 				t.Fatalf("the signed proof: %v, %v (%v)", good, err, wire.Reason(err))
 			}

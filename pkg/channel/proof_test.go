@@ -10,7 +10,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-const deployment = "fixture"
+const (
+	deployment = "fixture"
+	epoch      = 4
+)
 
 func identity(t testing.TB, n byte) *seal.Identity {
 	id, err := seal.NewIdentity(bytes.Repeat([]byte{n}, 32))
@@ -58,8 +61,9 @@ func TestProofsOfParticipation(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		v := channel.NewVerifier(wire.Party{Deployment: deployment, Key: registrar.Public()})
 		if known {
-			p, err := v.Check(proof, digest, content)
-			if want := (channel.Participant{Host: [32]byte(by.Identity.Public()), Number: 3}); err != nil || p != want {
+			p, err := v.Check(proof, epoch, digest, content)
+			want := channel.Participant{Host: [32]byte(by.Identity.Public()), Number: 3}
+			if err != nil || p.Participant != want {
 				t.Fatalf("%v, %v", p, err)
 			}
 		}
@@ -89,7 +93,7 @@ func TestProofsOfParticipation(t *testing.T) {
 				wire.RefusalWrongSize},
 			"nothing": {nil, digest, "content", wire.RefusalWrongSize},
 		} {
-			if _, err := v.Check(c.proof, c.digest, []byte(c.content)); wire.Reason(err) != c.want {
+			if _, err := v.Check(c.proof, epoch, c.digest, []byte(c.content)); wire.Reason(err) != c.want {
 				t.Errorf("known host %v, %s: %v (%v), want %v", known, what, err, wire.Reason(err), c.want)
 			}
 		}
@@ -154,9 +158,47 @@ func TestAHostsNewKeyProvesTheSameDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := channel.NewVerifier(wire.Party{Deployment: deployment, Key: registrar.Public(), Hosts: c.hosts})
-		p, err := v.Check(proof, digest, content)
-		if c.ok && (err != nil || p != want) || !c.ok && wire.Reason(err) != wire.RefusalNoCredential {
+		p, err := v.Check(proof, epoch, digest, content)
+		if c.ok && (err != nil || p.Participant != want) || !c.ok && wire.Reason(err) != wire.RefusalNoCredential {
 			t.Errorf("%s: %v, %v", name, p, err)
+		}
+	}
+}
+
+// An installation proves its participation as a host does, in as many bytes, in the epochs of its credential.
+func TestAnInstallationProvesItsParticipation(t *testing.T) {
+	registrar, issuer, host := identity(t, 1), identity(t, 8), identity(t, 2)
+	content, digest := []byte("content"), [32]byte{3}
+	certificate, _, err := wire.Sign(&wire.IssuerCertificate{
+		Deployment: deployment, Key: issuer.Public(), First: 3, Last: 9, Installations: 5,
+	}, registrar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	credential, _, err := wire.Sign(&wire.Credential{
+		Deployment: deployment, HostKey: host.Public(), Devices: 1, NotAfter: 6, Issuer: certificate,
+	}, issuer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, err := channel.Sender{Identity: host, Credential: credential}.AppendProof(nil, digest, content)
+	if err != nil || len(proof) != channel.ProofSize {
+		t.Fatalf("%d bytes, %v", len(proof), err)
+	}
+	for _, last := range []bool{false, true} {
+		v := channel.NewVerifier(wire.Party{Deployment: deployment, Key: registrar.Public()})
+		for epoch := range uint64(9) {
+			if last {
+				epoch = 8 - epoch
+			}
+			p, err := v.Check(proof, epoch, digest, content)
+			ok := epoch >= 3 && epoch <= 6
+			if ok != (err == nil) || !ok && wire.Reason(err) != wire.RefusalNoCredential ||
+				ok && (p != channel.Present{Participant: channel.Participant{Host: [32]byte(host.Public())},
+					Issuer: [32]byte(issuer.Public()), Installations: 5} || p.Sponsor() != p.Issuer ||
+					channel.ParsePresent([channel.PresentSize]byte(p.Append(nil))) != p) {
+				t.Errorf("epoch %d: %v, %v", epoch, p, err)
+			}
 		}
 	}
 }

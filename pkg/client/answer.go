@@ -74,7 +74,7 @@ type Malformed struct {
 // Check reports whether a request for a decision is one that the API can decide about.
 type Check struct {
 	OK     bool   `json:"ok"`
-	Error  Reason `json:"error,omitempty"`  // with which the request is refused; empty where OK
+	Reason Reason `json:"reason,omitempty"` // with which the request is refused; empty where OK
 	Detail string `json:"detail,omitempty"` // what is wrong
 	Would  string `json:"would"`            // what a randomizer does with it that is not in dry run
 	// Decision is one by the announced policy; nil unless OK.
@@ -122,6 +122,7 @@ type Statement struct {
 	// Where cohorts are drawn from registered devices: whether this one is registered, and in how many it has reported.
 	Registered bool `json:"registered,omitempty"`
 	Panels     int  `json:"panels,omitempty"`
+	OptedOut   bool `json:"opted_out,omitempty"` // it is never sampled
 	DryRun     bool `json:"dry_run,omitempty"`
 }
 
@@ -188,6 +189,7 @@ const (
 	ShufflerUnreachable Reason = "shuffler_unreachable" // the shuffler did not answer
 	NotAdmitted         Reason = "not_admitted"         // the shuffler refused for another reason; see Decision.Detail
 	HostFull            Reason = "host_full"            // all places that the randomizer's credential covers are taken
+	OptedOut            Reason = "opted_out"            // the person opted out: the policy decides, without exploration
 	DryRun              Reason = "dry_run"              // the randomizer enrols nobody; it is for building an app
 	StateRolledBack     Reason = "state_rolled_back"    // the randomizer's state is older than its last action
 	NotDrawn            Reason = "not_drawn"            // the device is not in the epoch's panel, as far as is known
@@ -195,24 +197,45 @@ const (
 	ReportFull          Reason = "report_full"          // the device's report holds as many decisions as it can
 )
 
-// Reasons of a Refusal. The client repeats a call that was refused as NoPolicy, Rewound or Busy.
+// Reasons of a Refusal, with what to do. The client repeats a call that was refused as NoPolicy, Rewound, Busy or
+// TokensUnreadable.
 const (
-	NoPolicy       Reason = "no_policy"        // no policy that this randomizer accepts was announced yet
-	Rewound        Reason = "rewound"          // the announcement does not follow from those before it
-	Busy           Reason = "busy"             // too many other requests are being served
-	BadDevice      Reason = "bad_device"       // the device's name is too long or not UTF-8
-	BadArms        Reason = "bad_arms"         // no decision can be made from the arms; the device may be enrolled
-	BadRequest     Reason = "bad_request"      // the body is not what the API expects
-	BodyTooLarge   Reason = "body_too_large"   // the body has too many bytes or too many arms
-	BodyTooSlow    Reason = "body_too_slow"    // the body did not arrive in time
-	ExpiredToken   Reason = "expired_token"    // the token is unknown or its reward window is over
-	BadReward      Reason = "bad_reward"       // the reward is not finite, or differs from the one that was told before
-	ForeignHost    Reason = "foreign_host"     // the request names a host that the API does not serve
-	ForeignOrigin  Reason = "foreign_origin"   // the request comes from a web page that the API does not serve
-	BadContentType Reason = "bad_content_type" // the request is not declared as JSON
-	NotDryRun      Reason = "not_dry_run"      // only a randomizer in dry run checks requests
-	NotFound       Reason = "not_found"        // the path is not part of the API
-	Internal       Reason = "internal"         // the randomizer failed; its log says how
+	// No policy that this host accepts was announced. Ask again; the status says what it refuses.
+	NoPolicy Reason = "no_policy"
+	// The broker shows less than this host has seen. Ask again; if it stays, the broker was set back.
+	Rewound Reason = "rewound"
+	// Too many requests come at once. Ask again; if it stays, close idle connections or use more hosts.
+	Busy Reason = "busy"
+	// The request shows no token of the file. Send Authorization: Bearer TOKEN.
+	Unauthorized Reason = "unauthorized"
+	// The file of tokens cannot be used. Mend it: the randomizer's log says what is wrong.
+	TokensUnreadable Reason = "tokens_unreadable"
+	// The device's name is longer than 128 bytes, or not UTF-8.
+	BadDevice Reason = "bad_device"
+	// No decision can be made from the arms. Try the body on a host in dry run.
+	BadArms Reason = "bad_arms"
+	// The body is not the JSON that is expected. Compare it with the description.
+	BadRequest Reason = "bad_request"
+	// The body has too many bytes, or more than 1024 arms.
+	BodyTooLarge Reason = "body_too_large"
+	// The body did not arrive within ten seconds. Send it at once.
+	BodyTooSlow Reason = "body_too_slow"
+	// The token is unknown, or its reward window is over: the device reports without this reward.
+	ExpiredToken Reason = "expired_token"
+	// The reward is not finite, or differs from the one told before.
+	BadReward Reason = "bad_reward"
+	// The request names another host. If the name is yours, add it to api.hosts; else a web page asked.
+	ForeignHost Reason = "foreign_host"
+	// A web page asked. If the page is yours, add it to api.origins.
+	ForeignOrigin Reason = "foreign_origin"
+	// The request is not declared as JSON. Send Content-Type: application/json.
+	BadContentType Reason = "bad_content_type"
+	// Only a host in dry run says what would become of a body. Start a second one with api.dry_run.
+	NotDryRun Reason = "not_dry_run"
+	// No such path, or no announced schema.
+	NotFound Reason = "not_found"
+	// The randomizer failed. Its log says how.
+	Internal Reason = "internal"
 )
 
 // ErrUnreachable says that no attempt of a call got an answer before the client gave up. It wraps the last attempt's

@@ -3,12 +3,16 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -29,6 +33,8 @@ type Options struct {
 	Timeout     time.Duration // limit of one attempt
 	Pause       time.Duration // wait between two attempts
 	GiveUp      time.Duration // time after which a failed attempt is not repeated; negative: the first is not repeated
+	Token       string        // bearer token that every request shows; empty: none
+	TLS         *tls.Config   // of https addresses; nil: the system's authorities vouch for the randomizer
 }
 
 // Client calls randomizers. It is safe for concurrent use.
@@ -48,7 +54,7 @@ func New(o Options) *Client {
 	if o.GiveUp == 0 {
 		o.GiveUp = DefaultGiveUp
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: o.Connections}
+	transport := &http.Transport{MaxIdleConnsPerHost: o.Connections, TLSClientConfig: o.TLS, DialContext: dial}
 	return &Client{o, &http.Client{Transport: transport, Timeout: o.Timeout}}
 }
 
@@ -59,7 +65,8 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // may have another address. An error counts as a randomizer that cannot be reached.
 type Base func() (string, error)
 
-// At is the Base of a randomizer with a fixed address, for instance "http://127.0.0.1:8400".
+// At is the Base of a randomizer with a fixed address, for instance "http://127.0.0.1:8400", "https://riffle:8400" or,
+// for a Unix socket, "unix:/run/riffle/api".
 func At(base string) Base { return func() (string, error) { return base, nil } }
 
 // Calls describes the attempts of one call.
@@ -114,6 +121,24 @@ func (c *Client) Ledger(ctx context.Context, at Base, device string) (*Statement
 	return s, err
 }
 
+// Erase has a randomizer forget a device, but for what it has spent and whether it opted out. A promised report leaves
+// as the null record. Errors are those of Decide.
+func (c *Client) Erase(ctx context.Context, at Base, device string) error {
+	_, _, err := repeat[struct{}](ctx, c, http.MethodDelete, at, "/v1/devices/"+url.PathEscape(device), nil)
+	return err
+}
+
+// OptOut has a device never be sampled again, or lifts that: its decisions are then made by the policy, without
+// exploration. A promised report leaves as the null record. Errors are those of Decide.
+func (c *Client) OptOut(ctx context.Context, at Base, device string, out bool) error {
+	method := http.MethodPut
+	if !out {
+		method = http.MethodDelete
+	}
+	_, _, err := repeat[struct{}](ctx, c, method, at, devicePath(device, "opt-out"), nil)
+	return err
+}
+
 // Status reads a randomizer's status, in one attempt.
 func (c *Client) Status(ctx context.Context, at Base) (*Status, error) {
 	s, _, err := attempt[Status](ctx, c, http.MethodGet, at, "/v1/status", nil)
@@ -124,13 +149,19 @@ func devicePath(device, what string) string {
 	return "/v1/devices/" + url.PathEscape(device) + "/" + what
 }
 
-// post repeats a request until it is answered or the client gives up. The answer is nil where there is an error.
 func post[T any](ctx context.Context, c *Client, at Base, path string, body []byte) (*T, Calls, error) {
+	return repeat[T](ctx, c, http.MethodPost, at, path, body)
+}
+
+// repeat repeats a request until it is answered or the client gives up. The answer is nil where there is an error.
+func repeat[T any](ctx context.Context, c *Client, method string, at Base, path string, body []byte) (
+	*T, Calls, error,
+) {
 	var calls Calls
 	deadline := time.Now().Add(c.o.GiveUp)
 	for {
 		begin := time.Now()
-		answer, sent, err := attempt[T](ctx, c, http.MethodPost, at, path, body)
+		answer, sent, err := attempt[T](ctx, c, method, at, path, body)
 		calls.Attempts, calls.Last = calls.Attempts+1, time.Since(begin)
 		var refused *Refusal
 		if err == nil || errors.As(err, &refused) && !refused.passing() {
@@ -158,9 +189,19 @@ func attempt[T any](
 	if err != nil {
 		return unreachable(err)
 	}
+	socket, local := strings.CutPrefix(base, "unix:")
+	if local {
+		base = "http://" + hex.EncodeToString([]byte(socket)) + localSuffix
+	}
 	request, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(body))
 	if err != nil {
 		return unreachable(err)
+	}
+	if local {
+		request.Host = "localhost"
+	}
+	if c.o.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.o.Token)
 	}
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/json")
@@ -178,19 +219,39 @@ func attempt[T any](
 	if err != nil {
 		return unreachable(err)
 	}
-	if response.StatusCode == http.StatusOK {
+	switch {
+	case response.StatusCode == http.StatusNoContent && (method == http.MethodPut || method == http.MethodDelete):
+		return new(T), sent, nil
+	case response.StatusCode == http.StatusOK:
 		answer = new(T)
 		if err := json.Unmarshal(text, answer); err != nil {
 			return unreachable(err) // something else answers in the randomizer's place
 		}
 		return answer, sent, nil
 	}
-	var said struct {
-		Error  Reason
+	var said struct { // problem details: RFC 9457
+		Reason Reason
 		Detail string
 	}
-	if json.Unmarshal(text, &said) != nil || said.Error == "" {
+	if json.Unmarshal(text, &said) != nil || said.Reason == "" {
 		said.Detail = string(bytes.TrimSpace(text))
 	}
-	return nil, sent, &Refusal{response.StatusCode, said.Error, said.Detail}
+	return nil, sent, &Refusal{response.StatusCode, said.Reason, said.Detail}
+}
+
+// localSuffix ends the host of a URL that stands for a Unix socket, whose path is before it in hexadecimal digits.
+const localSuffix = ".unix.invalid"
+
+// dial connects to a host, or to the Unix socket that one stands for.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	host, _, _ := net.SplitHostPort(address)
+	if path, local := strings.CutSuffix(host, localSuffix); local {
+		socket, err := hex.DecodeString(path)
+		if err != nil {
+			return nil, err
+		}
+		return d.DialContext(ctx, "unix", string(socket))
+	}
+	return d.DialContext(ctx, network, address)
 }

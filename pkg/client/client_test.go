@@ -62,8 +62,8 @@ func TestRefusalIsFinal(t *testing.T) {
 		body   string
 		reason client.Reason
 	}{
-		{http.StatusGone, `{"error":"expired_token","detail":"too late"}`, client.ExpiredToken},
-		{http.StatusUnprocessableEntity, `{"error":"bad_arms","detail":"no arms"}`, client.BadArms},
+		{http.StatusGone, `{"reason":"expired_token","detail":"too late"}`, client.ExpiredToken},
+		{http.StatusUnprocessableEntity, `{"reason":"bad_arms","detail":"no arms"}`, client.BadArms},
 		{http.StatusBadGateway, "<html>a proxy</html>", ""},
 	} {
 		asked := 0

@@ -16,6 +16,6 @@
 //
 // # What it does not do
 //
-// The client neither authenticates nor encrypts. It is for a randomizer on the same machine, or behind a proxy that
-// does both.
+// Over http the client does not encrypt, so a token that it shows is seen on the way: use http on one machine only, or
+// to a proxy that encrypts.
 package client

@@ -27,7 +27,7 @@ func FuzzAnswer(f *testing.F) {
 		[]byte(`{"arm":2,"token":"x","sampled":true,"reason":"sampled","reward_by":"2026-01-01T00:00:00Z"}`))
 	f.Add(http.StatusOK, []byte(`{"deployment":"d","epsilon_alone":1,"panel":{}}`))
 	f.Add(http.StatusOK, []byte(`<html>a proxy</html>`))
-	f.Add(http.StatusGone, []byte(`{"error":"expired_token","detail":"too late"}`))
+	f.Add(http.StatusGone, []byte(`{"reason":"expired_token","detail":"too late"}`))
 	f.Add(http.StatusBadGateway, []byte(`<html>a proxy</html>`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		if status < 200 || status > 599 { // net/http gives no others

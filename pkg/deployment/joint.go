@@ -13,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // Curated is the public side of the profile joint, Algorithm 2 of "Shuffle and Joint Differential Privacy for
@@ -75,7 +76,7 @@ func NewCurated(c learner.Config, batch int, terms plan.Terms) (*Curated, error)
 			return nil, fmt.Errorf("deployment: %w", err)
 		}
 		g, err := l.Curator().Guarantee(c.Dimension, family.MaxVariance(c.Radius)/math.E)
-		if err != nil || g.Epsilon(c.Delta) <= c.Epsilon {
+		if err != nil || g.Epsilon(c.Delta) <= c.Epsilon*(1-privacy.Agreement) {
 			break // what is wrong is told when the first cohort is planned
 		}
 		setting.Epsilon *= roundingRoom

@@ -2,14 +2,19 @@ package deployment
 
 import (
 	"errors"
+	"math"
 	"reflect"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
+	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // The announced guarantee, which devices compute for themselves, is the curator's own; and less noise is no longer what
@@ -53,6 +58,59 @@ func TestJointAnnouncesItsGuarantee(t *testing.T) {
 				t.Errorf("a stricter promise is made with the same noise: %v", err)
 			}
 		}
+	}
+}
+
+// Noise that gives what was asked for by a hair is not enough: other machines may compute a hair more, and their
+// devices would refuse it. The test looks for an epsilon of which the first choice of noise leaves less than that
+// unused.
+func TestJointLeavesRoomForOtherMachines(t *testing.T) {
+	const dimension, horizon, delta = 4, 60, 1e-6
+	setting := learn.Setting{Dimension: dimension, Horizon: horizon, Radius: 3, Delta: delta, Failure: jointFailure}
+	var err error
+	if setting.Family, err = family.New("logistic", 1); err != nil {
+		t.Fatal(err)
+	}
+	var l *Curated
+	used := func() float64 {
+		g, err := l.Curator().Guarantee(dimension, setting.Family.MaxVariance(3)/math.E)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Epsilon(delta)
+	}
+	above := func(epsilon float64) bool { // of the first choice
+		setting.Epsilon = epsilon
+		c, err := joint.Resolve(setting, 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l = &Curated{config: c}
+		return used() > epsilon
+	}
+	low, high := 0.5, 8.0
+	if above(low) == above(high) {
+		t.Fatal("no first choice is below what was asked for, or all are")
+	}
+	for range 60 {
+		if middle := (low + high) / 2; above(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	if above(high); !(used() > high*(1-privacy.Agreement)) {
+		t.Fatalf("epsilon %v of %v: the search found no hair's breadth", used(), high)
+	}
+	terms := plan.DefaultTermsFor(plan.Central)
+	terms.Epsilon, terms.MinCohort = high, 20
+	l, err = NewCurated(learner.Config{Profile: glm.Joint, Family: "logistic", MaxReward: 1, Dimension: dimension,
+		Radius: 3, Horizon: horizon, Epsilon: high, Delta: delta, MinCohort: 20}, 20, terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := used(); !(e <= high*(1-privacy.Agreement)) {
+		t.Errorf("epsilon %v of %v: nothing is left for other machines' rounding", e, high)
 	}
 }
 

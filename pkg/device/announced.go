@@ -17,19 +17,48 @@ import (
 // Announced is one announcement as a device judges it. It does not change, and many devices may share it.
 type Announced struct {
 	*plan.Announcement
-	Digest [32]byte
-	// why the device takes no part under it; its policy decides all the same. Nil where it does
-	Weak      error
-	Guarantee privacy.Guarantee // of the whole epoch, computed here; only where Weak is nil
-	Alone     privacy.Guarantee // the same if no other device is honest, of nothing where there is none
-	Releases  int               // that use one record, over all rounds
+	Digest   [32]byte
+	Releases int // that use one record, over all rounds
 	// Span is the time, by the device's own clock, after which a budget per period begins anew at the earliest; 0 where
 	// the plan's is for the whole deployment.
 	Span     time.Duration
 	Features *feature.Schema // the announced schema; nil where apps send vectors
-	round    *plan.Encoder
 	channel  channel.Device
+	judged   func() *judgement // computes it once, when it is first asked for
 }
+
+// judgement is what the plan of an announcement comes to, by the device's own computation and limits. It takes nearly
+// all the time that a device spends on an announcement, so that it is made only of one that somebody asks about: that
+// in force, when the device would register, enrol, report or show its promise. A device that joins in epoch 100 follows
+// the 99 announcements before and judges none of their plans.
+//
+// Nothing is lost by that. A judgement decides one thing: whether this device's record may be used under that very
+// announcement. Every step that uses a record, or sets a budget aside for one, asks for the judgement of the
+// announcement that it names, and after a later one was followed no step takes the earlier one. A record that was never
+// used is protected whatever the plan was. What one announcement binds later ones to (Follows) is compared number by
+// number, link by link, and needs no judgement: that of the first reaches the last, whether or not the limits allow any
+// of them. What epochs reveal together is added up in the ledger, of those epochs that the device asked for, and where
+// panels are drawn the judgement of each counts all the epochs that its plan allows one device.
+type judgement struct {
+	weak             error
+	guarantee, alone privacy.Guarantee
+	round            *plan.Encoder // nil where weak is not
+}
+
+// refused is the judgement of a plan under which nobody takes part.
+func refused(why error) *judgement {
+	return &judgement{weak: why, guarantee: privacy.NoGuarantee(), alone: privacy.NoGuarantee()}
+}
+
+// Weak says why the device takes no part under the announcement; its policy decides all the same. Nil where it does.
+// The first call computes the guarantees, which takes up to some seconds.
+func (a *Announced) Weak() error { return a.judged().weak }
+
+// Guarantee is of the whole epoch, computed here; of nothing where Weak is not nil.
+func (a *Announced) Guarantee() privacy.Guarantee { return a.judged().guarantee }
+
+// Alone is the same if no other device is honest; of nothing where there is none.
+func (a *Announced) Alone() privacy.Guarantee { return a.judged().alone }
 
 // Follows holds an announcement against the last one that was followed, nil before the first. ErrRewound wraps every
 // reason not to.

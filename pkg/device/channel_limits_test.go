@@ -26,9 +26,9 @@ func TestWhatIsLeftAloneIsLimited(t *testing.T) {
 	c.Limits.Records = 3
 	core := must(New(c))
 	a := must(core.Judge(f.announce(noised), 1, 0))
-	eps := a.Alone.Epsilon(c.Limits.Delta)
-	if a.Weak != nil || !(eps > a.Guarantee.Epsilon(c.Limits.Delta)) || !(eps < 10) {
-		t.Fatal(a.Weak, eps)
+	eps := a.Alone().Epsilon(c.Limits.Delta)
+	if a.Weak() != nil || !(eps > a.Guarantee().Epsilon(c.Limits.Delta)) || !(eps < 10) {
+		t.Fatal(a.Weak(), eps)
 	}
 	if p := core.Promise(a); p.EpsilonAlone == nil || *p.EpsilonAlone != eps || p.Channel != plan.Shares ||
 		!strings.Contains(p.Guarantee, plan.Shares.RestsOn()) {
@@ -48,8 +48,8 @@ func TestWhatIsLeftAloneIsLimited(t *testing.T) {
 		c.Limits.EpsilonAlone = try.limit
 		got := must(must(New(c)).Judge(f.announce(try.a), 1, 0))
 		var weak *WeakPlan
-		if errors.As(got.Weak, &weak) != try.weak || try.weak && weak.Limit != "epsilon_alone" {
-			t.Errorf("%s: %v", name, got.Weak)
+		if errors.As(got.Weak(), &weak) != try.weak || try.weak && weak.Limit != "epsilon_alone" {
+			t.Errorf("%s: %v", name, got.Weak())
 		}
 	}
 	// Two records cost about the root of two times one.
@@ -77,10 +77,10 @@ func TestTheNumberOfDishonestDevicesCounts(t *testing.T) {
 		return must(must(New(c)).Judge(f.announce(f.announcement(glm.Practical)), 1, 0))
 	}
 	none, some, larger := judge(0, 0), judge(0, 3), judge(0.25, 1) // a quarter of twelve
-	if !(some.Guarantee.Mu > none.Guarantee.Mu) || larger.Guarantee.Mu != some.Guarantee.Mu {
-		t.Errorf("%v, %v, %v", none.Guarantee, some.Guarantee, larger.Guarantee)
+	if !(some.Guarantee().Mu > none.Guarantee().Mu) || larger.Guarantee().Mu != some.Guarantee().Mu {
+		t.Errorf("%v, %v, %v", none.Guarantee(), some.Guarantee(), larger.Guarantee())
 	}
-	if a := judge(0, 100); a.Weak == nil {
+	if a := judge(0, 100); a.Weak() == nil {
 		t.Error("a plan in which nobody is honest is followed")
 	}
 }
@@ -100,8 +100,8 @@ func TestTheLengthOfAReportIsLimited(t *testing.T) {
 			}
 			got := must(must(New(config)).Judge(f.announce(a), 1, 0))
 			var why *WeakPlan
-			if errors.As(got.Weak, &why) != weak || weak && why.Limit != "max_report_size" {
-				t.Errorf("%s of %d bytes, limit %d: %v", c, size, limit, got.Weak)
+			if errors.As(got.Weak(), &why) != weak || weak && why.Limit != "max_report_size" {
+				t.Errorf("%s of %d bytes, limit %d: %v", c, size, limit, got.Weak())
 			}
 		}
 	}
@@ -122,8 +122,8 @@ func TestTheNoiseOfAReportIsLimited(t *testing.T) {
 			config.Limits.MaxNoiseBits = limit
 			got := must(must(New(config)).Judge(f.announce(a), 1, 0))
 			var why *WeakPlan
-			if errors.As(got.Weak, &why) != weak || weak && why.Limit != "max_noise_bits" {
-				t.Errorf("%s of %d noise bits, limit %d: %v", c, bits, limit, got.Weak)
+			if errors.As(got.Weak(), &why) != weak || weak && why.Limit != "max_noise_bits" {
+				t.Errorf("%s of %d noise bits, limit %d: %v", c, bits, limit, got.Weak())
 			}
 		}
 	}

@@ -139,12 +139,12 @@ func TestTheCommitmentSurvivesRestarts(t *testing.T) {
 	}
 	must(d.Answer(f.reply(must(d.Enrol(start)), f.committed(a)), start))
 	must(d.Decide([][]float64{{0.6, 0.2}}, source(1)))
-	must(d.Reward(1, start))
+	must(d.Reward(decision(d), 1, start))
 	secret, other := shares.NewSecret(f.shuffler, digestOf(a)), shares.NewSecret(f.analyzer, digestOf(a))
 	saved := must(d.Save())
 	now := start.Add(time.Minute)
 	for name, d := range map[string]*Device{"in one life": d, "restarted": must(Open(f.config(), 3, saved))} {
-		first := f.unsealed(must(d.Report(now, source(2))), a)
+		first := f.unsealed(must(d.Report(now)), a)
 		if err := f.verifies(first.Payload, a, secret); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -158,7 +158,7 @@ func TestTheCommitmentSurvivesRestarts(t *testing.T) {
 		if fresh, err := d.Follow(f.announce(next), now); !fresh || err != nil {
 			t.Fatal(name, fresh, err)
 		}
-		second := f.unsealed(must(d.Report(now.Add(time.Hour), source(3))), next)
+		second := f.unsealed(must(d.Report(now.Add(time.Hour))), next)
 		if err := f.verifies(second.Payload, next, secret); err != nil {
 			t.Errorf("%s, second round: %v", name, err)
 		}
@@ -236,10 +236,10 @@ func TestTrustIsTheDevices(t *testing.T) {
 	for _, c := range plan.Channels() {
 		core := must(New(f.config()))
 		a, err := core.Judge(f.announce(through(f.announcement(glm.Practical), c)), 1, 0)
-		if registry.Known(c) && c != plan.Central && (err != nil || a.Weak != nil) {
+		if registry.Known(c) && c != plan.Central && (err != nil || a.Weak() != nil) {
 			t.Errorf("%s by default: %v %v", c, err, a)
 		}
-		if c == plan.Central && (err != nil || a.Weak == nil) {
+		if c == plan.Central && (err != nil || a.Weak() == nil) {
 			t.Errorf("central is not refused by default: %v", err)
 		}
 		others := f.config()
@@ -253,8 +253,8 @@ func TestTrustIsTheDevices(t *testing.T) {
 			t.Fatal(c, err)
 		}
 		var weak *WeakPlan
-		if !errors.As(a.Weak, &weak) || weak.Limit != "trust" || !strings.Contains(weak.Reason, c.RestsOn()) {
-			t.Errorf("%s: %v", c, a.Weak)
+		if !errors.As(a.Weak(), &weak) || weak.Limit != "trust" || !strings.Contains(weak.Reason, c.RestsOn()) {
+			t.Errorf("%s: %v", c, a.Weak())
 		}
 	}
 }
@@ -267,8 +267,8 @@ func TestEveryRecordIsTheSameWorkInEveryChannel(t *testing.T) {
 	for _, c := range served() {
 		announced := through(f.announcement(glm.Practical), c)
 		a := must(must(New(f.everywhere())).Judge(f.announce(announced), 1, 0))
-		if a.Weak != nil {
-			t.Fatal(c, a.Weak)
+		if a.Weak() != nil {
+			t.Fatal(c, a.Weak())
 		}
 		by := channel.Sender{
 			Identity: f.identity, Credential: f.config().Credential, Number: 3,
@@ -277,7 +277,7 @@ func TestEveryRecordIsTheSameWorkInEveryChannel(t *testing.T) {
 		words := -1
 		for _, name := range slices.Sorted(maps.Keys(records)) {
 			src := &counting{Source: source(5)}
-			made, err := a.payload(decided(records[name]), by, src)
+			made, err := a.payload(decided(records[name]), by, from(src))
 			if err != nil || len(made) != a.channel.Size() || len(made) != registry.PayloadSize(c, a.Encodings) {
 				t.Errorf("%s, %s: %d bytes, %v", c, name, len(made), err)
 			}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -19,22 +21,25 @@ var ErrRewound = errors.New("the announcement does not follow the ones seen befo
 // Config is what the devices of one identity share.
 type Config struct {
 	Deployment string
-	Analyzer   []byte         // Ed25519 public key that announcements must be signed with
-	Shuffler   []byte         // Ed25519 public key that enrolment replies and key sets must be signed with
-	Identity   *seal.Identity // signs enrolment requests and reports
-	Credential []byte         // signed by the registrar: it admits the identity's devices
+	Analyzer   []byte      // Ed25519 public key that announcements must be signed with
+	Shuffler   []byte      // Ed25519 public key that enrolment replies and key sets must be signed with
+	Identity   seal.Signer // signs enrolment requests and reports
+	Credential []byte      // signed by the registrar: it admits the identity's devices
 	Limits     Limits
+	// Who must have seen the log that Device.Begin believes; none: a device begins with the first announcement only.
+	Witnesses transparency.Witnesses
 }
 
 // Core judges and makes statements for the devices of one identity. It does not change and is safe for concurrent use.
 type Core struct{ c Config }
 
-// New refuses limits that have faults.
+// New refuses limits that have faults, and witnesses of whom no quorum can be had.
 func New(c Config) (*Core, error) {
 	var all []error
 	for _, f := range c.Limits.Faults() {
 		all = append(all, f)
 	}
+	all = append(all, c.Witnesses.Check())
 	if err := errors.Join(all...); err != nil {
 		return nil, fmt.Errorf("device: %w", err)
 	}
@@ -43,7 +48,7 @@ func New(c Config) (*Core, error) {
 
 // first is the identity's first key, by which the shuffler knows its devices.
 func (c *Core) first() [seal.IdentitySize]byte {
-	if credential, _, err := wire.SplitCredential(c.c.Credential); err == nil && len(credential.FirstKey) > 0 {
+	if credential, err := wire.ReadCredential(c.c.Credential); err == nil && len(credential.FirstKey) > 0 {
 		return [seal.IdentitySize]byte(credential.FirstKey)
 	}
 	return [seal.IdentitySize]byte(c.c.Identity.Public())
@@ -51,7 +56,8 @@ func (c *Core) first() [seal.IdentitySize]byte {
 
 // Judge opens the announcement that is stored under a round of an epoch and checks it against the limits.
 // wire.ErrForeign means that the bytes are no statement of the analyzer; another error means that the analyzer signed
-// what no device may follow. A plan that the limits rule out is no error: see Announced.Weak.
+// what no device may follow. A plan that the limits rule out is no error: see Announced.Weak, which computes what the
+// plan reveals.
 func (c *Core) Judge(signed []byte, epoch uint64, round uint32) (*Announced, error) {
 	a, digest, err := wire.OpenAnnouncement(signed, epoch, round, c.party(c.c.Analyzer))
 	if err != nil {
@@ -62,6 +68,7 @@ func (c *Core) Judge(signed []byte, epoch uint64, round uint32) (*Announced, err
 
 func (c *Core) judge(a *plan.Announcement, digest [32]byte) (out *Announced, err error) {
 	out = &Announced{Announcement: a, Digest: digest}
+	out.judged = sync.OnceValue(func() *judgement { return refused(nil) }) // the final one has no plan
 	if out.Features, err = schema(a); err != nil {
 		return nil, err
 	}
@@ -74,15 +81,15 @@ func (c *Core) judge(a *plan.Announcement, digest [32]byte) (out *Announced, err
 	if a.Plan.Period > 0 {
 		out.Span = c.c.Limits.span()
 	}
-	if out.Weak = c.c.Limits.trusted(a.Plan.Channel); out.Weak != nil {
-		return out, nil // it is followed all the same, so that the deployment keeps this channel
+	if weak := c.c.Limits.trusted(a.Plan.Channel); weak != nil {
+		// It is followed all the same, so that the deployment keeps this channel.
+		out.judged = sync.OnceValue(func() *judgement { return refused(weak) })
+		return out, nil
 	}
 	if out.channel, err = registry.NewDevice(a, digest); err != nil {
 		return nil, err
 	}
-	if out.Guarantee, out.Alone, out.Weak = c.c.Limits.check(a); out.Weak == nil {
-		out.round, out.Weak = c.c.Limits.round(a, out.channel.Size())
-	}
+	out.judged = sync.OnceValue(func() *judgement { return c.c.Limits.judge(a, out.channel.Size()) })
 	return out, nil
 }
 

@@ -63,8 +63,8 @@ func TestACuratedRecordIsSentWhole(t *testing.T) {
 		if !made.Sampled || made.Arm != c.arm || made.Propensity != 1 {
 			t.Fatalf("%s: %+v", name, made)
 		}
-		must(d.Reward(1, start))
-		sealed := must(d.Report(start.Add(time.Minute), source(2)))
+		must(d.Reward(decision(d), 1, start))
+		sealed := must(d.Report(start.Add(time.Minute)))
 		context := seal.ReportContext{Deployment: deployment, Epoch: 1}
 		plain := must(wire.OpenEnvelope(sealed, must(seal.NewReportOpener(f.shufflerKey)), context))
 		report, _, err := wire.ParseReport(plain, registry.PayloadSize(plan.Central, a.Encodings))
@@ -104,7 +104,7 @@ func TestACuratorIsRecomputed(t *testing.T) {
 		spoil(a)
 		judged := must(must(New(c)).Judge(f.announce(a), 1, 0))
 		var weak *WeakPlan
-		if errors.As(judged.Weak, &weak) {
+		if errors.As(judged.Weak(), &weak) {
 			return weak.Limit
 		}
 		return ""
@@ -188,8 +188,8 @@ func TestACuratorHasNoMoreCohortsThanAnnounced(t *testing.T) {
 			a.Previous = make([]byte, 32)
 		}
 		judged := must(core.Judge(f.announce(a), epoch, 0))
-		if last := uint64(a.Plan.Curator.Leaves); (judged.Weak == nil) != (epoch <= last) {
-			t.Errorf("epoch %d of %d: %v", epoch, last, judged.Weak)
+		if last := uint64(a.Plan.Curator.Leaves); (judged.Weak() == nil) != (epoch <= last) {
+			t.Errorf("epoch %d of %d: %v", epoch, last, judged.Weak())
 		}
 	}
 }

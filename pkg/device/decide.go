@@ -1,6 +1,7 @@
 package device
 
 import (
+	"slices"
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -13,8 +14,8 @@ type Decision struct {
 	Epoch      uint64  `json:"epoch"`      // whose policy decided
 	Propensity float64 `json:"propensity"` // with which the policy plays this arm here
 	Sampled    bool    `json:"sampled"`    // whether the device will report on it
-	// Handle names the decision to RewardOf, where panels are drawn and it is sampled: 1 to 2^53-1, at random, so that
-	// a reward that comes too late is not taken for another decision's.
+	// Handle names the decision to Reward, where it is sampled: 1 to 2^53-1, at random, so that a reward that comes too
+	// late is not taken for another decision's. It holds after a restart.
 	Handle uint64 `json:"handle,omitempty"`
 }
 
@@ -31,6 +32,7 @@ func (d *Device) DecideFor(arms [][]float64, choice glm.Choice, src protocol.Sou
 	if d.last == nil {
 		return Decision{}, ErrNoPolicy
 	}
+	d.known()
 	unseen := d.state.Registration != nil && (d.record == nil || d.record.Full())
 	choice.Unrecorded = choice.Unrecorded || unseen
 	made, err := d.last.Policy.DecideFor(arms, choice, src)
@@ -41,32 +43,24 @@ func (d *Device) DecideFor(arms [][]float64, choice glm.Choice, src protocol.Sou
 	if d.record == nil || choice.Unrecorded {
 		return out, nil
 	}
-	n, kept := d.record.Remember(arms[made.Arm], made)
-	out.Sampled = kept
-	if kept && d.last.Panels() {
-		for out.Handle == 0 || d.decisions[out.Handle] != 0 {
-			out.Handle = src.Uint64() >> 11
-		}
-		d.decisions[out.Handle] = n + 1
+	if _, out.Sampled = d.record.Remember(arms[made.Arm], made); !out.Sampled {
+		return out, nil
 	}
+	for out.Handle == 0 || slices.Contains(d.handles, out.Handle) {
+		out.Handle = src.Uint64() >> 11
+	}
+	d.handles = append(d.handles, out.Handle)
 	return out, nil
 }
 
-// Reward takes the reward of the decision that the device reports on. Until it comes the record is null. Where panels
-// are drawn it is ErrLate: RewardOf takes the rewards.
-func (d *Device) Reward(reward float64, now time.Time) (Acceptance, error) {
-	if d.record == nil || d.last.Panels() {
+// Reward takes the reward of the decision with that handle. Until it comes the decision counts as none, and one whose
+// reward does not come in time is left out of the report. ErrLate says that the reward window is over, or that the
+// device reports on no such decision.
+func (d *Device) Reward(handle uint64, reward float64, now time.Time) (Acceptance, error) {
+	d.expire(now)
+	n := slices.Index(d.handles, handle)
+	if d.record == nil || n < 0 {
 		return Acceptance{}, ErrLate
 	}
-	return d.record.Reward(0, reward, now)
-}
-
-// RewardOf takes the reward of the decision with that handle. A decision whose reward does not come in time is left out
-// of the report. ErrLate says that the reward window is over, or that the device reports on no such decision.
-func (d *Device) RewardOf(handle uint64, reward float64, now time.Time) (Acceptance, error) {
-	n := d.decisions[handle]
-	if d.record == nil || n == 0 {
-		return Acceptance{}, ErrLate
-	}
-	return d.record.Reward(n-1, reward, now)
+	return d.record.Reward(n, reward, now)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/strict"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -20,15 +19,20 @@ var (
 	ErrNoReport = errors.New("no report is due")
 	// ErrNoPolicy says that no announcement was followed yet.
 	ErrNoPolicy = errors.New("no policy has been announced yet")
+	// ErrNoKeys says that nothing can be sealed.
+	ErrNoKeys = errors.New("the shuffler's keys are not known yet")
+	// ErrOver says that the last policy was announced.
+	ErrOver = errors.New("learning is over")
+	// ErrSaved says that Open was given something else than what Save returned.
+	ErrSaved = errors.New("device: the saved state cannot be read")
 )
-
-// errNoKeys says that nothing can be sealed.
-var errNoKeys = errors.New("the shuffler's keys are not known yet")
 
 // Device is one device with an identity of its own. One goroutine at a time.
 //
-// Whatever a call returns may leave the device once what Save returns after the call is durable. Save holds nothing of
-// a record: a device that is opened again reports the null record for what it promised before.
+// Whatever a call returns may leave the device once what Save returns after the call is durable. Save holds the record
+// of the open promise, so that a reward may come after a restart: keep it where nobody but the device's owner reads it,
+// and replace what was kept before. A device that is opened with an older copy, of any step since it asked for its
+// slot, reports the same record under the same announcement with the same noise.
 type Device struct {
 	core   *Core
 	state  State
@@ -43,7 +47,8 @@ type Device struct {
 
 	registering *wire.SealedRequest // the request to be registered, once it left in this process
 	unanswered  bool                // the shuffler may have heard a request to register to which no answer came
-	decisions   map[uint64]int      // of the record, by their handles, where panels are drawn
+	handles     []uint64            // of the record's decisions
+	deposit     []byte              // the record's report, until a mailbox has it
 }
 
 // saved is what survives a restart.
@@ -52,6 +57,10 @@ type saved struct {
 	Announcement []byte    `json:"announcement,omitempty"` // signed
 	Keys         []byte    `json:"keys,omitempty"`         // signed
 	Due          time.Time `json:"due"`
+	Deposit      []byte    `json:"deposit,omitempty"` // the null record's report, until a mailbox has it
+	// From before a slot is first asked for until there is no report to make: what the noise of the reports comes from.
+	Secret []byte `json:"secret,omitempty"`
+	Record []byte `json:"record,omitempty"` // of the open promise (kept.go)
 	// proof that the state was older than what the device had done
 	RolledBack string `json:"rolled_back,omitempty"`
 	// the first one that the shuffler gave
@@ -70,29 +79,31 @@ func Open(c Config, number uint32, save []byte) (*Device, error) {
 		return d, nil
 	}
 	if err := strict.Kept(save, &d.kept); err != nil {
-		return nil, fmt.Errorf("device: the saved state: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrSaved, err)
 	}
 	d.state, d.due = core.Restored(d.kept.State), d.kept.Due
 	if len(d.kept.Keys) > 0 {
 		if d.keys, err = core.Keys(d.kept.Keys); err != nil {
-			return nil, fmt.Errorf("device: the saved keys: %w", err)
+			return nil, fmt.Errorf("%w: its keys: %w", ErrSaved, err)
 		}
 	}
 	if len(d.kept.Announcement) > 0 {
 		if d.last, err = d.judge(d.kept.Announcement); err != nil {
-			return nil, fmt.Errorf("device: the saved announcement: %w", err)
+			return nil, fmt.Errorf("%w: its announcement: %w", ErrSaved, err)
 		}
-		if d.state.Owes(d.last) {
-			d.begin()
-		}
+		d.recall()
 		d.heard = d.state.Asked(d.last.Epoch)
 	}
 	return d, nil
 }
 
-// Save returns what must survive a restart, as JSON. It holds nothing of a record, and no key that is secret.
+// Save returns what must survive a restart, as JSON. Until its report is made for good, or given up, it holds the
+// record of the open promise, and the secret that the report's noise comes from.
 func (d *Device) Save() ([]byte, error) {
-	d.kept.State, d.kept.Due = d.state, d.due
+	d.kept.State, d.kept.Due, d.kept.Record = d.state, d.due, d.keep()
+	if open := d.record != nil && !d.record.Over(); !open && (d.last == nil || !d.state.Asked(d.last.Epoch)) {
+		d.kept.Secret = nil
+	}
 	return json.Marshal(d.kept)
 }
 
@@ -108,6 +119,7 @@ func (d *Device) judge(signed []byte) (*Announced, error) {
 // it is now in force. One that comes before it changes nothing. Another one for the same round, and one that does not
 // continue the chain, are ErrRewound.
 func (d *Device) Follow(signed []byte, now time.Time) (fresh bool, err error) {
+	d.expire(now)
 	a, err := d.judge(signed)
 	switch {
 	case err != nil:
@@ -124,13 +136,13 @@ func (d *Device) Follow(signed []byte, now time.Time) (fresh bool, err error) {
 	}
 	switch r := d.record; {
 	case r == nil:
-	case d.last.Epoch != a.Epoch, a.Weak != nil:
+	case d.last.Epoch != a.Epoch, a.Weak() != nil:
 		d.forget()
 	case r.Reported() == int(a.Round):
 		d.due = now.Add(a.Jitter(d.state.Enrolment.Slot))
 	}
 	if d.last != nil && d.last.Epoch != a.Epoch {
-		d.state = d.state.Expire(a)
+		d.state, d.kept.Deposit = d.state.Expire(a), nil
 	}
 	d.request, d.heard = nil, false // a question that is open has no answer any more
 	d.last, d.kept.Announcement = a, signed
@@ -139,19 +151,35 @@ func (d *Device) Follow(signed []byte, now time.Time) (fresh bool, err error) {
 
 func (d *Device) begin() {
 	r := d.state.Begin(d.last)
-	d.record, d.decisions = &r, map[uint64]int{}
+	d.record, d.handles = &r, nil
+	d.draw()
 }
 
 // forget wipes the record of a promise that will not be kept.
 func (d *Device) forget() {
 	if d.record != nil {
 		d.record.Wipe()
-		d.record, d.decisions = nil, nil
+		d.record, d.handles, d.deposit = nil, nil, nil
 	}
 }
 
-// Close wipes the record of the open promise. A device that is opened with what Save returned keeps the promise with
-// the null record.
+// expire wipes the record once a mailbox has sent what it has of it.
+func (d *Device) expire(now time.Time) {
+	if d.record != nil && d.record.open().deposit == placed && !now.Before(d.due) {
+		d.forget()
+	}
+}
+
+// Forget overwrites the record of the open promise, whose report will be that of the null record. Replace what Save
+// returned before.
+func (d *Device) Forget() {
+	if d.record != nil {
+		d.record.Forget()
+		d.handles, d.deposit = nil, nil
+	}
+}
+
+// Close wipes the record of the open promise in memory. Call Save before, not after.
 func (d *Device) Close() { d.forget() }
 
 // Keys takes a signed set of the shuffler's keys: reports are sealed to the newest one seen. An earlier set is
@@ -171,7 +199,7 @@ func (d *Device) Keys(signed []byte) error {
 // seal seals a request to the shuffler's newest key.
 func (d *Device) seal(request []byte) (*wire.SealedRequest, error) {
 	if d.keys == nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoPlace, errNoKeys)
+		return nil, fmt.Errorf("%w: %w", ErrNoPlace, ErrNoKeys)
 	}
 	return d.core.Seal(request, d.keys.Keys[0])
 }
@@ -188,11 +216,11 @@ func (d *Device) Enrol(now time.Time) (request []byte, err error) {
 	case a == nil:
 		err = ErrNoPolicy
 	case a.Final:
-		err = errors.New("learning is over")
-	case a.Weak != nil:
-		err = a.Weak
+		err = ErrOver
 	case a.Round > 0:
 		err = fmt.Errorf("the cohort of epoch %d is closed and answers further rounds", a.Epoch)
+	default:
+		err = a.Weak()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoPlace, err)
@@ -216,15 +244,24 @@ func (d *Device) Enrol(now time.Time) (request []byte, err error) {
 	}
 	d.heard = d.heard || d.request != nil
 	d.state, d.request = next, sealed
+	d.draw()
 	return sealed.Sealed, nil
 }
 
 // Answer is what the shuffler said.
 type Answer struct {
-	Enrolled bool       `json:"enrolled"`
-	ReportAt *time.Time `json:"report_at,omitempty"` // when the promised report is due: the end of the reward window
-	Refusal  string     `json:"refusal,omitempty"`
-	Again    bool       `json:"again,omitempty"` // no answer: the shuffler is not in this epoch; call Enrol again
+	Enrolled bool   `json:"enrolled"`
+	*Place          // where it is
+	Refusal  string `json:"refusal,omitempty"`
+	Again    bool   `json:"again,omitempty"` // no answer: the shuffler is not in this epoch; call Enrol again
+}
+
+// Place is where and when a promised report goes, as the ingress or a mailbox is told with it.
+type Place struct {
+	Epoch    uint64    `json:"epoch"`
+	Slot     uint32    `json:"slot"`
+	Ticket   []byte    `json:"ticket,omitempty"` // wire.TicketSize bytes; none where the deployment has no ingress
+	ReportAt time.Time `json:"report_at"`        // the end of the reward window, by the device's clock
 }
 
 // Answer takes the shuffler's reply to the latest request. wire.ErrUnopened is no answer: the shuffler did not open the
@@ -273,12 +310,12 @@ func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 	}
 	d.due = next.Enrolment.ReportAt
 	d.begin()
-	return Answer{Enrolled: true, ReportAt: &next.Enrolment.ReportAt}, nil
+	return Answer{Enrolled: true, Place: d.state.place()}, nil
 }
 
 // Report makes the report that is due, sealed to the shuffler. Keep it together with what Save returns, and send the
 // same bytes until the broker has them. ErrNoReport says that none is due yet, or any more.
-func (d *Device) Report(now time.Time, src protocol.Source) (envelope []byte, err error) {
+func (d *Device) Report(now time.Time) (envelope []byte, err error) {
 	switch {
 	case d.kept.RolledBack != "":
 		return nil, fmt.Errorf("%w: %w: %s", ErrNoReport, ErrRolledBack, d.kept.RolledBack)
@@ -286,12 +323,12 @@ func (d *Device) Report(now time.Time, src protocol.Source) (envelope []byte, er
 		return nil, ErrNoReport
 	case now.Before(d.due):
 		return nil, fmt.Errorf("%w before %s", ErrNoReport, d.due.Format(time.RFC3339Nano))
-	case d.last.Weak != nil:
-		return nil, fmt.Errorf("%w: %w", ErrNoReport, d.last.Weak)
+	case d.last.Weak() != nil:
+		return nil, fmt.Errorf("%w: %w", ErrNoReport, d.last.Weak())
 	case d.keys == nil:
-		return nil, fmt.Errorf("device: %w", errNoKeys)
+		return nil, fmt.Errorf("device: %w", ErrNoKeys)
 	}
-	envelope, next, err := d.core.Report(d.state, *d.record, d.last, d.keys.Keys[0], src)
+	envelope, next, err := d.core.report(d.state, *d.record, d.last, d.keys.Keys[0], d.noise(false))
 	if err != nil {
 		return nil, err
 	}

@@ -53,18 +53,18 @@ func TestADeviceAnswersEveryRoundOnce(t *testing.T) {
 	if again := must(d.Decide(arms, source(1))); !made.Sampled || again.Sampled {
 		t.Errorf("decisions %+v, %+v", made, again)
 	}
-	must(d.Reward(1, start))
+	must(d.Reward(decision(d), 1, start))
 	now := start.Add(time.Minute)
-	if _, err := d.Report(now.Add(-1), source(2)); !errors.Is(err, ErrNoReport) {
+	if _, err := d.Report(now.Add(-1)); !errors.Is(err, ErrNoReport) {
 		t.Errorf("a report before its time: %v", err)
 	}
-	if r := f.open(must(d.Report(now, source(2))), a); r.Slot != 7 || r.Device != 3 || r.Round != 0 {
+	if r := f.open(must(d.Report(now)), a); r.Slot != 7 || r.Device != 3 || r.Round != 0 {
 		t.Errorf("report %d of device %d in slot %d", r.Round, r.Device, r.Slot)
 	}
-	if _, err := d.Report(now, source(2)); !errors.Is(err, ErrNoReport) {
+	if _, err := d.Report(now); !errors.Is(err, ErrNoReport) {
 		t.Errorf("a second report of the round: %v", err)
 	}
-	if _, err := d.Reward(1, start); !errors.Is(err, ErrLate) {
+	if _, err := d.Reward(decision(d), 1, start); !errors.Is(err, ErrLate) {
 		t.Errorf("a reward after the report: %v", err)
 	}
 	next := f.second(a)
@@ -75,10 +75,10 @@ func TestADeviceAnswersEveryRoundOnce(t *testing.T) {
 	if wait := due.Sub(now); wait < 0 || wait > a.Timing.Jitter {
 		t.Errorf("the second report is due after %v", wait)
 	}
-	if _, err := d.Report(due.Add(-1), source(3)); !errors.Is(err, ErrNoReport) {
+	if _, err := d.Report(due.Add(-1)); !errors.Is(err, ErrNoReport) {
 		t.Errorf("the second report before its time: %v", err)
 	}
-	if r := f.open(must(d.Report(due, source(3))), next); r.Round != 1 {
+	if r := f.open(must(d.Report(due)), next); r.Round != 1 {
 		t.Errorf("round %d", r.Round)
 	}
 	if s := d.Status(); s.ReportAt != nil || len(s.Ledger.Entries) != 1 || s.Ledger.Entries[0].State != privacy.Spent ||
@@ -87,34 +87,6 @@ func TestADeviceAnswersEveryRoundOnce(t *testing.T) {
 	}
 	if _, err := d.Enrol(start); !errors.Is(err, ErrNoPlace) {
 		t.Errorf("the cohort is closed: %v", err)
-	}
-}
-
-// What is saved holds nothing of a record, and a device that is opened again keeps its promise with the null record.
-func TestARestartedDeviceReportsTheNullRecord(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	d, a := f.device(glm.Practical)
-	f.enrol(d)
-	must(d.Decide([][]float64{{0.6172839451, 0.2}}, source(1)))
-	must(d.Reward(0.7312948301, start))
-	if saved := must(d.Save()); bytes.Contains(saved, []byte("61728")) || bytes.Contains(saved, []byte("73129")) {
-		t.Errorf("the record is saved: %s", saved)
-	}
-	d = f.restart(d)
-	if len(d.record.open().records) != 0 {
-		t.Error("a record survived")
-	}
-	if again := must(d.Decide([][]float64{{1, 0}}, source(1))); !again.Sampled {
-		t.Error("the record of a restarted device takes no decision before its report")
-	}
-	report := f.open(must(d.Report(start.Add(time.Hour), source(2))), a)
-	if report.Slot != 7 {
-		t.Errorf("slot %d", report.Slot)
-	}
-	d = f.restart(d)
-	if _, err := d.Report(start.Add(time.Hour), source(2)); !errors.Is(err, ErrNoReport) {
-		t.Errorf("a second report after a restart: %v", err)
 	}
 }
 
@@ -291,7 +263,7 @@ func TestLimitsRuleOutPlans(t *testing.T) {
 	c := f.config()
 	c.Limits.MinCohort = 1000
 	stricter := must(Open(c, 0, must(d.Save())))
-	if _, err := stricter.Report(start.Add(time.Hour), source(1)); !errors.Is(err, ErrNoReport) {
+	if _, err := stricter.Report(start.Add(time.Hour)); !errors.Is(err, ErrNoReport) {
 		t.Errorf("a report beyond the limits: %v", err)
 	}
 	c = f.config()
@@ -321,7 +293,7 @@ func TestTheNextEpochEndsThePromise(t *testing.T) {
 	if fresh, err := d.Follow(f.announce(final), start); !fresh || err != nil {
 		t.Fatal(fresh, err)
 	}
-	if _, err := d.Report(start.Add(time.Hour), source(1)); !errors.Is(err, ErrNoReport) {
+	if _, err := d.Report(start.Add(time.Hour)); !errors.Is(err, ErrNoReport) {
 		t.Errorf("a report of the epoch before: %v", err)
 	}
 	if _, err := d.Enrol(start); !errors.Is(err, ErrNoPlace) || !d.Status().Final {

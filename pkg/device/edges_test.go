@@ -26,7 +26,7 @@ func TestLimitsHoldToTheLastOne(t *testing.T) {
 			c := f.config()
 			set(&c.Limits, beyond)
 			var weak *WeakPlan
-			err := must(must(New(c)).Judge(f.announce(a), 1, 0)).Weak
+			err := must(must(New(c)).Judge(f.announce(a), 1, 0)).Weak()
 			if beyond == 0 && err != nil || beyond == 1 && (!errors.As(err, &weak) || weak.Limit != limit) {
 				t.Errorf("%s, %d beyond it: %v", limit, beyond, err)
 			}
@@ -46,7 +46,7 @@ func TestAProvedDeviceReportsNothingThatItOwes(t *testing.T) {
 	}
 	for _, kept.RolledBack = range []string{"", "it was"} {
 		d := must(Open(f.config(), 0, must(json.Marshal(kept))))
-		_, err := d.Report(start.Add(time.Hour), source(1))
+		_, err := d.Report(start.Add(time.Hour))
 		proved := kept.RolledBack != ""
 		if errors.Is(err, ErrRolledBack) != proved || errors.Is(err, ErrNoReport) != proved {
 			t.Errorf("%q: %v", kept.RolledBack, err)

@@ -108,7 +108,7 @@ func TestADeniedRegistrationIsALie(t *testing.T) {
 		lies  bool
 	}{
 		"after it came late": {late, true}, "after it was not drawn": {f.notDrawn(f.panel()), true},
-		"after another refusal":    {wire.EnrolReply{Refusal: wire.RefusalHostShare}, false},
+		"after another refusal":    {wire.EnrolReply{Refusal: wire.RefusalSponsorShare}, false},
 		"after it was not in time": {wire.EnrolReply{Refusal: wire.RefusalWrongEpoch}, false},
 	} {
 		d, a := f.member()

@@ -60,14 +60,14 @@ func Example() {
 	decision, err := d.Decide([][]float64{{0.6, 0.2}, {-0.3, 0.5}}, source)
 	check(err)
 	fmt.Println("sampled:", decision.Sampled)
-	accepted, err := d.Reward(1.5, now.Add(20*time.Second))
+	accepted, err := d.Reward(decision.Handle, 1.5, now.Add(20*time.Second))
 	check(err)
 	fmt.Println("reward clipped to:", *accepted.Used)
 
 	// The report, when it is due.
-	_, err = d.Report(now.Add(59*time.Second), source)
+	_, err = d.Report(now.Add(59 * time.Second))
 	fmt.Println(err)
-	envelope, err := d.Report(*answer.ReportAt, source)
+	envelope, err := d.Report(answer.ReportAt)
 	check(err)
 	fmt.Println("as long as every report of the round:",
 		len(envelope) == wire.EnvelopeSize(announcement.ReportMessages()*seal.BitSize))

@@ -30,7 +30,9 @@ func schema(a *plan.Announcement) (*feature.Schema, error) {
 
 // Encode makes vectors of arms in their context, as the announced schema says. Their order is kept. ErrNoPolicy says
 // that nothing was announced yet, ErrNoSchema that there is no schema, and feature.ErrFeatures what does not fit it.
+// For Deposit the arms are known from here on, fit or not.
 func (d *Device) Encode(context feature.Values, arms []feature.Arm) ([][]float64, error) {
+	d.known()
 	switch {
 	case d.last == nil:
 		return nil, ErrNoPolicy

@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -170,6 +171,11 @@ func (f *fixture) bits(bits []byte, a *plan.Announcement) (ones, seen [][]uint64
 	return ones, seen
 }
 
+// judgedAs is the judgement of a plan with these guarantees.
+func judgedAs(g, alone privacy.Guarantee) func() *judgement {
+	return func() *judgement { return &judgement{guarantee: g, alone: alone} }
+}
+
 func source(seed byte) protocol.Source { return rand.NewChaCha8([32]byte{seed}) }
 
 var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -181,4 +187,12 @@ func digestOf(a *plan.Announcement) [32]byte {
 		panic(err)
 	}
 	return digest
+}
+
+// decision is the handle of the first decision that a device reports on; 0 where there is none.
+func decision(d *Device) uint64 {
+	if len(d.handles) == 0 {
+		return 0
+	}
+	return d.handles[0]
 }

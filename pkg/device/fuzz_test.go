@@ -53,7 +53,7 @@ func FuzzSavedDevice(f *testing.F) {
 			_, _ = again.Answer(fix.reply(request, yes), start)
 		}
 		_, _ = again.Decide([][]float64{{0.6, 0.2}, {-0.3, 0.5}}, source(1))
-		_, _ = again.Report(start.Add(time.Hour), source(2))
+		_, _ = again.Report(start.Add(time.Hour))
 	})
 }
 

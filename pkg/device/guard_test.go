@@ -33,7 +33,7 @@ func TestAProvedDeviceTakesNoLaterAnswer(t *testing.T) {
 	if s := d.Status(); s.ReportAt != nil || s.Ledger.State(1) != privacy.Asked {
 		t.Errorf("%+v", s)
 	}
-	if _, err := d.Report(start.Add(time.Hour), source(1)); err == nil {
+	if _, err := d.Report(start.Add(time.Hour)); err == nil {
 		t.Error("a report after the proof")
 	}
 }
@@ -45,10 +45,10 @@ func TestARestartedDeviceReportsNoEarlier(t *testing.T) {
 	d, _ := f.device(glm.Practical)
 	f.enrol(d)
 	d = f.restart(d)
-	if _, err := d.Report(start.Add(time.Minute-1), source(1)); !errors.Is(err, ErrNoReport) {
+	if _, err := d.Report(start.Add(time.Minute - 1)); !errors.Is(err, ErrNoReport) {
 		t.Errorf("a report before its time: %v", err)
 	}
-	must(d.Report(start.Add(time.Minute), source(1)))
+	must(d.Report(start.Add(time.Minute)))
 }
 
 // The cohort of an epoch is closed in its later rounds.
@@ -69,8 +69,8 @@ func TestAWeakRoundEndsThePromise(t *testing.T) {
 	d, a := f.device(glm.Paper)
 	f.enrol(d)
 	must(d.Decide([][]float64{{0.6, 0.2}}, source(1)))
-	must(d.Reward(1, start))
-	must(d.Report(start.Add(time.Minute), source(2)))
+	must(d.Reward(decision(d), 1, start))
+	must(d.Report(start.Add(time.Minute)))
 	record := *d.record
 	arm := only(record).Arm
 	if record.Over() || arm[0] == 0 {
@@ -78,13 +78,13 @@ func TestAWeakRoundEndsThePromise(t *testing.T) {
 	}
 	next := f.second(a)
 	next.Encodings[0].Scale *= 1.01 // moves one record further than planned
-	if fresh, err := d.Follow(f.announce(next), start); !fresh || err != nil || d.last.Weak == nil {
-		t.Fatal(fresh, err, d.last.Weak)
+	if fresh, err := d.Follow(f.announce(next), start); !fresh || err != nil || d.last.Weak() == nil {
+		t.Fatal(fresh, err, d.last.Weak())
 	}
 	if !record.Over() || arm[0] != 0 || d.Status().ReportAt != nil {
 		t.Errorf("the record is kept: %v", arm)
 	}
-	if _, err := d.Report(start.Add(time.Hour), source(2)); !errors.Is(err, ErrNoReport) {
+	if _, err := d.Report(start.Add(time.Hour)); !errors.Is(err, ErrNoReport) {
 		t.Errorf("a report under a weak plan: %v", err)
 	}
 }
@@ -97,14 +97,14 @@ func TestTheOwnShareOfDishonestReportsCounts(t *testing.T) {
 	honest := must(must(New(c)).Judge(f.announce(f.announcement(glm.Practical)), 1, 0))
 	c.Limits.Dishonest, c.Limits.Epsilon = 0.5, 100
 	cautious := must(must(New(c)).Judge(f.announce(f.announcement(glm.Practical)), 1, 0))
-	if honest.Weak != nil || cautious.Weak == nil && !(cautious.Guarantee.Mu > honest.Guarantee.Mu) {
-		t.Errorf("%v, %+v; without dishonest devices %+v", cautious.Weak, cautious.Guarantee, honest.Guarantee)
+	if honest.Weak() != nil || cautious.Weak() == nil && !(cautious.Guarantee().Mu > honest.Guarantee().Mu) {
+		t.Errorf("%v, %+v; without dishonest devices %+v", cautious.Weak(), cautious.Guarantee(), honest.Guarantee())
 	}
 	// A part of a device is one: half a device more than announced counts as one more.
 	a := f.announcement(glm.Practical)
 	c.Limits.Dishonest = (float64(a.Cohort.MaxDishonest) + 0.5) / float64(a.Cohort.Size)
-	if more := must(must(New(c)).Judge(f.announce(a), 1, 0)); !(more.Guarantee.Mu > honest.Guarantee.Mu) {
-		t.Errorf("with half a device more dishonest %+v, without %+v", more.Guarantee, honest.Guarantee)
+	if more := must(must(New(c)).Judge(f.announce(a), 1, 0)); !(more.Guarantee().Mu > honest.Guarantee().Mu) {
+		t.Errorf("with half a device more dishonest %+v, without %+v", more.Guarantee(), honest.Guarantee())
 	}
 }
 
@@ -124,7 +124,7 @@ func TestReportsThatAreNotMade(t *testing.T) {
 	t.Parallel()
 	f, core, a, state := promised(t, glm.Paper)
 	key := f.shufflerKey.Public()
-	refused := func(what string, s State, r Record, a *Announced) {
+	unmade := func(what string, s State, r Record, a *Announced) {
 		t.Helper()
 		if _, _, err := core.Report(s, r, a, key, source(1)); err == nil {
 			t.Errorf("%s: a report is made", what)
@@ -136,13 +136,13 @@ func TestReportsThatAreNotMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Made()
-	refused("the first round again", next, r, a)
+	unmade("the first round again", next, r, a)
 	if _, kept := r.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); kept {
 		t.Error("a decision after the first report is kept")
 	}
 	wiped := state.Begin(a)
 	wiped.Wipe()
-	refused("a wiped record", state, wiped, a)
+	unmade("a wiped record", state, wiped, a)
 
 	digest := digestOf(f.announcement(glm.Paper))
 	other := f.announcement(glm.Paper)
@@ -151,11 +151,11 @@ func TestReportsThatAreNotMade(t *testing.T) {
 	later := state
 	later.Ledger.Records, later.Ledger.Epsilon = 2, 100
 	later = must(must(later.Ask(second, start)).Promise(second, &wire.EnrolReply{Enrolled: true, Slot: 1}, start))
-	refused("the record of another epoch", later, state.Begin(a), second)
+	unmade("the record of another epoch", later, state.Begin(a), second)
 
 	weak := *a
-	weak.Weak, weak.round = errors.New("weak"), nil
-	refused("a weak plan", state, state.Begin(a), &weak)
+	weak.judged = func() *judgement { return refused(errors.New("weak")) }
+	unmade("a weak plan", state, state.Begin(a), &weak)
 }
 
 // A state owes a report only in its own epoch, until its last, and none of a round that it missed.
@@ -207,7 +207,7 @@ func TestVectorsAreOverwritten(t *testing.T) {
 	watched, watcher := *a, new(spy)
 	watched.channel = watcher
 	made := must(watched.payload(decided(statistic.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1}),
-		channel.Sender{}, source(1)))
+		channel.Sender{}, from(source(1))))
 	if len(made) != 1 {
 		t.Fatal("the vectors are zero")
 	}

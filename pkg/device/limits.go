@@ -162,6 +162,19 @@ func (l Limits) trusted(c plan.Channel) error {
 			"in %s only, and its people would have to allow %s", c, c.RestsOn(), strict.List(l.trust(), "and"), c)}
 }
 
+// judge holds the plan of an announcement, with a payload of so many bytes, against the limits.
+func (l Limits) judge(a *plan.Announcement, payload int) *judgement {
+	g, alone, weak := l.check(a)
+	var round *plan.Encoder
+	if weak == nil {
+		round, weak = l.round(a, payload)
+	}
+	if weak != nil {
+		return refused(weak)
+	}
+	return &judgement{guarantee: g, alone: alone, round: round}
+}
+
 // check computes the guarantees of an epoch's plan from first principles and compares them, and all that they rest on,
 // with the limits: g counts the honest devices' noise, alone is what is left if no other device is honest. Both are of
 // one epoch, as the ledger takes them; compared is what they come to in all the epochs that a plan of panels lets one

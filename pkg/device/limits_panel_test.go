@@ -145,7 +145,7 @@ func TestADeviceServesEveryPeriod(t *testing.T) {
 	for epoch := uint64(1); epoch <= 16; epoch++ {
 		a := plain.Clone()
 		a.Epoch = epoch
-		next, err := s.Ask(&Announced{Announcement: a, Releases: 2, Guarantee: g, Alone: alone}, start)
+		next, err := s.Ask(&Announced{Announcement: a, Releases: 2, judged: judgedAs(g, alone)}, start)
 		if errors.Is(err, privacy.ErrRecordUsed) {
 			continue
 		}

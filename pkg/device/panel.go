@@ -115,11 +115,11 @@ var errNoPanels = errors.New("devices of this deployment enrol when they decide,
 func (a *Announced) registers() error {
 	switch {
 	case a.Final:
-		return errors.New("learning is over")
+		return ErrOver
 	case a.Plan.Panel == nil:
 		return errNoPanels
 	}
-	return a.Weak
+	return a.Weak()
 }
 
 // Panels reports whether the cohort of the announcement is a panel of registered devices.

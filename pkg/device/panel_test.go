@@ -64,22 +64,22 @@ func TestADeviceOfPanels(t *testing.T) {
 			t.Errorf("decision %d: %+v", i, m)
 		}
 	}
-	if _, err := d.Reward(1, start); !errors.Is(err, ErrLate) {
+	if _, err := d.Reward(0, 1, start); !errors.Is(err, ErrLate) {
 		t.Errorf("a reward without a handle: %v", err)
 	}
-	must(d.RewardOf(made[0].Handle, 1, start))
-	must(d.RewardOf(made[2].Handle, 0, start))
-	if _, err := d.RewardOf(made[2].Handle, 1, start); !errors.Is(err, ErrReward) {
+	must(d.Reward(made[0].Handle, 1, start))
+	must(d.Reward(made[2].Handle, 0, start))
+	if _, err := d.Reward(made[2].Handle, 1, start); !errors.Is(err, ErrReward) {
 		t.Errorf("another reward: %v", err)
 	}
-	if _, err := d.RewardOf(made[1].Handle, 1, start.Add(time.Minute)); !errors.Is(err, ErrLate) {
+	if _, err := d.Reward(made[1].Handle, 1, start.Add(time.Minute)); !errors.Is(err, ErrLate) {
 		t.Errorf("a late reward: %v", err)
 	}
-	report := f.open(must(d.Report(start.Add(time.Minute), source(9))), first)
+	report := f.open(must(d.Report(start.Add(time.Minute))), first)
 	if report.Slot != 7 || report.Device != 3 {
 		t.Errorf("%+v", report)
 	}
-	if _, err := d.RewardOf(made[0].Handle, 1, start); !errors.Is(err, ErrLate) {
+	if _, err := d.Reward(made[0].Handle, 1, start); !errors.Is(err, ErrLate) {
 		t.Errorf("a reward after the report: %v", err)
 	}
 	second := after(first)
@@ -93,7 +93,7 @@ func TestADeviceOfPanels(t *testing.T) {
 	third := after(second)
 	must(d.Follow(f.announce(third), start))
 	must(d.Answer(f.reply(must(d.Enrol(start)), f.drawn(third)), start))
-	must(d.Report(start.Add(time.Minute), source(9)))
+	must(d.Report(start.Add(time.Minute)))
 	if s := d.Status(); !s.Registered || s.Panels != 2 || s.Evidence != nil {
 		t.Errorf("%+v", s)
 	}
@@ -119,13 +119,14 @@ func TestAReportOfSeveralDecisions(t *testing.T) {
 		for i, reward := range rewards {
 			made := must(d.Decide(arms[i], source(1)))
 			if reward >= 0 {
-				must(d.RewardOf(made.Handle, reward, start))
+				must(d.Reward(made.Handle, reward, start))
 				want = append(want, statistic.Record{Arm: arms[i][0], Reward: reward, Weight: 1})
 			}
 		}
-		ones, _ := f.bits(f.open(must(d.Report(start.Add(time.Minute), source(3))), a).Payload, a)
-		round, src := must(plan.CheckRound(a)), source(3)
-		for i, s := range round.Statistics {
+		noise := d.noise(false)
+		ones, _ := f.bits(f.open(must(d.Report(start.Add(time.Minute))), a).Payload, a)
+		var sums [][]float64
+		for _, s := range must(plan.CheckRound(a)).Statistics {
 			sum := make([]float64, s.Dim())
 			for _, r := range want {
 				for j, v := range must(s.Vector(nil, r)) {
@@ -135,6 +136,10 @@ func TestAReportOfSeveralDecisions(t *testing.T) {
 			for j := range sum {
 				sum[j] /= perReport
 			}
+			sums = append(sums, sum)
+		}
+		src := noise(sums)
+		for i, sum := range sums {
 			levels := must(a.Encodings[i].Round(nil, sum, src))
 			got := make([]uint64, len(levels))
 			for j, l := range levels {
@@ -159,8 +164,9 @@ func TestThePromiseOfPanelsIsOfAllEpochsTogether(t *testing.T) {
 	together, _, err := plan.Lifetime(f.panel())
 	delta := f.panels().Limits.Delta
 	p := core.Promise(a)
-	if err != nil || p.Epsilon != together.Epsilon(delta) || !(p.Epsilon > a.Guarantee.Epsilon(delta)) {
-		t.Errorf("epsilon %v is told, one epoch has %v and all together %v (%v)", p.Epsilon, a.Guarantee.Epsilon(delta),
+	if err != nil || p.Epsilon != together.Epsilon(delta) || !(p.Epsilon > a.Guarantee().Epsilon(delta)) {
+		t.Errorf("epsilon %v is told, one epoch has %v and all together %v (%v)", p.Epsilon,
+			a.Guarantee().Epsilon(delta),
 			together.Epsilon(delta), err)
 	}
 	if !strings.Contains(p.Guarantee, privacy.Spell(p.Epsilon)) || !strings.HasSuffix(p.Guarantee, a.Plan.Together()) {
@@ -216,12 +222,12 @@ func TestEveryReportComputesAsManyStatistics(t *testing.T) {
 	a := must(core.Judge(f.announce(f.panel()), 1, 0))
 	for n := range perReport + 1 {
 		watched := *a
-		round, calls := *a.round, 0
+		round, calls := *a.judged().round, 0
 		round.Statistics = slices.Clone(round.Statistics)
 		for i := range round.Statistics {
 			round.Statistics[i].Family = counted{round.Statistics[i].Family, &calls}
 		}
-		watched.round = &round
+		watched.judged = func() *judgement { return &judgement{round: &round} }
 		var records []*statistic.Record
 		for range n {
 			records = append(records, &statistic.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1})
@@ -248,18 +254,12 @@ func TestAllDecisionsOfARecordAreWiped(t *testing.T) {
 	d, a := f.member()
 	must(d.Answer(f.reply(must(d.Enrol(start)), f.drawn(a)), start))
 	for range perReport {
-		must(d.RewardOf(must(d.Decide([][]float64{{0.61728, 0.2}}, source(1))).Handle, 1, start))
+		must(d.Reward(must(d.Decide([][]float64{{0.61728, 0.2}}, source(1))).Handle, 1, start))
 	}
 	kept := slices.Clone(d.record.open().records)
 	var arms [][]float64
 	for _, r := range kept {
 		arms = append(arms, r.Arm)
-	}
-	saved := string(must(d.Save()))
-	for _, secret := range []string{"61728", "decisions", "records\":[", "handle"} {
-		if strings.Contains(saved, secret) {
-			t.Errorf("what is saved holds %q: %s", secret, saved)
-		}
 	}
 	d.Close()
 	for i, r := range kept {
@@ -269,7 +269,7 @@ func TestAllDecisionsOfARecordAreWiped(t *testing.T) {
 	}
 }
 
-// What a restart loses is reported as null; what is decided after it, in the window, is kept. Old handles are unknown.
+// A restart loses nothing: handles hold, and a report is full as it would have been.
 func TestARestartedDeviceOfPanels(t *testing.T) {
 	f := newFixture(t)
 	d, a := f.member()
@@ -281,19 +281,21 @@ func TestARestartedDeviceOfPanels(t *testing.T) {
 	}
 	request = again
 	must(d.Answer(f.reply(request, f.drawn(a)), start))
-	lost := must(d.Decide([][]float64{{0.6, 0.2}}, source(1)))
-	d = f.restart(d)
-	if _, err := d.RewardOf(lost.Handle, 1, start); !errors.Is(err, ErrLate) {
-		t.Errorf("the reward of a decision that is lost: %v", err)
-	}
-	for i := range perReport {
-		if made := must(d.Decide([][]float64{{0.6, 0.2}}, source(byte(1+i)))); !made.Sampled {
-			t.Errorf("decision %d after the restart is not kept", i)
+	for i := range perReport + 1 {
+		made := must(d.Decide([][]float64{{0.6, 0.2}}, source(byte(1+i))))
+		if made.Sampled != (i < perReport) {
+			t.Errorf("decision %d: %+v", i, made)
+		}
+		if d = f.restart(d); made.Sampled {
+			must(d.Reward(made.Handle, 1, start))
 		}
 	}
-	must(d.Report(start.Add(time.Minute), source(3)))
+	if full := *d.record; len(full.open().records) != perReport || full.open().records[perReport-1].Null {
+		t.Error("the restarts lost decisions or rewards")
+	}
+	must(d.Report(start.Add(time.Minute)))
 	d = f.restart(d)
-	if _, err := d.Report(start.Add(time.Minute), source(3)); !errors.Is(err, ErrNoReport) {
+	if _, err := d.Report(start.Add(time.Minute)); !errors.Is(err, ErrNoReport) {
 		t.Errorf("a second report: %v", err)
 	}
 }
@@ -319,7 +321,7 @@ func TestADeviceThatWasAway(t *testing.T) {
 		late := f.drawn(a)
 		late.ReportAfter = 0 // its time is over, and the deadline is not
 		must(d.Answer(f.reply(must(d.Enrol(start)), late), start))
-		if got := f.open(must(d.Report(start, source(1))), a); got.Epoch != 4 {
+		if got := f.open(must(d.Report(start)), a); got.Epoch != 4 {
 			t.Errorf("a report of epoch %d", got.Epoch)
 		}
 		final := &plan.Announcement{Deployment: deployment, Epoch: 5, Policy: a.Policy, Final: true}
@@ -344,7 +346,8 @@ func TestStatesWithoutPanelsAreAsBefore(t *testing.T) {
 	if err := json.Unmarshal(saved["state"], &state); err != nil {
 		t.Fatal(err)
 	}
-	if len(saved) != 4 || len(state) != 4 || state["wish"] == nil || saved["evidence"] != nil ||
+	if len(saved) != 6 || saved["secret"] == nil || saved["record"] == nil || saved["evidence"] != nil ||
+		len(state) != 4 || state["wish"] == nil ||
 		state["registration"] != nil {
 		t.Errorf("%v, %v", saved, state)
 	}
@@ -359,7 +362,7 @@ func TestStatesWithoutPanelsAreAsBefore(t *testing.T) {
 	if _, err := d.Register(); !errors.Is(err, ErrNoPlace) {
 		t.Errorf("a device registers where there are no panels: %v", err)
 	}
-	if made := must(d.Decide([][]float64{{0.6, 0.2}}, source(1))); made.Handle != 0 || !made.Sampled {
+	if made := must(d.Decide([][]float64{{0.6, 0.2}}, source(1))); made.Handle == 0 || !made.Sampled {
 		t.Errorf("%+v", made)
 	}
 }

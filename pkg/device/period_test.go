@@ -128,7 +128,7 @@ func TestNoTimetableSpendsABudgetTwice(t *testing.T) {
 			one := a.Clone()
 			one.Epoch = epoch
 			epoch++
-			announced := &Announced{Announcement: one, Releases: 2, Guarantee: g, Alone: alone, Span: span}
+			announced := &Announced{Announcement: one, Releases: 2, judged: judgedAs(g, alone), Span: span}
 			after := due()
 			if next, err := s.Ask(announced, now); err == nil {
 				next = must(next.Promise(announced, &wire.EnrolReply{Enrolled: true, ReportAfter: after}, now))
@@ -187,7 +187,7 @@ func TestNoTimetableSpendsABudgetTwice(t *testing.T) {
 		"in any 5 epochs in a row, and in any 5 days by this device's clock") {
 		t.Error(text)
 	}
-	back := &Announced{Announcement: a.Clone(), Releases: 2, Guarantee: g, Alone: alone, Span: span}
+	back := &Announced{Announcement: a.Clone(), Releases: 2, judged: judgedAs(g, alone), Span: span}
 	back.Epoch = 1000
 	if _, err := s.Ask(back, start.Add(-span)); !errors.Is(err, privacy.ErrRecordUsed) ||
 		!strings.Contains(err.Error(), "in any 5 days") {

@@ -27,13 +27,13 @@ func (c *Core) Promise(a *Announced) (p Promise) {
 		return p
 	}
 	p.Channel, p.RestsOn = a.Plan.Channel, a.Plan.Channel.RestsOn()
-	if a.Weak != nil {
+	if a.Weak() != nil {
 		return p
 	}
 	delta := c.c.Limits.Delta
 	n := a.Plan.PerPerson()
-	alone := privacy.Repeat(a.Alone, n).Epsilon(delta)
-	p.Epsilon = privacy.Repeat(a.Guarantee, n).Epsilon(delta)
+	alone := privacy.Repeat(a.Alone(), n).Epsilon(delta)
+	p.Epsilon = privacy.Repeat(a.Guarantee(), n).Epsilon(delta)
 	p.Guarantee = a.Plan.Channel.Promise(p.Epsilon, alone, delta) + a.Plan.Together()
 	if a.Span > 0 {
 		p.Guarantee += fmt.Sprintf(" The same holds for any %v, by this device's own clock.", a.Span)

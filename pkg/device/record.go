@@ -30,7 +30,7 @@ var errSecret = errors.New("device: a record is not written anywhere")
 // Record is the record of one promise: of each decision that the report is about, the arm that was played, its weight
 // and its reward. In plans of panels there are up to Plan.Decisions of them, else one. A decision without a reward
 // counts as none, so that the record is null until a reward is given, and again once it is wiped. Nothing of it can be
-// printed or marshalled, not even how many decisions there are. One goroutine at a time.
+// printed or marshalled, not even how many decisions there are; only Device.Save writes it. One goroutine at a time.
 //
 // What it holds is behind a function: package fmt follows pointers, also those of unexported fields, and calls no
 // function.
@@ -47,6 +47,8 @@ type held struct {
 	// Of the decisions so far, each of them null until its reward comes. Pointers, so that a slice that grows leaves
 	// nothing behind.
 	records []*statistic.Record
+	known   bool // the arms of a decision
+	deposit deposited
 	over    bool
 }
 
@@ -61,9 +63,10 @@ func (s State) Begin(a *Announced) Record {
 }
 
 // Remember keeps what was decided, if there is room for it; kept reports whether it did, and n counts the decisions
-// that were kept before it: Reward names it so. A record that is full, one from which a report was made, and one that
-// is wiped keep nothing more. arm is the one that was played.
+// that were kept before it: Reward names it so. A record that is full, one from which a report was made, one whose
+// deposit was not placed, and one that is wiped keep nothing more. arm is the one that was played.
 func (r Record) Remember(arm []float64, made glm.Decision) (n int, kept bool) {
+	r.known()
 	h := r.open()
 	n = len(h.records)
 	if h.over || h.reported > 0 || n == h.most {
@@ -107,12 +110,19 @@ func (r Record) Reported() int { return r.open().reported }
 
 // Wipe ends the record: what is left of it is overwritten.
 func (r Record) Wipe() {
+	r.Forget()
+	r.open().over = true
+}
+
+// Forget makes the record null for good: what is left of it is overwritten, and it keeps nothing more. The reports that
+// it is still for are made all the same.
+func (r Record) Forget() {
 	h := r.open()
 	for _, d := range h.records {
 		clear(d.Arm)
 		*d = statistic.Record{Null: true}
 	}
-	h.records, h.over = nil, true
+	h.records, h.most = nil, 0
 }
 
 // Over reports whether the record was wiped.
@@ -145,33 +155,45 @@ func Accept(reward, least, most float64) (Acceptance, error) {
 // The caller then calls Made, and sends the envelope. All rounding and noise come from src.
 func (c *Core) Report(s State, r Record, a *Announced, shuffler []byte, src protocol.Source) (envelope []byte,
 	next State, err error) {
+	return c.report(s, r, a, shuffler, from(src))
+}
+
+func (c *Core) report(s State, r Record, a *Announced, shuffler []byte, of noise) (envelope []byte, next State,
+	err error) {
 	h := r.open()
-	if h.over || h.enrolment.Epoch != a.Epoch || h.reported != int(a.Round) || a.round == nil {
-		return nil, s, errors.New("device: this record has no report to make under this announcement")
+	if h.deposit != noDeposit {
+		return nil, s, fmt.Errorf("%w: it was made for a mailbox", ErrNoReport)
 	}
-	by := channel.Sender{
-		Identity: c.c.Identity, Credential: c.c.Credential, Number: h.number, Commitment: h.enrolment.Commitment,
-	}
-	payload, err := a.payload(h.records, by, src)
-	if err != nil {
-		return nil, s, err
-	}
-	report, err := wire.BuildReport(wire.Report{
-		Announcement: a.Digest, Epoch: a.Epoch, Round: a.Round, Slot: h.enrolment.Slot, Device: h.number,
-		Payload: payload,
-	}, c.c.Identity)
-	if err != nil {
-		return nil, s, err
-	}
-	envelope, err = wire.SealReport(report, shuffler,
-		seal.ReportContext{Deployment: c.c.Deployment, Epoch: a.Epoch, Round: a.Round})
-	if err != nil {
+	if envelope, err = c.envelope(h, h.records, a, shuffler, of); err != nil {
 		return nil, s, err
 	}
 	if next, err = s.reported(a.Epoch); err != nil {
 		return nil, s, fmt.Errorf("device: %w", err)
 	}
 	return envelope, next, nil
+}
+
+// envelope is the sealed report of the announced round about some decisions of a record.
+func (c *Core) envelope(h *held, of []*statistic.Record, a *Announced, shuffler []byte, words noise) ([]byte, error) {
+	if h.over || h.enrolment.Epoch != a.Epoch || h.reported != int(a.Round) || a.judged().round == nil {
+		return nil, errors.New("device: this record has no report to make under this announcement")
+	}
+	by := channel.Sender{
+		Identity: c.c.Identity, Credential: c.c.Credential, Number: h.number, Commitment: h.enrolment.Commitment,
+	}
+	payload, err := a.payload(of, by, words)
+	if err != nil {
+		return nil, err
+	}
+	report, err := wire.BuildReport(wire.Report{
+		Announcement: a.Digest, Epoch: a.Epoch, Round: a.Round, Slot: h.enrolment.Slot, Device: h.number,
+		Payload: payload,
+	}, c.c.Identity)
+	if err != nil {
+		return nil, err
+	}
+	return wire.SealReport(report, shuffler,
+		seal.ReportContext{Deployment: c.c.Deployment, Epoch: a.Epoch, Round: a.Round})
 }
 
 // Made notes that a report was made and is durable. After the last round the record is wiped.
@@ -184,7 +206,7 @@ func (r Record) Made() {
 
 // payload is a record's contribution to the announced round. A record that a statistic refuses is reported as null, so
 // that there are always the same messages.
-func (a *Announced) payload(records []*statistic.Record, by channel.Sender, src protocol.Source) ([]byte, error) {
+func (a *Announced) payload(records []*statistic.Record, by channel.Sender, of noise) ([]byte, error) {
 	vectors, err := a.contribution(records)
 	if err != nil {
 		if vectors, err = a.contribution(nil); err != nil {
@@ -196,7 +218,7 @@ func (a *Announced) payload(records []*statistic.Record, by channel.Sender, src 
 			clear(v)
 		}
 	}()
-	return a.channel.Append(make([]byte, 0, a.channel.Size()), by, vectors, src)
+	return a.channel.Append(make([]byte, 0, a.channel.Size()), by, vectors, of(vectors))
 }
 
 func (a *Announced) contribution(records []*statistic.Record) ([][]float64, error) {
@@ -236,8 +258,9 @@ func (a *Announced) together(records []*statistic.Record) ([][]float64, error) {
 
 // vectors are those of the round's statistics.
 func (a *Announced) vectors(of func(statistic.Statistic) ([]float64, error)) ([][]float64, error) {
-	vectors := make([][]float64, len(a.round.Statistics))
-	for i, s := range a.round.Statistics {
+	statistics := a.judged().round.Statistics
+	vectors := make([][]float64, len(statistics))
+	for i, s := range statistics {
 		var err error
 		if vectors[i], err = of(s); err != nil {
 			return nil, err

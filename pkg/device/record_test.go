@@ -30,8 +30,8 @@ func promised(t *testing.T, profile glm.Profile) (*fixture, *Core, *Announced, S
 	f := newFixture(t)
 	core := must(New(f.config()))
 	a := must(core.Judge(f.announce(f.announcement(profile)), 1, 0))
-	if a.Weak != nil {
-		t.Fatal(a.Weak)
+	if a.Weak() != nil {
+		t.Fatal(a.Weak())
 	}
 	asked := must(core.NewState(3).Ask(a, start))
 	reply := &wire.EnrolReply{Enrolled: true, Slot: 7, ReportAfter: time.Minute}
@@ -235,7 +235,7 @@ func TestAReportHoldsWhatTheEncodingsGive(t *testing.T) {
 			}
 			ones, _ := f.bits(f.open(envelope, a.Announcement).Payload, a.Announcement)
 			src := source(3)
-			for i, s := range a.round.Statistics {
+			for i, s := range a.judged().round.Statistics {
 				vector, err := s.Vector(nil, record)
 				if err != nil {
 					vector = make([]float64, s.Dim())
@@ -269,7 +269,7 @@ func TestNoRandomWordIsUsedTwice(t *testing.T) {
 	_, _, a, _ := promised(t, glm.Practical)
 	alone := &counting{Source: source(4)}
 	for i, e := range a.Encodings {
-		must(e.Encode(nil, make([]float64, a.round.Statistics[i].Dim()), alone))
+		must(e.Encode(nil, make([]float64, a.judged().round.Statistics[i].Dim()), alone))
 	}
 	if alone.words == 0 {
 		t.Fatal("encoding draws nothing")
@@ -278,7 +278,7 @@ func TestNoRandomWordIsUsedTwice(t *testing.T) {
 	for name, r := range records {
 		for range 2 {
 			before := src.words
-			must(a.payload(decided(r), channel.Sender{}, src))
+			must(a.payload(decided(r), channel.Sender{}, from(src)))
 			if drawn := src.words - before; drawn != alone.words {
 				t.Errorf("%s draws %d words, its encodings %d", name, drawn, alone.words)
 			}

@@ -73,6 +73,14 @@ type Enrolment struct {
 	Reported int       `json:"reported"` // rounds whose report was made
 	// Commitment is what the shuffler's reply said of the channel.
 	Commitment []byte `json:"commitment,omitempty"`
+	// Ticket is what the shuffler's reply gave for the ingress.
+	Ticket []byte `json:"ticket,omitempty"`
+}
+
+// place is that of the latest enrolment.
+func (s State) place() *Place {
+	e := s.Enrolment
+	return &Place{Epoch: e.Epoch, Slot: e.Slot, Ticket: bytes.Clone(e.Ticket), ReportAt: e.ReportAt}
 }
 
 // NewState is the state of a device that has done nothing.
@@ -195,7 +203,7 @@ func (s State) Ask(a *Announced, now time.Time) (next State, err error) {
 	} else {
 		next = next.withRequest(a.Epoch)
 	}
-	next.Ledger, err = next.Ledger.Ask(a.Epoch, now, a.Releases, a.Guarantee, a.Alone)
+	next.Ledger, err = next.Ledger.Ask(a.Epoch, now, a.Releases, a.Guarantee(), a.Alone())
 	if err != nil {
 		return s, err
 	}
@@ -212,6 +220,7 @@ func (s State) Promise(a *Announced, reply *wire.EnrolReply, now time.Time) (nex
 	}
 	next.Enrolment = &Enrolment{
 		Epoch: a.Epoch, Slot: reply.Slot, ReportAt: due, Commitment: reply.Commitment,
+		Ticket: reply.Ticket,
 	}
 	return next, nil
 }
@@ -240,6 +249,14 @@ func (s State) reported(epoch uint64) (next State, err error) {
 	e.Reported++
 	next.Enrolment = &e
 	return next, nil
+}
+
+// Done forgets of an enrolment what only its reports needed: all of them were made.
+func (s State) Done() State {
+	if e := s.Enrolment; e != nil {
+		s.Enrolment = &Enrolment{Epoch: e.Epoch, Reported: e.Reported}
+	}
+	return s
 }
 
 // Owes reports whether a device that was restarted still owes the report of the announced round.

@@ -40,8 +40,8 @@ func TestARecordThatDoesNotFitIsReportedAsNull(t *testing.T) {
 		f := newFixture(t)
 		core := must(New(f.config()))
 		a := must(core.Judge(f.announce(f.structured(profile)), 1, 0))
-		if a.Weak != nil {
-			t.Fatal(a.Weak)
+		if a.Weak() != nil {
+			t.Fatal(a.Weak())
 		}
 		asked := must(core.NewState(3).Ask(a, start))
 		state := must(asked.Promise(a, &wire.EnrolReply{Enrolled: true, Slot: 7, ReportAfter: time.Minute}, start))
@@ -112,8 +112,8 @@ func TestARoundWithOtherArmsDoesNotFollow(t *testing.T) {
 		next.Encodings[i].Scale *= 0.01 // moves one record less than planned
 	}
 	b := must(core.Judge(f.announce(next), 1, 1))
-	if b.Weak != nil || !(b.Guarantee.TailDelta > a.Guarantee.TailDelta) {
-		t.Errorf("%v: %+v, and it began with %+v", b.Weak, b.Guarantee, a.Guarantee)
+	if b.Weak() != nil || !(b.Guarantee().TailDelta > a.Guarantee().TailDelta) {
+		t.Errorf("%v: %+v, and it began with %+v", b.Weak(), b.Guarantee(), a.Guarantee())
 	}
 	if err := b.Follows(a); !errors.Is(err, ErrRewound) {
 		t.Error(err)

@@ -86,7 +86,7 @@ func (s *Schema) CheckField(arm int, name string) error {
 	switch {
 	case known && (f < s.context) == (arm == Context) && name != ID:
 		return nil
-	case !nameForm.MatchString(name):
+	case !isName(name):
 		return fmt.Errorf("%w: %s has a field whose name no schema can have", ErrFeatures, where(arm))
 	case known && name != ID:
 		return fmt.Errorf("%w: %s has the field %q, which belongs to %s", ErrFeatures, where(arm), name,

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/riffle-dp/riffle/pkg/strict"
@@ -105,7 +105,11 @@ type term struct {
 	offset int
 }
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+// isName reports whether a text is a name of 1 to 64 of a-z, 0-9 and "_" that begins with a letter.
+func isName(s string) bool {
+	return s != "" && len(s) <= 64 && s[0] >= 'a' && s[0] <= 'z' &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
 
 func bad(format string, v ...any) error {
 	return fmt.Errorf("%w: %s", ErrSchema, fmt.Sprintf(format, v...))
@@ -184,7 +188,7 @@ func (s *Schema) addFields() error {
 		}
 		for i := range fields {
 			f := &fields[i]
-			if !nameForm.MatchString(f.Name) || f.Name == Bias {
+			if !isName(f.Name) || f.Name == Bias {
 				return bad("%s field %d: a name is 1 to 64 of a-z, 0-9 and _, begins with a letter, and is not %q",
 					[]string{"context", "arm"}[place], i, Bias)
 			}

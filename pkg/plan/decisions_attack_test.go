@@ -198,7 +198,10 @@ func (x target) attack(t *testing.T, r *rand.Rand, pairs int, of reporting) (rea
 }
 
 func TestReportsOfSeveralDecisionsKeepEveryBound(t *testing.T) {
-	const pairs = 60_000
+	pairs := 60_000
+	if testing.Short() { // on another platform, which computes the same
+		pairs = 6_000
+	}
 	all := targets(t)
 	r := rand.New(rand.NewPCG(13, 7))
 	tight := make([]float64, 0)
@@ -250,7 +253,7 @@ func TestReportsThatAreMadeOtherwiseBreakABound(t *testing.T) {
 		exceeded, wrong := 0, 0
 		r := rand.New(rand.NewPCG(13, 7))
 		for _, x := range targets(t) {
-			reached, sums := x.attack(t, r, 600, of)
+			reached, sums := x.attack(t, r, 150, of)
 			wrong += sums
 			for _, v := range reached {
 				if v > 1 {

@@ -211,7 +211,8 @@ func (p *Proposal) keep(step learner.Step, t Terms) error {
 		return err
 	}
 	g = privacy.Repeat(g, a.Plan.PerPerson())
-	if eps := g.Epsilon(t.Delta); !(eps <= t.Epsilon) {
+	most := t.Epsilon * (1 - privacy.Agreement)
+	if eps := g.Epsilon(t.Delta); !(eps <= most) {
 		return fmt.Errorf("%w: the plan gives epsilon %v instead of %v: this is a defect of the planner", ErrPlan, eps,
 			t.Epsilon)
 	}
@@ -220,7 +221,7 @@ func (p *Proposal) keep(step learner.Step, t Terms) error {
 		if err != nil {
 			return err
 		}
-		if eps := privacy.Repeat(alone, a.Plan.PerPerson()).Epsilon(t.Delta); !(eps <= t.Epsilon) {
+		if eps := privacy.Repeat(alone, a.Plan.PerPerson()).Epsilon(t.Delta); !(eps <= most) {
 			return fmt.Errorf("%w: with the servers' noise alone the plan gives epsilon %v instead of %v: this is a "+
 				"defect of the planner", ErrPlan, eps, t.Epsilon)
 		}

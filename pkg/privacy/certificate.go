@@ -43,6 +43,17 @@ const (
 	// safety is the relative amount by which every mu is raised: it covers the rounding of the few operations after the
 	// tables and the tolerance of the searches.
 	safety = 1e-6
+	// Agreement bounds, as a part of itself, how much larger a guarantee may come out on one machine than on another:
+	// Go fuses x*y+z to one rounding on arm64 and not on amd64, and exponentials are code of each platform. Whatever
+	// comes out holds, on any of them. What is planned on one machine leaves Agreement of its epsilon unused, so that a
+	// device of another kind does not find the plan weaker than was promised.
+	//
+	// The two machines round what they add and multiply by 2^-52 of each result at most, a fused operation by less.
+	// The tables' relative error is bounded for either (Binomial.relativeError, below 1e-9 for a million bits), and
+	// safety covers it and the little that comes after. What can amplify it is the search for lines, which may stop at
+	// other ones: they are within 2e-7 of the best (envelope.improve). Measured are 4e-13. Mu is planned with a margin
+	// of 1e-6 (muMargin).
+	Agreement = 5e-7
 )
 
 var (

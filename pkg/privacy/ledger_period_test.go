@@ -57,7 +57,7 @@ func TestLedgerOfAPeriodTakesExactlyWhatItsWindowsAllow(t *testing.T) {
 			}
 		}
 	})
-	if taken < 100 || refused < 100 {
+	if !testing.Short() && (taken < 100 || refused < 100) { // a short run has a fifth of the ledgers
 		t.Errorf("%d were taken and %d refused", taken, refused)
 	}
 }
@@ -101,7 +101,7 @@ func TestLedgerOfASpanTakesExactlyWhatLaterTimesAllow(t *testing.T) {
 			}
 		}
 	})
-	if taken < 100 || refused < 100 {
+	if !testing.Short() && (taken < 100 || refused < 100) { // a short run has a fifth of the ledgers
 		t.Errorf("%d were taken and %d refused", taken, refused)
 	}
 }

@@ -7,8 +7,8 @@ import "math/bits"
 //
 // On a device and in a shuffler it must be a cryptographic generator seeded from the operating system in the process
 // that uses it; a generator copied by a fork or started from a stored image repeats itself, and a repeated stream
-// cancels the noise. Tests and simulations pass math/rand/v2.NewChaCha8 with a seed. A Source is used by one goroutine
-// at a time.
+// cancels the noise. The one exception is a device.Device, whose stream repeats for the same report and no other. Tests
+// and simulations pass math/rand/v2.NewChaCha8 with a seed. A Source is used by one goroutine at a time.
 type Source interface{ Uint64() uint64 }
 
 // Uniform returns a float in [0, 1) with 53 random bits. Decisions are drawn with it, never noise.

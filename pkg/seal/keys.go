@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -60,6 +61,42 @@ func GenerateIdentity() (*Identity, error) {
 	return &Identity{key: key}, nil
 }
 
+// Signer is who signs: an *Identity, or what NewSigner returns.
+type Signer interface {
+	Public() []byte // a copy of the Ed25519 public key, 32 bytes
+	sign(message []byte) ([]byte, error)
+}
+
+// elsewhere is a signer whose private key is not in this process's memory.
+type elsewhere struct {
+	public []byte
+	ask    func(message []byte) ([]byte, error)
+}
+
+// NewSigner takes an Ed25519 public key and what signs a message with its private key, which may be where nobody can
+// read it: in a browser's store of keys, or in a phone's. It returns ErrKey for a key of another length than 32 bytes.
+// What ask returns is verified, so that nothing leaves with the signature of another key: it is ErrSignature then.
+func NewSigner(public []byte, ask func(message []byte) (signature []byte, err error)) (Signer, error) {
+	if len(public) != IdentitySize {
+		return nil, fmt.Errorf("%w: Ed25519 public key of %d bytes, want %d", ErrKey, len(public), IdentitySize)
+	}
+	return elsewhere{bytes.Clone(public), ask}, nil
+}
+
+// Public returns a copy of the public key, 32 bytes.
+func (e elsewhere) Public() []byte { return bytes.Clone(e.public) }
+
+func (e elsewhere) sign(message []byte) ([]byte, error) {
+	signature, err := e.ask(message)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
+	case !ed25519.Verify(e.public, message, signature):
+		return nil, fmt.Errorf("%w: the signer holds another key than the one it was opened with", ErrSignature)
+	}
+	return signature, nil
+}
+
 // NewIdentity takes the 32 bytes of an Ed25519 seed, as Bytes returns them. It returns ErrKey for another length.
 func NewIdentity(seed []byte) (*Identity, error) {
 	if len(seed) != ed25519.SeedSize {
@@ -67,6 +104,8 @@ func NewIdentity(seed []byte) (*Identity, error) {
 	}
 	return &Identity{key: ed25519.NewKeyFromSeed(seed)}, nil
 }
+
+func (id *Identity) sign(message []byte) ([]byte, error) { return ed25519.Sign(id.key, message), nil }
 
 // Public returns a copy of the public half, 32 bytes.
 func (id *Identity) Public() []byte { return append([]byte(nil), id.key[ed25519.SeedSize:]...) }

@@ -27,6 +27,8 @@ const (
 	Learned
 	Pool
 	Draw
+	IssuerCertificate
+	Issued
 )
 
 var kinds = [...]string{
@@ -46,6 +48,9 @@ var kinds = [...]string{
 	Learned:       "learned",
 	Pool:          "pool",
 	Draw:          "draw",
+
+	IssuerCertificate: "issuer-certificate",
+	Issued:            "issued",
 }
 
 // String is the kind's word in errors and logs.
@@ -65,10 +70,8 @@ const SignatureSize = ed25519.SignatureSize
 // ErrSignature means that a signature does not belong to this key, kind and body.
 var ErrSignature = errors.New("seal: signature does not verify")
 
-// Sign signs domain || body.
-func Sign(kind Kind, body []byte, by *Identity) []byte {
-	return ed25519.Sign(by.key, kind.message(body))
-}
+// Sign signs domain || body. It fails only where a signer of NewSigner does.
+func Sign(kind Kind, body []byte, by Signer) ([]byte, error) { return by.sign(kind.message(body)) }
 
 // Verify checks a signature over domain || body. Errors: ErrKey for a public key of the wrong length, ErrSignature.
 func Verify(kind Kind, body, public, signature []byte) error {

@@ -15,7 +15,8 @@ import (
 )
 
 var kinds = []seal.Kind{seal.Announcement, seal.KeySet, seal.Manifest, seal.Counts, seal.Credential, seal.EnrolRequest,
-	seal.EnrolReply, seal.Report, seal.Accepted, seal.Share, seal.Summed, seal.Configuration, seal.Learned}
+	seal.EnrolReply, seal.Report, seal.Accepted, seal.Share, seal.Summed, seal.Configuration, seal.Learned,
+	seal.Pool, seal.Draw, seal.IssuerCertificate, seal.Issued}
 
 func identity(t testing.TB, b byte) *seal.Identity {
 	t.Helper()
@@ -26,6 +27,70 @@ func identity(t testing.TB, b byte) *seal.Identity {
 	return id
 }
 
+// signedBy is an identity's, which never fails to sign.
+func signedBy(kind seal.Kind, body []byte, by *seal.Identity) []byte {
+	s, err := seal.Sign(kind, body, by)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// What a signer elsewhere signs is what the identity signs, byte for byte. Its error is an error, and so is a signature
+// of another key or none.
+func TestASignerElsewhere(t *testing.T) {
+	id, other := identity(t, 1), ed25519.NewKeyFromSeed(bytes.Repeat([]byte{2}, 32))
+	key := ed25519.NewKeyFromSeed(id.Bytes())
+	lost := errors.New("the key was lost")
+	for _, c := range []struct {
+		name string
+		ask  func([]byte) ([]byte, error)
+		want error
+	}{
+		{"the key", func(m []byte) ([]byte, error) { return ed25519.Sign(key, m), nil }, nil},
+		{"another key", func(m []byte) ([]byte, error) { return ed25519.Sign(other, m), nil }, seal.ErrSignature},
+		{"nothing", func([]byte) ([]byte, error) { return nil, nil }, seal.ErrSignature},
+		{"an error", func([]byte) ([]byte, error) { return nil, lost }, lost},
+	} {
+		by, err := seal.NewSigner(id.Public(), c.ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := seal.Sign(seal.Report, []byte("body"), by)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err == nil && !bytes.Equal(got, signedBy(seal.Report, []byte("body"), id)) {
+			t.Errorf("%s: another signature", c.name)
+		}
+	}
+	if _, err := seal.NewSigner(id.Public()[1:], nil); !errors.Is(err, seal.ErrKey) {
+		t.Errorf("a public key of 31 bytes: %v", err)
+	}
+}
+
+// Who changes a key that was handed over, in either direction, changes no signer.
+func TestSignersShareNoKeys(t *testing.T) {
+	id := identity(t, 1)
+	want, given := id.Public(), id.Public()
+	sign := func(m []byte) ([]byte, error) { return ed25519.Sign(ed25519.NewKeyFromSeed(id.Bytes()), m), nil }
+	elsewhere, err := seal.NewSigner(given, sign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(given)
+	for _, by := range []seal.Signer{id, elsewhere} {
+		clear(by.Public())
+		signature, err := seal.Sign(seal.Report, []byte("body"), by)
+		if err != nil || !bytes.Equal(by.Public(), want) {
+			t.Errorf("%T: the key is %x, %v", by, by.Public(), err)
+		}
+		if err := seal.Verify(seal.Report, []byte("body"), want, signature); err != nil {
+			t.Errorf("%T: %v", by, err)
+		}
+	}
+}
+
 func TestSignaturesAreSeparate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		body := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "body")
@@ -34,7 +99,7 @@ func TestSignaturesAreSeparate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signature := seal.Sign(kinds[i], body, id)
+		signature := signedBy(kinds[i], body, id)
 		if err := seal.Verify(kinds[i], body, id.Public(), signature); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +137,7 @@ func TestDomains(t *testing.T) {
 // TestSignGolden fixes what is signed, with nothing but the standard library on the other side.
 func TestSignGolden(t *testing.T) {
 	id, body := identity(t, 4), []byte("body")
-	signature := seal.Sign(seal.Manifest, body, id)
+	signature := signedBy(seal.Manifest, body, id)
 	if !ed25519.Verify(id.Public(), []byte("riffle/v1/manifest\x00body"), signature) {
 		t.Error("not a signature over domain || body")
 	}
@@ -87,7 +152,7 @@ func TestSignGolden(t *testing.T) {
 
 func TestVerifyRefusesKeys(t *testing.T) {
 	id := identity(t, 4)
-	signature := seal.Sign(seal.Counts, nil, id)
+	signature := signedBy(seal.Counts, nil, id)
 	if err := seal.Verify(seal.Counts, nil, id.Public()[:31], signature); !errors.Is(err, seal.ErrKey) {
 		t.Errorf("short key: %v", err)
 	}

@@ -12,7 +12,7 @@
 // and says what is wrong there.
 //
 // [Unmarshal] reads one value, [Rows] a table of one row a line; a further format of tables would yield the same rows.
-// The grammar is that of github.com/go-json-experiment/json, which is the standard library's encoding/json/v2 from Go
-// 1.27 on. The older encoding/json matches names in any case, takes the last of repeated ones, and leaves a value as it
-// was for null.
+// The grammar is that of github.com/go-json-experiment/json/jsontext, which is in the standard library from Go 1.27 on.
+// What has passed is read by encoding/json, which by itself matches names in any case, takes the last of repeated ones,
+// and leaves a value as it was for null.
 package strict

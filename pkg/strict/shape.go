@@ -2,20 +2,20 @@ package strict
 
 import (
 	"encoding"
+	"encoding/json"
 	"math"
 	"reflect"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json"
 )
 
 // shape is what a type expects of JSON.
 type shape struct {
 	kind   kind
-	bits   int    // of a number
-	elem   *shape // of lists and maps
-	length int    // of an array; -1: any
+	of     reflect.Type // of a value that reads itself
+	bits   int          // of a number
+	elem   *shape       // of lists and maps
+	length int          // of an array; -1: any
 	fields map[string]field
 	order  []string // names of fields as the type has them
 }
@@ -32,6 +32,7 @@ const (
 	itself               // a type that reads itself, and is not null
 	truth
 	text
+	base // bytes in base64
 	float
 	signed
 	unsigned
@@ -41,11 +42,11 @@ const (
 )
 
 // words say what each kind expects.
-var words = map[kind]string{truth: "true or false", text: "a text", float: "a number", signed: "a whole number",
+var words = map[kind]string{
+	truth: "true or false", text: "a text", base: "a text", float: "a number", signed: "a whole number",
 	unsigned: "a whole number from 0 on", list: "a list", object: "an object", record: "an object", itself: "a value"}
 
-var readers = []reflect.Type{reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](),
-	reflect.TypeFor[encoding.TextUnmarshaler]()}
+var readers = []reflect.Type{reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()}
 
 // compile returns the shape of a type. Types that contain themselves are found in seen.
 func compile(t reflect.Type, seen map[reflect.Type]*shape) *shape {
@@ -59,15 +60,17 @@ func compile(t reflect.Type, seen map[reflect.Type]*shape) *shape {
 	seen[t] = s
 	for _, reads := range readers {
 		if reflect.PointerTo(t).Implements(reads) {
-			s.kind = itself
+			s.kind, s.of = itself, t
 			return s
 		}
 	}
 	switch k := t.Kind(); {
 	case k == reflect.Bool:
 		s.kind = truth
-	case k == reflect.String, k == reflect.Slice && t.Elem().Kind() == reflect.Uint8: // bytes are in base64
+	case k == reflect.String:
 		s.kind = text
+	case k == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		s.kind = base
 	case t.Kind() == reflect.Float32, t.Kind() == reflect.Float64:
 		s.kind, s.bits = float, t.Bits()
 	case k >= reflect.Int && k <= reflect.Int64:

@@ -2,14 +2,13 @@ package strict
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // Options are what a reader is lenient about. The zero value is lenient about nothing.
@@ -57,9 +56,6 @@ func Unmarshal(text []byte, into any, o Options) error {
 	return reader{shape: compile(v.Type().Elem(), map[reflect.Type]*shape{}), options: o, line: 1}.read(text, into)
 }
 
-// form keeps Go's old form of byte arrays and durations, in which Riffle's files are written.
-var form = json.JoinOptions(jsonv1.FormatByteArrayAsArray(true), jsonv1.FormatDurationAsNano(true))
-
 // reader reads values of one type.
 type reader struct {
 	shape   *shape
@@ -67,7 +63,8 @@ type reader struct {
 	line    int // of the first byte
 }
 
-// read checks the text against the type, and only then reads it.
+// read checks the text against the type, and only then reads it: whatever encoding/json takes otherwise than this
+// package says is refused before.
 func (r reader) read(text []byte, into any) error {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
@@ -82,17 +79,8 @@ func (r reader) read(text []byte, into any) error {
 	if len(bytes.TrimSpace(text[w.d.InputOffset():])) > 0 {
 		return &Error{Line: w.at(), Problem: "has something behind it"}
 	}
-	err := json.Unmarshal(text, into, form)
-	if err == nil {
-		return nil
+	if err := json.Unmarshal(text, into); err != nil { // the walk refuses all that has a name
+		return &Error{Line: r.line, Problem: "cannot be read"}
 	}
-	wrong := &Error{Line: r.line, Problem: "cannot be read"}
-	if said, ok := errors.AsType[*json.SemanticError](err); ok {
-		wrong.Line += bytes.Count(text[:min(int(said.ByteOffset), len(text))], []byte("\n"))
-		wrong.Field, wrong.err = path(said.JSONPointer), said.Err
-		if said.Err != nil {
-			wrong.Problem += ": " + said.Err.Error()
-		}
-	}
-	return wrong
+	return nil
 }

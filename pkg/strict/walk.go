@@ -2,8 +2,11 @@ package strict
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -22,7 +25,7 @@ type walk struct {
 func (w walk) at() int { return w.line + bytes.Count(w.text[:w.d.InputOffset()], []byte("\n")) }
 
 // wrong is an error about the value that was read last.
-func (w walk) wrong(problem string) error {
+func (w walk) wrong(problem string) *Error {
 	return &Error{Line: w.at(), Field: path(w.d.StackPointer()), Problem: problem}
 }
 
@@ -45,7 +48,10 @@ func (w walk) broken(err error) error {
 // value reads one value that must have the shape, or may be null.
 func (w walk) value(s *shape, optional bool) error {
 	kind := w.d.PeekKind()
-	if s.kind == anything || s.kind == itself && kind != 'n' || optional && kind == 'n' {
+	if s.kind == itself && kind != 'n' {
+		return w.itself(s)
+	}
+	if s.kind == anything || optional && kind == 'n' {
 		if err := w.d.SkipValue(); err != nil {
 			return w.broken(err)
 		}
@@ -69,10 +75,31 @@ func (w walk) value(s *shape, optional bool) error {
 			return w.wrong(problem)
 		}
 		return nil
+	case kind == '"' && s.kind == base:
+		if text := t.String(); strings.ContainsAny(text, "\r\n") {
+			return w.wrong("is not base64")
+		} else if _, err := base64.StdEncoding.Strict().DecodeString(text); err != nil {
+			return w.wrong("is not base64")
+		}
+		return nil
 	case kind == '"' && s.kind == text, (kind == 't' || kind == 'f') && s.kind == truth:
 		return nil
 	}
 	return w.wrong("must be " + words[s.kind])
+}
+
+// itself has a value of a type that reads itself read what is its own, to say where it refuses what.
+func (w walk) itself(s *shape) error {
+	raw, err := w.d.ReadValue()
+	if err != nil {
+		return w.broken(err)
+	}
+	if err := json.Unmarshal(raw, reflect.New(s.of).Interface()); err != nil {
+		wrong := w.wrong("cannot be read: " + err.Error())
+		wrong.err = err
+		return wrong
+	}
+	return nil
 }
 
 // name reads the next name of an object, or its end.

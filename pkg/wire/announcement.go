@@ -241,7 +241,7 @@ func checkCurator(c *plan.Curator) error {
 // checkRelease refuses noise that does not exist in the channel, and a release without any. What a noise is worth is
 // for plan.Guarantee to say.
 func checkRelease(r plan.Release, c plan.Channel) error {
-	if number(statistics, r.Statistic) == 0 {
+	if !slices.Contains(statistics[1:], r.Statistic) {
 		return field("statistic", "is %s, which is not known", r.Statistic)
 	}
 	if err := checkPositive("shift", r.Shift); err != nil {

@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
 
 // Chunk is a part of what the shuffler sends of a round: in most channels a run of permuted messages.
@@ -19,34 +17,33 @@ type Chunk struct {
 
 // BuildChunk encodes a chunk.
 func BuildChunk(c Chunk) ([]byte, error) {
-	m := &rifflev1.MixedChunk{Epoch: c.Epoch, Round: c.Round, Index: c.Index, Payload: c.Payload}
-	if err := checkChunk(m); err != nil {
+	if err := checkChunk(&c); err != nil {
 		return nil, named("chunk", err)
 	}
-	return marshal(m)
+	return marshal(chunkFields, &c)
 }
 
 // ParseChunk decodes a chunk. Whether it is the shuffler's is known only from the manifest's digest of all chunks
-// (ChunksDigest).
+// (ChunksDigest). The payload shares the memory of data.
 func ParseChunk(data []byte) (*Chunk, error) {
 	if most := MaxChunk + 64; len(data) > most {
 		return nil, named("chunk", fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), most))
 	}
-	m := new(rifflev1.MixedChunk)
-	if err := unmarshal(data, m); err != nil {
+	c, err := unmarshal(chunkFields, data)
+	if err == nil {
+		err = checkChunk(c)
+	}
+	if err != nil {
 		return nil, named("chunk", err)
 	}
-	if err := checkChunk(m); err != nil {
-		return nil, named("chunk", err)
-	}
-	return &Chunk{Epoch: m.Epoch, Round: m.Round, Index: m.Index, Payload: m.Payload}, nil
+	return c, nil
 }
 
-func checkChunk(m *rifflev1.MixedChunk) error {
-	if err := checkRound(m.Epoch, m.Round); err != nil {
+func checkChunk(c *Chunk) error {
+	if err := checkRound(c.Epoch, c.Round); err != nil {
 		return err
 	}
-	return checkPayload(m.Payload, MaxChunk)
+	return checkPayload(c.Payload, MaxChunk)
 }
 
 // Messages are the messages of the chunk, of size bytes each, in their order; they share its memory. It is an error if

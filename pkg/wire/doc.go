@@ -6,8 +6,9 @@
 //
 // A statement is a plain Go struct: plan.Announcement, or one of this package (KeySet, Manifest, Counts, Credential,
 // EnrolRequest, EnrolReply). It travels as riffle.v1 Signed. Sign checks, converts and signs a statement; Open
-// verifies, converts and checks one. The generated protobuf types stay inside this package. Enrolment has openers of
-// its own (OpenEnrolRequest, OpenEnrolReply), because the key that must have signed depends on what is inside.
+// verifies, converts and checks one. One list of fields for each message is what reads and writes it (fields.go); what
+// is generated from the schema is for tests, which hold the lists to it. Enrolment has openers of its own
+// (OpenCredential, OpenEnrolRequest, OpenEnrolReply), because the key that must have signed depends on what is inside.
 //
 // Every statement has one encoding: the deterministic protobuf serialization of its message. Open refuses bytes that
 // differ from what Sign makes of the result: a repeated scalar, a default value that is written out, a field or an

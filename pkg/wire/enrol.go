@@ -6,29 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
-
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
-
-func checkCredential(c *Credential) error {
-	if err := CheckDeployment(c.Deployment); err != nil {
-		return err
-	}
-	if err := checkLength("host_key", c.HostKey, keySize); err != nil {
-		return err
-	}
-	if c.Devices == 0 {
-		return field("devices", "is 0: the credential covers no device")
-	}
-	if len(c.FirstKey) == 0 {
-		return nil
-	}
-	if bytes.Equal(c.FirstKey, c.HostKey) {
-		return field("first_key", "must be absent where host_key is the host's first key")
-	}
-	return checkLength("first_key", c.FirstKey, keySize)
-}
 
 func checkEnrolRequest(r *EnrolRequest) error {
 	if r.Epoch == 0 { // the device registers
@@ -64,7 +42,8 @@ func checkEnrolRequest(r *EnrolRequest) error {
 	if r.Credential == nil {
 		return field("credential", "is missing")
 	}
-	if _, err := decodeSigned(r.Credential); err != nil { // OpenEnrolRequest looks inside, after the deployment
+	// OpenEnrolRequest looks inside, after the deployment.
+	if _, err := unmarshal(sealedFields, r.Credential); err != nil {
 		return fmt.Errorf("%w: %w", ErrCredential, err)
 	}
 	return nil
@@ -88,6 +67,10 @@ func checkEnrolReply(r *EnrolReply) error {
 	}
 	if (len(r.Pool) == 0) != (len(r.Draw) == 0) {
 		return field("pool", "and draw must be there together")
+	}
+	if n := len(r.Ticket); n != 0 && (n != TicketSize || !r.Enrolled || len(r.Further) > 0) {
+		return field("ticket", "has %d bytes, must have %d, and none unless one device alone is enrolled", n,
+			TicketSize)
 	}
 	if len(r.Further) > MaxFurther || len(r.Further) > 0 && len(r.Pool) > 0 {
 		return field("further", "has %d answers, at most %d, and none where there is a pool", len(r.Further),
@@ -113,7 +96,7 @@ func checkAnswer(r *EnrolReply) error {
 		// A report is due after the reward window and the jitter, which may be MaxTiming each.
 		return checkTime("report_after_ms", r.ReportAfter, math.MaxUint32)
 	}
-	if _, known := rifflev1.Refusal_name[int32(r.Refusal)]; !known || r.Refusal == NoRefusal {
+	if !r.Refusal.known() || r.Refusal == NoRefusal {
 		return field("refusal", "is %d, which is no reason", r.Refusal)
 	}
 	if r.Held {
@@ -128,95 +111,51 @@ func checkAnswer(r *EnrolReply) error {
 	return nil
 }
 
-// Enrolment is a verified request: devices of a host that the registrar admits ask to be enrolled.
+// Enrolment is a verified request: devices of a host that is admitted ask to be enrolled.
 type Enrolment struct {
 	Request *EnrolRequest
-	HostKey [32]byte // the host's first Ed25519 public key, by which its devices are known
-	Covers  uint32   // devices, by the credential
-	Digest  [32]byte // SHA-256 of the request's Signed bytes, for the reply
+	Admission
+	Digest [32]byte // SHA-256 of the request's Signed bytes, for the reply
 }
 
-// OpenEnrolRequest verifies and checks a request: made for this deployment, signed by a host whose credential the
-// registrar signed, for a device that the credential covers. registrar names the deployment and the registrar's key.
-// Whether the device may still enrol is the caller's to know.
+// OpenEnrolRequest verifies and checks a request: made for this deployment, signed by a host whose credential admits it
+// in the epoch that it asks for, for devices that the credential covers. Whether the device may still enrol is the
+// caller's to know; where it registers, which epoch there is, too (Admission.In).
 //
 // The digest is set even where an error is returned: a refusal names the request too.
-func OpenEnrolRequest(signed []byte, registrar Party) (Enrolment, error) {
-	return openEnrolRequest(signed, registrar, func(credential []byte) (*Credential, error) {
-		c, _, err := Open[Credential](credential, registrar)
-		return c, err
-	})
-}
-
-// Credentials opens enrolment requests as OpenEnrolRequest does, and verifies each credential once: a host shows the
-// same bytes for each of its devices. It keeps only credentials that the registrar signed. Safe for concurrent use.
-type Credentials struct {
-	registrar Party
-	most      int // how many it keeps
-
-	mu    sync.Mutex
-	known map[[32]byte]*Credential // by the SHA-256 of their Signed bytes
-}
-
-// maxKnown is how many verified credentials are remembered, in some 300 bytes each. Beyond it they are verified anew.
-const maxKnown = 1 << 16
-
-// NewCredentials takes the deployment's name, the registrar's key, and the hosts whose keys were replaced or withdrawn.
-func NewCredentials(registrar Party) *Credentials {
-	return &Credentials{registrar: registrar, most: maxKnown, known: map[[32]byte]*Credential{}}
-}
-
-// OpenEnrolRequest is the function of that name, with the same errors.
 func (k *Credentials) OpenEnrolRequest(signed []byte) (Enrolment, error) {
-	return openEnrolRequest(signed, k.registrar, k.open)
-}
-
-func (k *Credentials) open(signed []byte) (*Credential, error) {
-	digest := sum(signed)
-	k.mu.Lock()
-	known := k.known[digest]
-	k.mu.Unlock()
-	if known != nil {
-		return known, nil
-	}
-	c, _, err := Open[Credential](signed, k.registrar)
-	if err == nil {
-		k.mu.Lock()
-		if len(k.known) >= k.most {
-			clear(k.known)
-		}
-		k.known[digest] = c
-		k.mu.Unlock()
-	}
-	return c, err
-}
-
-func openEnrolRequest(signed []byte, registrar Party, opened func([]byte) (*Credential, error)) (Enrolment, error) {
 	out := Enrolment{Digest: sum(signed)}
 	o, err := open[EnrolRequest](signed, nil)
 	if err != nil {
 		return out, err
 	}
-	if o.deployment != registrar.Deployment {
+	if o.deployment != k.registrar.Deployment {
 		return out, named("enrol-request",
-			fmt.Errorf("%w: %q, expected %q", ErrDeployment, o.deployment, registrar.Deployment))
+			fmt.Errorf("%w: %q, expected %q", ErrDeployment, o.deployment, k.registrar.Deployment))
 	}
-	credential, err := opened(o.statement.Credential)
+	admission, err := k.Open(o.statement.Credential)
 	switch {
 	case err != nil:
-	case !bytes.Equal(credential.HostKey, o.signer):
+	case !bytes.Equal(admission.Key[:], o.signer):
 		err = errors.New("it is another host's")
-	case slices.Max(o.statement.Devices()) >= credential.Devices:
-		err = fmt.Errorf("device %d of a host with %d", slices.Max(o.statement.Devices()), credential.Devices)
-	default:
-		out.Covers = credential.Devices
-		out.HostKey, err = registrar.Hosts.admits(credential)
+	case slices.Max(o.statement.Devices()) >= admission.Covers:
+		err = fmt.Errorf("device %d of a host with %d", slices.Max(o.statement.Devices()), admission.Covers)
+	case o.statement.Epoch > 0:
+		err = admission.In(o.statement.Epoch)
+	}
+	if err != nil && !errors.Is(err, ErrCredential) {
+		err = fmt.Errorf("%w: %w", ErrCredential, err)
 	}
 	if err != nil {
-		return out, named("enrol-request", fmt.Errorf("%w: %w", ErrCredential, err))
+		return out, named("enrol-request", err)
 	}
-	out.Request = o.statement
+	out.Request, out.Admission = o.statement, admission
 	return out, nil
+}
+
+// OpenEnrolRequest is the method of Credentials, for one request.
+func OpenEnrolRequest(signed []byte, registrar Party) (Enrolment, error) {
+	return NewCredentials(registrar).OpenEnrolRequest(signed)
 }
 
 // RequestDigest is what an enrolment reply names its request by: SHA-256 of the request's Signed bytes.

@@ -65,11 +65,13 @@ func TestEnrolRequestWithoutCredentialIsRefused(t *testing.T) {
 		"bad deployment":  {change(func(m *r) { m.Deployment = "A" }), nil, malformed},
 		"other deployment": {change(func(m *r) { m.Deployment = "other" }), wire.ErrDeployment,
 			wire.RefusalWrongDeployment},
-		"other deployment, empty credential": {change(func(m *r) {
-			m.Deployment, m.Credential = "other", &rifflev1.Signed{}
+		"other deployment, no signed credential": {change(func(m *r) {
+			m.Deployment, m.Credential = "other", &rifflev1.Signed{Key: []byte{1}}
 		}), wire.ErrDeployment, wire.RefusalWrongDeployment},
 		"device past the last": {change(func(m *r) { m.Device = 10 }), wire.ErrCredential, noCred},
 		"empty credential": {change(func(m *r) { m.Credential = &rifflev1.Signed{} }),
+			wire.ErrMalformed, malformed},
+		"no signed credential": {change(func(m *r) { m.Credential = &rifflev1.Signed{Key: []byte{1}} }),
 			wire.ErrCredential, noCred},
 		"self-made credential": {change(func(m *r) { m.Credential = signedCredential(t, host, host) }),
 			wire.ErrCredential, noCred},

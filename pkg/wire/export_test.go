@@ -11,35 +11,69 @@ import (
 
 // SignMessage is Sign for the statement that a message converts to.
 func SignMessage(m proto.Message, by *seal.Identity) ([]byte, [32]byte, error) {
-	switch m := m.(type) {
+	switch m.(type) {
 	case *rifflev1.Announcement:
-		return Sign(announcementOf(m), by)
+		return signMessage[plan.Announcement](m, by)
 	case *rifflev1.KeySet:
-		return Sign(keySetOf(m), by)
+		return signMessage[KeySet](m, by)
 	case *rifflev1.Manifest:
-		return Sign(manifestOf(m), by)
+		return signMessage[Manifest](m, by)
 	case *rifflev1.Counts:
-		return Sign(countsOf(m), by)
+		return signMessage[Counts](m, by)
 	case *rifflev1.Credential:
-		return Sign(credentialOf(m), by)
+		return signMessage[Credential](m, by)
+	case *rifflev1.IssuerCertificate:
+		return signMessage[IssuerCertificate](m, by)
+	case *rifflev1.Issued:
+		return signMessage[Issued](m, by)
 	case *rifflev1.Accepted:
-		return Sign(acceptedOf(m), by)
+		return signMessage[Accepted](m, by)
 	case *rifflev1.Summed:
-		return Sign(summedOf(m), by)
+		return signMessage[Summed](m, by)
 	case *rifflev1.Configuration:
-		return Sign(configurationOf(m), by)
+		return signMessage[Configuration](m, by)
 	case *rifflev1.Learned:
-		return Sign(learnedOf(m), by)
+		return signMessage[Learned](m, by)
 	case *rifflev1.Pool:
-		return Sign(poolOf(m), by)
+		return signMessage[Pool](m, by)
 	case *rifflev1.Draw:
-		return Sign(drawOf(m), by)
+		return signMessage[Draw](m, by)
 	case *rifflev1.EnrolRequest:
-		return Sign(enrolRequestOf(m), by)
+		return signMessage[EnrolRequest](m, by)
 	case *rifflev1.EnrolReply:
-		return Sign(enrolReplyOf(m), by)
+		return signMessage[EnrolReply](m, by)
 	}
 	panic(fmt.Sprintf("%T is no statement", m))
+}
+
+func signMessage[T Statement](m proto.Message, by *seal.Identity) ([]byte, [32]byte, error) {
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil, [32]byte{}, err
+	}
+	statement, err := Read[T](body)
+	if err != nil {
+		return nil, [32]byte{}, err
+	}
+	return Sign(statement, by)
+}
+
+// Read is what a body says, unchecked.
+func Read[T Statement](body []byte) (*T, error) {
+	c, statement := coder{b: body, reads: true}, new(T)
+	formatOf[T]().fields(&c, statement)
+	return statement, c.read()
+}
+
+// CheckSealed refuses what is neither empty nor a Signed.
+func CheckSealed(b []byte) error {
+	_, err := unmarshal(sealedFields, b)
+	return err
+}
+
+// Written is the body of a statement, unchecked.
+func Written[T Statement](statement *T) ([]byte, error) {
+	return marshal(formatOf[T]().fields, statement)
 }
 
 // OpenMessage is Open for a statement of the kind, converted back to its message; nil with an error.
@@ -66,12 +100,26 @@ func OpenMessage(kind seal.Kind, signed []byte, from Party) (proto.Message, [32]
 	case seal.Draw:
 		return openedMessage[Draw](signed, from)
 	}
-	return openedMessage[Credential](signed, from)
+	switch kind {
+	case seal.IssuerCertificate:
+		return openedMessage[IssuerCertificate](signed, from)
+	case seal.Issued:
+		return openedMessage[Issued](signed, from)
+	}
+	c, err := ReadCredential(signed)
+	if err != nil {
+		return nil, [32]byte{}, err
+	}
+	if _, err := OpenCredential(signed, from); err != nil {
+		return nil, [32]byte{}, err
+	}
+	digest, err := Digest(c)
+	return Message(c), digest, err
 }
 
 func openedMessage[
-	T plan.Announcement | KeySet | Manifest | Counts | Credential | Accepted | Summed | Configuration | Learned | Pool |
-		Draw,
+	T plan.Announcement | KeySet | Manifest | Counts | IssuerCertificate | Accepted | Summed | Configuration | Learned |
+		Pool | Draw | Issued,
 ](signed []byte, from Party) (proto.Message, [32]byte, error) {
 	statement, digest, err := Open[T](signed, from)
 	if err != nil {
@@ -84,11 +132,30 @@ func openedMessage[
 }
 
 // Message is the message that a statement is signed as.
-func Message[T Statement](statement *T) proto.Message { return formatOf[T]().message(statement) }
+func Message[T Statement](statement *T) proto.Message {
+	m := map[seal.Kind]proto.Message{
+		seal.Announcement: new(rifflev1.Announcement), seal.KeySet: new(rifflev1.KeySet),
+		seal.Manifest: new(rifflev1.Manifest), seal.Counts: new(rifflev1.Counts),
+		seal.Credential: new(rifflev1.Credential), seal.IssuerCertificate: new(rifflev1.IssuerCertificate),
+		seal.Issued:   new(rifflev1.Issued),
+		seal.Accepted: new(rifflev1.Accepted), seal.Summed: new(rifflev1.Summed),
+		seal.Configuration: new(rifflev1.Configuration), seal.Learned: new(rifflev1.Learned),
+		seal.Pool: new(rifflev1.Pool), seal.Draw: new(rifflev1.Draw), seal.EnrolRequest: new(rifflev1.EnrolRequest),
+		seal.EnrolReply: new(rifflev1.EnrolReply),
+	}[formatOf[T]().kind]
+	body, err := Written(statement)
+	if err == nil {
+		err = proto.Unmarshal(body, m)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
 
 // Digest is the digest that Sign returns with a statement.
 func Digest[T Statement](statement *T) ([32]byte, error) {
-	body, err := marshal(Message(statement))
+	body, err := Written(statement)
 	return seal.Digest(formatOf[T]().kind, body), err
 }
 

@@ -210,6 +210,41 @@ func credential(t testing.TB, host *seal.Identity) *rifflev1.Credential {
 	return &rifflev1.Credential{Deployment: deployment, HostKey: host.Public(), Devices: 10}
 }
 
+// certificate lets an issuer admit five installations in epochs 2 to 9.
+func certificate(issuer *seal.Identity) *rifflev1.IssuerCertificate {
+	return &rifflev1.IssuerCertificate{
+		Deployment: deployment, Key: issuer.Public(), First: 2, Last: 9, Installations: 5,
+	}
+}
+
+// issued is an issuer's credential of an installation, up to epoch 8.
+func issued(t testing.TB, host, issuer, registrar *seal.Identity) *rifflev1.Credential {
+	return &rifflev1.Credential{
+		Deployment: deployment, HostKey: host.Public(), Devices: 1, NotAfter: 8,
+		Issuer: forgeSigned(t, seal.IssuerCertificate, certificate(issuer), registrar),
+	}
+}
+
+func issuedRequest(t testing.TB, host, issuer, registrar *seal.Identity) *rifflev1.EnrolRequest {
+	r := enrolRequest(t, host, registrar)
+	r.Device, r.Credential = 0, forgeSigned(t, seal.Credential, issued(t, host, issuer, registrar), issuer)
+	return r
+}
+
+// issuedEntry is an entry of an issuer's log.
+func issuedEntry(number uint64) *rifflev1.Issued {
+	m := &rifflev1.Issued{Deployment: deployment, Number: number, Key: digestOf(3)}
+	if number > 1 {
+		m.Previous = digestOf(4)
+	}
+	return m
+}
+
+func ticketReply() *rifflev1.EnrolReply {
+	return &rifflev1.EnrolReply{Request: digestOf(7), Enrolled: true, Slot: 3, ReportAfterMs: 61000,
+		Ticket: digestOf(6)[:wire.TicketSize]}
+}
+
 func signedCredential(t testing.TB, host, registrar *seal.Identity) *rifflev1.Signed {
 	return forgeSigned(t, seal.Credential, credential(t, host), registrar)
 }
@@ -267,11 +302,20 @@ func chunk() wire.Chunk {
 	return wire.Chunk{Epoch: 2, Round: 1, Index: 2, Payload: bytes.Repeat([]byte{0xa5}, 3*seal.BitSize)}
 }
 
+// signature is an identity's.
+func signature(kind seal.Kind, body []byte, by *seal.Identity) []byte {
+	s, err := seal.Sign(kind, body, by)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 // forgeSigned signs anything as any kind of statement, unchecked.
 func forgeSigned(t testing.TB, kind seal.Kind, m proto.Message, by *seal.Identity) *rifflev1.Signed {
 	t.Helper()
 	body := encode(t, m)
-	return &rifflev1.Signed{Body: body, Key: by.Public(), Signature: seal.Sign(kind, body, by)}
+	return &rifflev1.Signed{Body: body, Key: by.Public(), Signature: signature(kind, body, by)}
 }
 
 func forge(t testing.TB, kind seal.Kind, m proto.Message, by *seal.Identity) []byte {

@@ -30,7 +30,7 @@ func FuzzOpenSigned(f *testing.F) {
 		"panel-reply",
 		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies", "nonced-request",
 		"structured-announcement", "play-announcement", "tree-announcement",
-		"reweighted-announcement"}
+		"reweighted-announcement", "issuer-certificate", "issued-request", "ticket-reply", "issued"}
 	seeds(f, names...)
 	known := map[string]bool{}
 	for _, messages := range accepted(f) {
@@ -55,7 +55,7 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 		f.Add(encode(f, m))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		signed := encode(t, &rifflev1.Signed{Body: body, Key: id.Public(), Signature: seal.Sign(kind, body, id)})
+		signed := encode(t, &rifflev1.Signed{Body: body, Key: id.Public(), Signature: signature(kind, body, id)})
 		var m proto.Message
 		var digest [32]byte
 		var err error
@@ -88,12 +88,19 @@ func FuzzConfiguration(f *testing.F) {
 func FuzzLearned(f *testing.F) {
 	fuzzBody(f, seal.Learned, learned(), destroyedLearned(), comparedLearned())
 }
-func FuzzPool(f *testing.F)       { fuzzBody(f, seal.Pool, pool()) }
-func FuzzDraw(f *testing.F)       { fuzzBody(f, seal.Draw, draw()) }
-func FuzzCounts(f *testing.F)     { fuzzBody(f, seal.Counts, counts(), curatedCounts(), pairsCounts()) }
-func FuzzAccepted(f *testing.F)   { fuzzBody(f, seal.Accepted, acceptedSet()) }
-func FuzzSummed(f *testing.F)     { fuzzBody(f, seal.Summed, summed()) }
-func FuzzCredential(f *testing.F) { fuzzBody(f, seal.Credential, credential(f, signer(f, goldenHost))) }
+func FuzzPool(f *testing.F)     { fuzzBody(f, seal.Pool, pool()) }
+func FuzzDraw(f *testing.F)     { fuzzBody(f, seal.Draw, draw()) }
+func FuzzCounts(f *testing.F)   { fuzzBody(f, seal.Counts, counts(), curatedCounts(), pairsCounts()) }
+func FuzzAccepted(f *testing.F) { fuzzBody(f, seal.Accepted, acceptedSet()) }
+func FuzzSummed(f *testing.F)   { fuzzBody(f, seal.Summed, summed()) }
+func FuzzIssuersCertificate(f *testing.F) {
+	fuzzBody(f, seal.IssuerCertificate, certificate(signer(f, goldenHost)))
+}
+func FuzzIssuersEntry(f *testing.F) { fuzzBody(f, seal.Issued, issuedEntry(1), issuedEntry(2)) }
+func FuzzCredential(f *testing.F) {
+	host, by := signer(f, goldenHost), signer(f, goldenSigner)
+	fuzzBody(f, seal.Credential, credential(f, host), issued(f, host, by, by))
+}
 
 // FuzzLeaf puts any bytes, and any body signed as any kind of statement, under any kind into a role's part of the audit
 // stream. Nothing that the role did not sign is a leaf, and what it signed is one under at most one kind.
@@ -112,7 +119,7 @@ func FuzzLeaf(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, kind string, as byte, body []byte) {
 		of := seal.Kind(as)
-		signed := encode(t, &rifflev1.Signed{Body: body, Key: id.Public(), Signature: seal.Sign(of, body, id)})
+		signed := encode(t, &rifflev1.Signed{Body: body, Key: id.Public(), Signature: signature(of, body, id)})
 		if wire.Leaf(kind, body, party(id)) && !known[string(body)] {
 			t.Fatalf("%x is a leaf, and was never signed", body)
 		}
@@ -140,7 +147,7 @@ func FuzzEnrolRequest(f *testing.F) {
 	f.Add(encode(f, noncedRequest(f, host, registrar)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		signed := encode(t,
-			&rifflev1.Signed{Body: body, Key: host.Public(), Signature: seal.Sign(seal.EnrolRequest, body, host)})
+			&rifflev1.Signed{Body: body, Key: host.Public(), Signature: signature(seal.EnrolRequest, body, host)})
 		e, err := wire.OpenEnrolRequest(signed, party(registrar))
 		if err != nil {
 			return
@@ -159,7 +166,7 @@ func FuzzEnrolReply(f *testing.F) {
 	f.Add(encode(f, undrawnReply(f, shuffler)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		signed := encode(t,
-			&rifflev1.Signed{Body: body, Key: shuffler.Public(), Signature: seal.Sign(seal.EnrolReply, body, shuffler)})
+			&rifflev1.Signed{Body: body, Key: shuffler.Public(), Signature: signature(seal.EnrolReply, body, shuffler)})
 		m, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(7)))
 		if err != nil {
 			return
@@ -179,7 +186,7 @@ func FuzzReport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, messages int) {
 		allocated.ForInput(t, len(body), func() { _, _, _ = wire.ParseReport(body, messages*seal.BitSize) })
 		signed := append(bytes.Clone(body),
-			encode(t, &rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})...)
+			encode(t, &rifflev1.Report{Signature: signature(seal.Report, body, host)})...)
 		r, _, err := wire.ParseReport(signed, messages*seal.BitSize)
 		if err != nil {
 			return

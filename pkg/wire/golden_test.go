@@ -104,8 +104,30 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			return d, err
 		},
 		"credential": func(b []byte) ([32]byte, error) {
-			_, d, err := wire.Open[wire.Credential](b, registrar)
+			if _, err := wire.OpenCredential(b, registrar); err != nil {
+				return [32]byte{}, err
+			}
+			c, err := wire.ReadCredential(b)
+			if err != nil {
+				return [32]byte{}, err
+			}
+			return wire.Digest(c)
+		},
+		"issuer-certificate": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[wire.IssuerCertificate](b, registrar)
 			return d, err
+		},
+		"issued": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Issued](b, from); return d, err },
+		"issued-request": func(b []byte) ([32]byte, error) {
+			e, err := wire.OpenEnrolRequest(b, registrar)
+			return e.Digest, err
+		},
+		"ticket-reply": func(b []byte) ([32]byte, error) {
+			m, err := wire.OpenEnrolReply(b, from.Key, [32]byte(digestOf(7)))
+			if err != nil {
+				return [32]byte{}, err
+			}
+			return wire.Digest(m)
 		},
 		"enrol-request": func(b []byte) ([32]byte, error) {
 			e, err := wire.OpenEnrolRequest(b, registrar)
@@ -141,6 +163,8 @@ func accepted(t testing.TB) map[string][][]byte {
 	}
 	replaced := credential(t, host) // of a host whose key was replaced
 	replaced.FirstKey = digestOf(4)
+	ends := credential(t, host)
+	ends.NotAfter = 7
 	return map[string][][]byte{
 		"announcement": {sign(by, announcement(t)), sign(by, finalAnnouncement(t)),
 			sign(by, curatedAnnouncement(t)), sign(by, pairsAnnouncement(t))},
@@ -149,7 +173,7 @@ func accepted(t testing.TB) map[string][][]byte {
 		"counts":        {sign(by, counts()), sign(by, curatedCounts()), sign(by, pairsCounts())},
 		"accepted":      {sign(by, acceptedSet())},
 		"summed":        {sign(by, summed())},
-		"credential":    {sign(registrar, credential(t, host)), sign(registrar, replaced)},
+		"credential":    {sign(registrar, credential(t, host)), sign(registrar, ends)},
 		"enrol-request": {sign(host, enrolRequest(t, host, registrar))},
 		"enrol-reply":   {sign(by, enrolReply()), sign(by, refusal())},
 		"report":        {must(wire.BuildReport(report(), host))},
@@ -175,6 +199,11 @@ func accepted(t testing.TB) map[string][][]byte {
 		"play-announcement": {sign(by, sampledAnnouncement(t)), sign(by, optimisticAnnouncement(t)),
 			sign(by, spannerAnnouncement(t)), sign(by, inverseGapAnnouncement(t))},
 		"tree-announcement": {sign(by, treeAnnouncement(t)), sign(by, errorsAnnouncement(t))},
+
+		"issuer-certificate": {sign(registrar, certificate(by))},
+		"issued-request":     {sign(host, issuedRequest(t, host, by, registrar))},
+		"ticket-reply":       {sign(by, ticketReply())},
+		"issued":             {sign(by, issuedEntry(1)), sign(by, issuedEntry(2))},
 	}
 }
 
@@ -183,7 +212,8 @@ var formats = []string{"announcement", "keyset", "manifest", "counts", "credenti
 	"enrol-reply", "report", "chunk", "accepted", "summed", "configuration", "learned", "audited-manifest",
 	"panel-announcement", "pool", "draw", "registration", "panel-reply", "lasting-configuration", "compared-learned",
 	"enrol-requests", "enrol-replies", "nonced-request", "structured-announcement", "play-announcement",
-	"tree-announcement", "reweighted-announcement"}
+	"tree-announcement", "reweighted-announcement", "issuer-certificate", "issued-request", "ticket-reply",
+	"issued"}
 
 const goldenFile = "testdata/wire.golden"
 

@@ -8,9 +8,7 @@ import (
 	"math"
 	"reflect"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
-	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // maxVersion bounds the bytes of a program's version.
@@ -18,7 +16,7 @@ const maxVersion = 256
 
 // PolicyDigest is SHA-256 of a policy, as announcements hold it.
 func PolicyDigest(p *glm.Policy) ([32]byte, error) {
-	b, err := marshal(policyMessage(p))
+	b, err := marshal(policyFields, p)
 	if err != nil {
 		return [32]byte{}, err
 	}
@@ -60,36 +58,17 @@ func checkJSON[T any](path string, value T) error {
 	return nil
 }
 
-func configurationMessage(c *Configuration) *rifflev1.Configuration {
-	m := &rifflev1.Configuration{
-		Deployment: c.Deployment, Learner: asJSON(c.Learner), Anytime: c.Anytime, Batch: uint32(c.Batch),
-		Terms: asJSON(c.Terms), Timing: timingMessage(c.Timing), Schema: c.Schema,
+// jsonField is a field of a value's JSON, which checkConfiguration passed; a value of zeros is absent unless it is
+// needed. What does not decode is read as zeros: the bytes are then not those of the result, and are refused.
+func jsonField[T any](c *coder, n int, at *T, needed bool) {
+	var b []byte
+	var none T
+	if !c.reads && (needed || !reflect.DeepEqual(*at, none)) {
+		b, _ = json.Marshal(*at)
 	}
-	if !reflect.DeepEqual(c.Rules, plan.Rules{}) {
-		m.Rules = asJSON(c.Rules)
+	if c.bytes(n, &b); c.reads {
+		fromJSON(b, at)
 	}
-	return m
-}
-
-// asJSON is the one JSON form of a value that checkConfiguration passed; of any other it is empty.
-func asJSON(value any) []byte {
-	b, err := json.Marshal(value)
-	if err != nil {
-		return nil
-	}
-	return b
-}
-
-// configurationOf leaves empty what does not decode: the bytes are then not those of the result, and are refused.
-func configurationOf(m *rifflev1.Configuration) *Configuration {
-	c := &Configuration{
-		Deployment: m.Deployment, Anytime: m.Anytime, Batch: int(m.Batch), Timing: timingOf(m.GetTiming()),
-		Schema: m.Schema,
-	}
-	fromJSON(m.Rules, &c.Rules)
-	fromJSON(m.Learner, &c.Learner)
-	fromJSON(m.Terms, &c.Terms)
-	return c
 }
 
 func fromJSON[T any](b []byte, into *T) {
@@ -187,46 +166,4 @@ func checkLift(l *Lift) error {
 		return field("low", "is %v, above high, %v", l.Low, l.High)
 	}
 	return nil
-}
-
-func liftMessage(l *Lift) *rifflev1.Lift {
-	if l == nil {
-		return nil
-	}
-	return &rifflev1.Lift{Reports: l.Reports, Decisions: l.Decisions, Treated: l.Treated, Control: l.Control,
-		Lift: l.Lift,
-		Low:  l.Low, High: l.High}
-}
-
-func liftOf(m *rifflev1.Lift) *Lift {
-	if m == nil {
-		return nil
-	}
-	return &Lift{Reports: m.Reports, Decisions: m.Decisions, Treated: m.Treated, Control: m.Control, Lift: m.Lift,
-		Low: m.Low, High: m.High}
-}
-
-func learnedMessage(l *Learned) *rifflev1.Learned {
-	m := &rifflev1.Learned{
-		Deployment: l.Deployment, Epoch: l.Epoch, Round: l.Round, Announcement: l.Announcement, Counts: l.Counts,
-		Destroyed: l.Destroyed, Iterate: l.Iterate, Policy: l.Policy, Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone,
-		Version: l.Version, Lift: liftMessage(l.Lift), Total: liftMessage(l.Total), Unchanged: l.Unchanged,
-		Action: l.Action,
-	}
-	for _, s := range l.Sums {
-		m.Sums = append(m.Sums, &rifflev1.Sum{Values: s.Values, Variance: s.Variance})
-	}
-	return m
-}
-
-func learnedOf(m *rifflev1.Learned) *Learned {
-	l := &Learned{
-		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement, Counts: m.Counts,
-		Destroyed: m.Destroyed, Iterate: m.Iterate, Policy: m.Policy, Epsilon: m.Epsilon, EpsilonAlone: m.EpsilonAlone,
-		Version: m.Version, Lift: liftOf(m.Lift), Total: liftOf(m.Total), Unchanged: m.Unchanged, Action: m.Action,
-	}
-	for _, s := range m.Sums {
-		l.Sums = append(l.Sums, Sum{Values: s.GetValues(), Variance: s.GetVariance()})
-	}
-	return l
 }

@@ -14,6 +14,8 @@ const (
 	MaxEnrolment = 4 << 10
 	// MaxFurther bounds how many devices a request for enrolment is for besides the first.
 	MaxFurther = 63
+	// TicketSize is the length in bytes of a ticket.
+	TicketSize = 16
 	// MaxContribution bounds the bytes of a signed Pool or Draw.
 	MaxContribution = 512
 	// MaxSchema bounds the bytes of a schema of features.

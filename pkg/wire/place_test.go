@@ -1,8 +1,8 @@
 package wire_test
 
 import (
-	"bytes"
 	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -32,37 +32,50 @@ func TestAnAnnouncementIsOfItsPlace(t *testing.T) {
 	}
 }
 
-// A credential that was taken apart and put together is the registrar's for its deployment, or refused.
+// A credential that was laid out and put together again is the one that it was, or refused.
 func TestACredentialIsPutTogether(t *testing.T) {
-	registrar := signer(t, 2)
-	signed := forge(t, seal.Credential, credential(t, signer(t, 3)), registrar)
-	whole, signature, err := wire.SplitCredential(signed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		change func(c *wire.Credential, signature []byte, from *wire.Party)
-		want   error
-	}{
-		"as it was": {func(*wire.Credential, []byte, *wire.Party) {}, nil},
-		"for another deployment, by the same registrar": {
-			func(_ *wire.Credential, _ []byte, from *wire.Party) { from.Deployment = "other" }, wire.ErrDeployment},
-		"moved to another deployment": {func(c *wire.Credential, _ []byte, from *wire.Party) {
-			c.Deployment, from.Deployment = "other", "other"
-		}, seal.ErrSignature},
-		"more devices": {
-			func(c *wire.Credential, _ []byte, _ *wire.Party) { c.Devices++ }, seal.ErrSignature},
-		"another host": {
-			func(c *wire.Credential, _ []byte, _ *wire.Party) { c.HostKey = digestOf(9) }, seal.ErrSignature},
-		"another signature": {
-			func(_ *wire.Credential, b []byte, _ *wire.Party) { b[0] ^= 1 }, seal.ErrSignature},
-		"another registrar": {
-			func(_ *wire.Credential, _ []byte, p *wire.Party) { *p = party(signer(t, 4)) }, seal.ErrSignature},
+	registrar, issuer, host := signer(t, 2), signer(t, 5), signer(t, 3)
+	ends := credential(t, host)
+	ends.NotAfter = 7
+	for kind, signed := range map[string][]byte{
+		"the registrar's": forge(t, seal.Credential, ends, registrar),
+		"an issuer's":     forge(t, seal.Credential, issued(t, host, issuer, registrar), issuer),
 	} {
-		one, by, from := whole, bytes.Clone(signature[:]), party(registrar)
-		c.change(&one, by, &from)
-		if err := wire.CheckCredential(one, by, from); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
+		want, err := wire.OpenCredential(signed, party(registrar))
+		if err != nil {
+			t.Fatal(err)
+		}
+		layout, err := wire.AppendLayout(nil, signed)
+		if err != nil || len(layout) != wire.LayoutSize {
+			t.Fatalf("%d bytes, %v", len(layout), err)
+		}
+		whole := [wire.LayoutSize]byte(layout)
+		known := wire.NewCredentials(party(registrar))
+		for range 2 {
+			got, err := known.OpenLayout([32]byte(host.Public()), whole)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %+v, %v, want %+v", kind, got, err, want)
+			}
+		}
+		if _, err := known.OpenLayout([32]byte(digestOf(9)), whole); !errors.Is(err, wire.ErrCredential) {
+			t.Errorf("%s, of another host: %v", kind, err)
+		}
+		for i := range whole { // also the zeros in place of an issuer
+			changed := whole
+			changed[i] ^= 1
+			if _, err := known.OpenLayout([32]byte(host.Public()), changed); !errors.Is(err, wire.ErrCredential) {
+				t.Errorf("%s, byte %d: %v", kind, i, err)
+			}
+		}
+		for name, from := range map[string]wire.Party{
+			"another deployment": {Deployment: "other", Key: registrar.Public()},
+			"another registrar":  party(signer(t, 4)),
+			"no registrar":       {Deployment: deployment},
+		} {
+			if _, err := wire.NewCredentials(from).OpenLayout([32]byte(host.Public()), whole); !errors.Is(err,
+				wire.ErrCredential) {
+				t.Errorf("%s, %s: %v", kind, name, err)
+			}
 		}
 	}
 }

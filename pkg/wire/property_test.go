@@ -105,7 +105,7 @@ func opensAsSigned(t *rapid.T, kind seal.Kind, m proto.Message, by *seal.Identit
 		t.Fatal(err)
 	}
 	signed, err := proto.MarshalOptions{Deterministic: true}.Marshal(
-		&rifflev1.Signed{Body: body, Key: by.Public(), Signature: seal.Sign(kind, body, by)})
+		&rifflev1.Signed{Body: body, Key: by.Public(), Signature: signature(kind, body, by)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +171,19 @@ func TestEveryFieldOfAStatementIsCarried(t *testing.T) {
 	})
 	everyFieldIsCarried(t, func() *wire.Credential {
 		return &wire.Credential{Deployment: deployment, HostKey: host.Public(), Devices: 10, FirstKey: digestOf(4)}
+	})
+	everyFieldIsCarried(t, func() *wire.Issued {
+		return &wire.Issued{Deployment: deployment, Number: 2, Previous: digestOf(4), Key: digestOf(3)}
+	})
+	everyFieldIsCarried(t, func() *wire.IssuerCertificate {
+		return &wire.IssuerCertificate{Deployment: deployment, Key: host.Public(), First: 2, Last: 9, Installations: 5}
+	})
+	everyFieldIsCarried(t, func() *wire.Credential {
+		return &wire.Credential{Deployment: deployment, HostKey: host.Public(), Devices: 1, NotAfter: 8,
+			Issuer: forge(t, seal.IssuerCertificate, certificate(host), host)}
+	})
+	everyFieldIsCarried(t, func() *wire.EnrolReply {
+		return &wire.EnrolReply{Request: digestOf(7), Enrolled: true, Ticket: digestOf(6)[:wire.TicketSize]}
 	})
 	everyFieldIsCarried(t, func() *wire.EnrolRequest {
 		r := *request.Request

@@ -296,5 +296,40 @@ func TestCredentialOutOfRangeIsRefused(t *testing.T) {
 		{"deployment", func(x *c) { x.Deployment = "*" }},
 		{"host_key", func(x *c) { x.HostKey = nil }},
 		{"devices", func(x *c) { x.Devices = 0 }},
+		{"not_after", func(x *c) { x.NotAfter = 1 << 63 }},
+	})
+	registrar := signer(t, goldenSigner)
+	other := certificate(registrar)
+	other.Deployment = "other"
+	refuses(t, seal.Credential, func() *c { return issued(t, signer(t, 2), registrar, registrar) }, []bad[c]{
+		{"devices", func(x *c) { x.Devices = 2 }},
+		{"not_after", func(x *c) { x.NotAfter = 0 }},
+		{"not_after", func(x *c) { x.NotAfter = 1 }},
+		{"not_after", func(x *c) { x.NotAfter = 10 }},
+		{"first_key", func(x *c) { x.FirstKey = digestOf(4) }},
+		{"issuer", func(x *c) { x.Issuer = forgeSigned(t, seal.IssuerCertificate, other, registrar) }},
+	})
+}
+
+func TestIssuedOutOfRangeIsRefused(t *testing.T) {
+	type c = rifflev1.Issued
+	refuses(t, seal.Issued, func() *c { return issuedEntry(2) }, []bad[c]{
+		{"deployment", func(x *c) { x.Deployment = "*" }},
+		{"number", func(x *c) { x.Number = 0 }},
+		{"previous", func(x *c) { x.Number = 1 }},
+		{"previous", func(x *c) { x.Previous = nil }},
+		{"key", func(x *c) { x.Key = x.Key[1:] }},
+	})
+}
+
+func TestIssuerCertificateOutOfRangeIsRefused(t *testing.T) {
+	type c = rifflev1.IssuerCertificate
+	refuses(t, seal.IssuerCertificate, func() *c { return certificate(signer(t, 2)) }, []bad[c]{
+		{"deployment", func(x *c) { x.Deployment = "*" }},
+		{"key", func(x *c) { x.Key = x.Key[1:] }},
+		{"first", func(x *c) { x.First = 0 }},
+		{"first", func(x *c) { x.First = 10 }},
+		{"first", func(x *c) { x.Last = 1 << 63 }},
+		{"installations", func(x *c) { x.Installations = 0 }},
 	})
 }

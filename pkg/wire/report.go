@@ -3,10 +3,7 @@ package wire
 import (
 	"fmt"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 )
 
 // Report is what a device sends in one round, inside the envelope.
@@ -26,39 +23,32 @@ const signatureField = 2 + seal.SignatureSize
 // ReportSize is the length in bytes of every report with a payload of this many bytes.
 func ReportSize(payload int) int {
 	const fixed = (2 + digestSize) + 9 + 3*5 + 1 + (2 + keySize) + signatureField
-	return fixed + protowire.SizeBytes(payload)
+	return fixed + sizeOfBytes(payload)
 }
 
 // EnvelopeSize is the length in bytes of every envelope around a report with a payload of this many bytes.
 func EnvelopeSize(payload int) int {
 	ciphertext := ReportSize(payload) + seal.CiphertextOverhead
-	return (2 + seal.HPKEKeySize) + (2 + seal.EncapsulatedSize) + 1 + protowire.SizeBytes(ciphertext)
+	return (2 + seal.HPKEKeySize) + (2 + seal.EncapsulatedSize) + 1 + sizeOfBytes(ciphertext)
 }
 
 // BuildReport encodes a report and signs it with the host's key.
-func BuildReport(r Report, host *seal.Identity) ([]byte, error) {
+func BuildReport(r Report, host seal.Signer) ([]byte, error) {
 	if err := checkPayload(r.Payload, MaxPayload); err != nil {
 		return nil, named("report", err)
 	}
-	m := &rifflev1.Report{
-		Announcement: r.Announcement[:],
-		Epoch:        &r.Epoch,
-		Round:        &r.Round,
-		Slot:         &r.Slot,
-		Device:       &r.Device,
-		Payload:      r.Payload,
-		HostKey:      host.Public(),
-	}
-	if err := checkReport(m); err != nil {
+	r.HostKey = [keySize]byte(host.Public())
+	if err := checkRound(r.Epoch, r.Round); err != nil {
 		return nil, named("report", err)
 	}
-	body, err := marshal(m)
+	c := coder{b: make([]byte, 0, ReportSize(len(r.Payload)))}
+	reportFields(&c, &r)
+	signature, err := seal.Sign(seal.Report, c.b, host)
 	if err != nil {
 		return nil, named("report", err)
 	}
-	// The signature is the last field, so that what it covers is what is before it.
-	return proto.MarshalOptions{Deterministic: true}.MarshalAppend(body,
-		&rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})
+	c.bytes(8, &signature) // the last field, so that what it covers is what is before it
+	return c.written()
 }
 
 // ParseReport decodes a report whose payload must have exactly the given number of bytes, and verifies its signature by
@@ -100,50 +90,20 @@ func readReport(data []byte, payload int) (r *Report, signature []byte, err erro
 		return nil, nil, fmt.Errorf("%w: %d bytes, a report with a payload of %d has %d", ErrSize, len(data),
 			payload, ReportSize(payload))
 	}
-	// Every acceptable report with such a payload has one layout.
-	f := &fixed{rest: data}
-	r = &Report{
-		Announcement: f.array(1), Epoch: f.fixed64(2), Round: f.fixed32(3), Slot: f.fixed32(4), Device: f.fixed32(5),
-		Payload: f.bytes(6, payload), HostKey: f.array(7),
+	c := coder{b: data, reads: true, shares: true}
+	r = new(Report)
+	reportFields(&c, r)
+	c.bytes(8, &signature)
+	if err := c.read(); err != nil {
+		return nil, nil, err
 	}
-	if signature = f.bytes(8, seal.SignatureSize); !f.whole() {
-		return nil, nil, oddReport(data, payload)
+	if len(r.Payload) != payload || len(signature) != seal.SignatureSize {
+		return nil, nil, fmt.Errorf("%w: not the layout of a report", ErrMalformed)
 	}
 	if err := checkRound(r.Epoch, r.Round); err != nil {
 		return nil, nil, err
 	}
 	return r, signature, nil
-}
-
-// oddReport says what is wrong with a report that has another layout than reports have.
-func oddReport(data []byte, payload int) error {
-	m := new(rifflev1.Report)
-	if err := unmarshal(data, m); err != nil {
-		return err
-	}
-	if err := checkReport(m); err != nil {
-		return err
-	}
-	if len(m.Payload) != payload {
-		return fmt.Errorf("%w: a payload of %d bytes, must have %d", ErrSize, len(m.Payload), payload)
-	}
-	if err := checkLength("signature", m.Signature, seal.SignatureSize); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: not the layout of a report", ErrMalformed)
-}
-
-func checkReport(m *rifflev1.Report) error {
-	if err := checkLength("announcement", m.Announcement, digestSize); err != nil {
-		return err
-	}
-	if m.Epoch == nil || m.Round == nil || m.Slot == nil || m.Device == nil {
-		return field("epoch", "or round, slot or device is absent: they are always present, zero or not")
-	}
-	if err := checkRound(*m.Epoch, *m.Round); err != nil {
-		return err
-	}
-	return checkLength("host_key", m.HostKey, keySize)
 }
 
 func checkPayload(payload []byte, most int) error {
@@ -159,7 +119,7 @@ func SealReport(report, shuffler []byte, context seal.ReportContext) ([]byte, er
 	if err != nil {
 		return nil, named("envelope", err)
 	}
-	return marshal(&rifflev1.Envelope{Key: e.Key, Encapsulated: e.Encapsulated, Ciphertext: e.Ciphertext})
+	return marshal(envelopeFields, &e)
 }
 
 // OpenEnvelope returns the bytes of the report inside. context is that of the round in which the envelope arrived.
@@ -167,28 +127,10 @@ func OpenEnvelope(envelope []byte, keys *seal.ReportOpener, context seal.ReportC
 	if most := EnvelopeSize(MaxPayload); len(envelope) > most {
 		return nil, named("envelope", fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(envelope), most))
 	}
-	e, err := readEnvelope(envelope)
+	e, err := unmarshal(envelopeFields, envelope)
 	if err != nil {
 		return nil, named("envelope", err)
 	}
-	report, err := keys.Open(e, context.AAD())
+	report, err := keys.Open(*e, context.AAD())
 	return report, named("envelope", err)
-}
-
-// readEnvelope decodes an envelope. What it returns may share its memory.
-func readEnvelope(envelope []byte) (seal.Envelope, error) {
-	f := &fixed{rest: envelope}
-	e := seal.Envelope{Key: f.bytes(1, seal.HPKEKeySize), Encapsulated: f.bytes(2, seal.EncapsulatedSize)}
-	if ciphertext, n := protowire.ConsumeBytes(f.rest[min(1, len(f.rest)):]); n > 0 && len(ciphertext) > 0 {
-		e.Ciphertext = f.bytes(3, len(ciphertext))
-	}
-	if f.whole() && e.Ciphertext != nil {
-		return e, nil
-	}
-	// Nothing that has another layout opens: this is how it is refused.
-	m := new(rifflev1.Envelope)
-	if err := unmarshal(envelope, m); err != nil {
-		return seal.Envelope{}, err
-	}
-	return seal.Envelope{Key: m.Key, Encapsulated: m.Encapsulated, Ciphertext: m.Ciphertext}, nil
 }

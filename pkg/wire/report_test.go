@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"testing"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
@@ -106,7 +107,7 @@ func TestDamagedReportIsRefused(t *testing.T) {
 		}
 		m.Signature = nil
 		change(m)
-		m.Signature = seal.Sign(seal.Report, encode(t, m), host)
+		m.Signature = signature(seal.Report, encode(t, m), host)
 		return encode(t, m)
 	}
 	unknown := protowire.AppendTag(nil, 1000, protowire.VarintType)
@@ -227,6 +228,32 @@ func TestChunkOutOfRangeIsRefused(t *testing.T) {
 	}
 }
 
+// Of the ways to write a chunk one is read, and a number of more than 32 bits is not cut off.
+func TestOneEncodingOfAChunkIsRead(t *testing.T) {
+	first := chunk()
+	first.Index = 0
+	written, err := wire.BuildChunk(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest := []byte{0x08, 2, 0x10, 1}, written[4:] // epoch and round
+	if !bytes.HasPrefix(written, head) {
+		t.Fatalf("a chunk begins with % x", written[:4])
+	}
+	for name, with := range map[string][]byte{
+		"a zero that is written out": {0x08, 2, 0x10, 1, 0x18, 0},
+		"a longer form of a number":  {0x08, 0x82, 0, 0x10, 1},
+		"a round of 33 bits":         {0x08, 2, 0x10, 0x81, 0x80, 0x80, 0x80, 0x10},
+	} {
+		if m := new(rifflev1.MixedChunk); proto.Unmarshal(slices.Concat(with, rest), m) != nil {
+			t.Fatalf("%s: protobuf itself refuses it, so the case shows nothing", name)
+		}
+		if _, err := wire.ParseChunk(slices.Concat(with, rest)); !errors.Is(err, wire.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestSetDigestsDependOnOrderAsDocumented(t *testing.T) {
 	a, b := [32]byte{1}, [32]byte{2}
 	in := [][32]byte{b, a}
@@ -282,7 +309,7 @@ func TestReportsHaveOneLayout(t *testing.T) {
 		for bit := range 8 {
 			body := bytes.Clone(good[:len(good)-66])
 			body[i] ^= 1 << bit
-			signed := append(body, encode(t, &rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})...)
+			signed := append(body, encode(t, &rifflev1.Report{Signature: signature(seal.Report, body, host)})...)
 			r, _, err := wire.ParseReport(signed, payload)
 			if err != nil {
 				continue

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -16,7 +15,7 @@ const (
 	// lengthSize is the bytes before what is padded, which say how long it is.
 	lengthSize = 2
 	// requestRoom is what a request is padded to, its length included. The largest legal one, for 64 devices of a
-	// deployment with the longest name, has 1040 bytes (TestTheLargestRequestAndReplyFit).
+	// deployment with the longest name, has 1050 bytes (TestTheLargestRequestAndReplyFit).
 	requestRoom = 1152
 	// replyRoom is the same of a reply. The largest legal one answers 64 devices in the channel of shares: 3463 bytes.
 	replyRoom = 3584
@@ -52,7 +51,7 @@ func SealRequest(signed, shuffler []byte, deployment string) (*SealedRequest, er
 	if err != nil {
 		return nil, named("enrol-request", err)
 	}
-	sealed, err := marshal(&rifflev1.Envelope{Key: e.Key, Encapsulated: e.Encapsulated, Ciphertext: e.Ciphertext})
+	sealed, err := marshal(envelopeFields, &e)
 	return &SealedRequest{signed, sealed, reply}, err
 }
 
@@ -92,15 +91,15 @@ type OpenedRequest struct {
 // OpenSealedRequest opens a request as it came. Where the error is of what was inside, the request is not nil: the
 // refusal can be sealed.
 func OpenSealedRequest(b []byte, keys *seal.RequestOpener) (*OpenedRequest, error) {
-	f := &fixed{rest: b}
-	e := seal.Envelope{
-		Key: f.bytes(1, seal.HPKEKeySize), Encapsulated: f.bytes(2, seal.EncapsulatedSize),
-		Ciphertext: f.bytes(3, requestRoom+seal.CiphertextOverhead),
+	e, err := unmarshal(envelopeFields, b)
+	if err == nil && (len(b) != SealedRequestSize || len(e.Key) != seal.HPKEKeySize ||
+		len(e.Encapsulated) != seal.EncapsulatedSize) {
+		err = fmt.Errorf("%w: not the layout of a sealed request", ErrMalformed)
 	}
-	if !f.whole() {
-		return nil, named("enrol-request", fmt.Errorf("%w: not the layout of a sealed request", ErrMalformed))
+	if err != nil {
+		return nil, named("enrol-request", err)
 	}
-	plain, reply, err := keys.Open(e)
+	plain, reply, err := keys.Open(*e)
 	if err != nil {
 		return nil, named("enrol-request", err)
 	}

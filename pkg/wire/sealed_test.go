@@ -96,6 +96,7 @@ func TestTheLargestRequestAndReplyFit(t *testing.T) {
 	name := strings.Repeat("n", wire.MaxDeployment)
 	credential, _, err := wire.Sign(&wire.Credential{
 		Deployment: name, HostKey: host.Public(), Devices: math.MaxUint32, FirstKey: registrar.Public(),
+		NotAfter: math.MaxInt64,
 	}, registrar)
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +117,7 @@ func TestTheLargestRequestAndReplyFit(t *testing.T) {
 		reply.Add(&one)
 	}
 	drawn := one
+	drawn.Ticket = make([]byte, wire.TicketSize)
 	drawn.Pool, drawn.Draw = make([]byte, wire.MaxContribution), make([]byte, wire.MaxContribution)
 	signedRequest, _, err := wire.Sign(request, host)
 	if err != nil {

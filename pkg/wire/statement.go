@@ -5,10 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
-	"google.golang.org/protobuf/proto"
 )
 
 // Party names the signer that a statement must have and the deployment that it must be about.
@@ -20,21 +18,25 @@ type Party struct {
 
 // Sign checks a statement and signs it. It returns the bytes of Signed and the statement's digest. It refuses every
 // statement that Open would refuse or would return changed: the error is a *FieldError or wraps ErrTooLarge.
-func Sign[T Statement](statement *T, by *seal.Identity) (signed []byte, digest [32]byte, err error) {
+func Sign[T Statement](statement *T, by seal.Signer) (signed []byte, digest [32]byte, err error) {
 	f := formatOf[T]()
 	signed, digest, err = f.sign(statement, by)
 	return signed, digest, named(f.kind.String(), err)
 }
 
-func (f format[T]) sign(statement *T, by *seal.Identity) (signed []byte, digest [32]byte, err error) {
+func (f format[T]) sign(statement *T, by seal.Signer) (signed []byte, digest [32]byte, err error) {
 	if err := f.check(statement); err != nil {
 		return nil, digest, err
 	}
-	body, err := marshal(f.message(statement))
+	body, err := marshal(f.fields, statement)
 	if err != nil {
 		return nil, digest, err
 	}
-	signed, err = marshal(&rifflev1.Signed{Body: body, Key: by.Public(), Signature: seal.Sign(f.kind, body, by)})
+	signature, err := seal.Sign(f.kind, body, by)
+	if err != nil {
+		return nil, digest, err
+	}
+	signed, err = marshal(sealedFields, &sealed{body, by.Public(), signature})
 	if err != nil {
 		return nil, digest, err
 	}
@@ -49,9 +51,9 @@ func (f format[T]) sign(statement *T, by *seal.Identity) (signed []byte, digest 
 //	manifest, digest, err := wire.Open[wire.Manifest](b, shuffler)
 //
 // The bytes that it accepts are those that Sign makes of the statement that it returns. Enrolment has openers of its
-// own: OpenEnrolRequest and OpenEnrolReply.
-func Open[T plan.Announcement | KeySet | Manifest | Counts | Credential | Accepted | Summed | Configuration | Learned |
-	Pool | Draw](signed []byte, from Party) (*T, [32]byte, error) {
+// own: OpenCredential, OpenEnrolRequest and OpenEnrolReply.
+func Open[T plan.Announcement | KeySet | Manifest | Counts | IssuerCertificate | Accepted | Summed | Configuration |
+	Learned | Pool | Draw | Issued](signed []byte, from Party) (*T, [32]byte, error) {
 	if len(from.Key) != keySize { // an absent key must not stand for any key
 		return nil, [32]byte{}, ErrSigner
 	}
@@ -108,28 +110,35 @@ func open[T Statement](signed, key []byte) (o opened[T], err error) {
 	if o, err = f.open(outer.Body); err != nil {
 		return opened[T]{}, named(name, err)
 	}
-	o.signer, o.digest = outer.Key, seal.Digest(f.kind, outer.Body)
+	o.signer, o.digest = bytes.Clone(outer.Key), seal.Digest(f.kind, outer.Body)
 	return o, nil
 }
 
 // open decodes and checks the body of a statement. It accepts only the bytes that sign makes of the result, so that
 // nothing in them is lost: no unknown field, no unknown enum value, no empty message in place of an absent one.
 func (f format[T]) open(body []byte) (o opened[T], err error) {
-	if o.statement, o.deployment, err = f.decode(body); err != nil {
+	c, statement := coder{b: body, reads: true}, new(T)
+	f.fields(&c, statement)
+	if err := c.read(); err != nil {
 		return o, err
 	}
-	if err := f.check(o.statement); err != nil {
+	if err := f.check(statement); err != nil {
 		return o, err
 	}
-	return o, canonical(body, f.message(o.statement))
+	again, err := marshal(f.fields, statement)
+	if err == nil && !bytes.Equal(again, body) {
+		err = fmt.Errorf("%w: not what is signed of this statement", ErrMalformed)
+	}
+	return opened[T]{statement: statement, deployment: c.deployment}, err
 }
 
-// openSigned decodes the outer message. It checks the lengths in it and not its signature.
-func openSigned(signed []byte, limit int) (*rifflev1.Signed, error) {
+// openSigned decodes the outer message, whose memory the result shares. It checks the lengths in it and not its
+// signature.
+func openSigned(signed []byte, limit int) (*sealed, error) {
 	if len(signed) > limit {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(signed), limit)
 	}
-	outer, err := decodeSigned(signed)
+	outer, err := unmarshal(sealedFields, signed)
 	if err != nil {
 		return nil, err
 	}
@@ -140,37 +149,35 @@ func openSigned(signed []byte, limit int) (*rifflev1.Signed, error) {
 	return outer, nil
 }
 
-// decodeSigned decodes the outer message and checks nothing in it.
-func decodeSigned(signed []byte) (*rifflev1.Signed, error) {
-	outer := new(rifflev1.Signed)
-	return outer, unmarshal(signed, outer)
-}
-
 // format is what Sign and Open need to know of a type of statement.
 type format[T any] struct {
-	kind    seal.Kind
-	limit   int                    // largest number of bytes of Signed
-	check   func(*T) error         // every range and relation; what passes has a message that carries all of it
-	message func(*T) proto.Message // of a statement that check passed
-	decode  func(body []byte) (statement *T, deployment string, err error)
+	kind   seal.Kind
+	limit  int              // largest number of bytes of Signed
+	check  func(*T) error   // every range and relation; what passes has a message that carries all of it
+	fields func(*coder, *T) // of its message
 }
 
 // formats has one format for each type of statement.
 var formats = []any{
-	formatBy(seal.Announcement, MaxStatement, checkAnnouncement, announcementMessage, announcementOf),
-	formatBy(seal.KeySet, MaxEnrolment, checkKeySet, keySetMessage, keySetOf),
-	formatBy(seal.Manifest, MaxEnrolment, checkManifest, manifestMessage, manifestOf),
-	formatBy(seal.Counts, MaxStatement, checkCounts, countsMessage, countsOf),
-	formatBy(seal.Credential, MaxEnrolment, checkCredential, credentialMessage, credentialOf),
-	formatBy(seal.Accepted, MaxEnrolment, checkAccepted, acceptedMessage, acceptedOf),
-	formatBy(seal.Summed, MaxEnrolment, checkSummed, summedMessage, summedOf),
-	formatBy(seal.Configuration, MaxStatement, checkConfiguration, configurationMessage, configurationOf),
-	formatBy(seal.Learned, MaxStatement, checkLearned, learnedMessage, learnedOf),
-	formatBy(seal.Pool, MaxContribution, checkPool, poolMessage, poolOf),
-	formatBy(seal.Draw, MaxContribution, checkDraw, drawMessage, drawOf),
-	formatBy(seal.EnrolRequest, MaxEnrolment, checkEnrolRequest, enrolRequestMessage, enrolRequestOf),
-	formatBy(seal.EnrolReply, MaxEnrolment, checkEnrolReply, enrolReplyMessage, enrolReplyOf),
+	formatBy(seal.Announcement, MaxStatement, checkAnnouncement, announcementFields),
+	formatBy(seal.KeySet, MaxEnrolment, checkKeySet, keySetFields),
+	formatBy(seal.Manifest, MaxEnrolment, checkManifest, manifestFields),
+	formatBy(seal.Counts, MaxStatement, checkCounts, countsFields),
+	formatBy(seal.Credential, MaxEnrolment, checkCredential, credentialFields),
+	certificates,
+	formatBy(seal.Issued, MaxEnrolment, checkIssued, issuedFields),
+	formatBy(seal.Accepted, MaxEnrolment, checkAccepted, acceptedFields),
+	formatBy(seal.Summed, MaxEnrolment, checkSummed, summedFields),
+	formatBy(seal.Configuration, MaxStatement, checkConfiguration, configurationFields),
+	formatBy(seal.Learned, MaxStatement, checkLearned, learnedFields),
+	formatBy(seal.Pool, MaxContribution, checkPool, poolFields),
+	formatBy(seal.Draw, MaxContribution, checkDraw, drawFields),
+	formatBy(seal.EnrolRequest, MaxEnrolment, checkEnrolRequest, enrolRequestFields),
+	formatBy(seal.EnrolReply, MaxEnrolment, checkEnrolReply, enrolReplyFields),
 }
+
+// certificates are checked inside credentials, too.
+var certificates = formatBy(seal.IssuerCertificate, MaxEnrolment, checkIssuerCertificate, issuerCertificateFields)
 
 func formatOf[T Statement]() (f format[T]) {
 	for _, candidate := range formats {
@@ -181,63 +188,8 @@ func formatOf[T Statement]() (f format[T]) {
 	return f
 }
 
-// formatBy makes a format of two functions that convert between a statement and its message.
-func formatBy[T, M any, P interface {
-	*M
-	proto.Message
-}](kind seal.Kind, limit int, check func(*T) error, message func(*T) P, statement func(P) *T) format[T] {
-	return format[T]{
-		kind, limit, check,
-		func(s *T) proto.Message { return message(s) },
-		func(body []byte) (*T, string, error) {
-			m := P(new(M))
-			if err := decode(body, m); err != nil {
-				return nil, "", err
-			}
-			deployment := ""
-			if d, ok := any(m).(interface{ GetDeployment() string }); ok {
-				deployment = d.GetDeployment()
-			}
-			return statement(m), deployment, nil
-		},
-	}
-}
-
-// marshal returns the one encoding of a message.
-func marshal(m proto.Message) ([]byte, error) {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	return b, nil
-}
-
-// decode fills a message. It drops unknown fields, so that canonical finds bytes that hold any.
-func decode(b []byte, into proto.Message) error {
-	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, into); err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	return nil
-}
-
-// canonical refuses bytes that are not the one encoding of a message.
-func canonical(b []byte, of proto.Message) error {
-	again, err := marshal(of)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(again, b) {
-		return fmt.Errorf("%w: unknown fields or not the canonical encoding", ErrMalformed)
-	}
-	return nil
-}
-
-// unmarshal decodes a message and accepts only its one encoding.
-func unmarshal(b []byte, into proto.Message) error {
-	if err := decode(b, into); err != nil {
-		return err
-	}
-	return canonical(b, into)
+func formatBy[T any](kind seal.Kind, limit int, check func(*T) error, fields func(*coder, *T)) format[T] {
+	return format[T]{kind, limit, check, fields}
 }
 
 // sum is plain SHA-256, for bytes that are not statements.

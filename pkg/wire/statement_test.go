@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"errors"
+	"math"
 	"testing"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
@@ -124,7 +125,7 @@ func TestOneEncodingOfAMessageOpens(t *testing.T) {
 		if m := new(rifflev1.Manifest); proto.Unmarshal(b, m) != nil {
 			t.Fatalf("%s: protobuf itself refuses it, so the case shows nothing", name)
 		}
-		signed := encode(t, &rifflev1.Signed{Body: b, Key: id.Public(), Signature: seal.Sign(seal.Manifest, b, id)})
+		signed := encode(t, &rifflev1.Signed{Body: b, Key: id.Public(), Signature: signature(seal.Manifest, b, id)})
 		if _, _, err := wire.Open[wire.Manifest](signed, party(id)); !errors.Is(err, wire.ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -186,4 +187,19 @@ func TestRandomBytesAreRefusedWithAReason(t *testing.T) {
 			t.Fatal("random bytes open, or are refused without a reason")
 		}
 	})
+}
+
+// A length that no bytes follow is refused, however large it is, before memory for so much is asked for.
+func TestLengthsBeyondTheBytesAreRefused(t *testing.T) {
+	id := signer(t, 1)
+	for _, length := range []uint64{2, 1 << 20, 1 << 40, math.MaxInt64, 1 << 63, math.MaxUint64} {
+		b := append(protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), length), 'x')
+		if _, _, err := wire.Open[wire.Manifest](b, party(id)); !errors.Is(err, wire.ErrMalformed) {
+			t.Errorf("length %d outside: %v", length, err)
+		}
+		signed := encode(t, &rifflev1.Signed{Body: b, Key: id.Public(), Signature: signature(seal.Manifest, b, id)})
+		if _, _, err := wire.Open[wire.Manifest](signed, party(id)); !errors.Is(err, wire.ErrMalformed) {
+			t.Errorf("length %d inside: %v", length, err)
+		}
+	}
 }

@@ -1,10 +1,9 @@
 package wire
 
 import (
-	"strings"
+	"strconv"
 	"time"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -14,7 +13,7 @@ import (
 // bytes.
 type Statement interface {
 	plan.Announcement | KeySet | Manifest | Counts | Credential | EnrolRequest | EnrolReply | Accepted | Summed |
-		Configuration | Learned | Pool | Draw
+		Configuration | Learned | Pool | Draw | IssuerCertificate | Issued
 }
 
 // KeySet is a role's statement of its current HPKE public keys, newest first. Older keys stay valid for messages that
@@ -25,15 +24,36 @@ type KeySet struct {
 	Number     uint64   // from 1; a later set has a larger number, and a role that saw it refuses an earlier one
 }
 
+// IssuerCertificate lets the holder of an issuer key credential installations: hosts with one device each. The
+// registrar signs it.
+type IssuerCertificate struct {
+	Deployment  string
+	Key         []byte // Ed25519 public key, 32 bytes
+	First, Last uint64 // epochs in which its credentials admit: 1 <= First <= Last
+	// Installations is how many are admitted over the deployment, at least 1. A later certificate may say more.
+	Installations uint32
+}
+
 // Credential lets the holder of a host key enrol devices 0 to Devices-1, each once per deployment. The registrar signs
-// it.
+// it, or an issuer that the registrar certified.
 type Credential struct {
 	Deployment string
 	HostKey    []byte // Ed25519 public key, 32 bytes
-	Devices    uint32 // at least 1
+	Devices    uint32 // at least 1; 1 where an issuer signs
 	// FirstKey is the first key of a host whose key was replaced: 32 bytes, not HostKey; empty where HostKey is the
-	// first.
+	// first, or an issuer signs.
 	FirstKey []byte
+	NotAfter uint64 // last epoch in which it admits; 0: no end. An issuer's ends in the epochs of its certificate.
+	Issuer   []byte // signed bytes of the issuer's IssuerCertificate; empty where the registrar signs
+}
+
+// Issued is an issuer's statement that it credentialed an installation that it had not credentialed before: an entry of
+// its log.
+type Issued struct {
+	Deployment string
+	Number     uint64 // of the entry, counted from 1
+	Previous   []byte // digest of the entry before; empty for the first
+	Key        []byte // the installation's Ed25519 public key, 32 bytes
 }
 
 // EnrolRequest asks the shuffler for a slot in the current cohort, or whether the device is in the epoch's panel. With
@@ -81,6 +101,8 @@ type EnrolReply struct {
 	Pool, Draw []byte
 	// Further answers the request's further devices, in their order. Empty where the whole request is refused.
 	Further []FurtherReply
+	// Ticket is shown to the ingress with the slot's reports: 16 bytes, or none. Only where Enrolled, and not Further.
+	Ticket []byte
 }
 
 // FurtherReply is the answer to one of a request's further devices. Its fields are as in EnrolReply.
@@ -151,7 +173,13 @@ const (
 
 // String is "released" or "destroyed".
 func (o Outcome) String() string {
-	return strings.ToLower(strings.TrimPrefix(rifflev1.Outcome(o).String(), "OUTCOME_"))
+	switch o {
+	case Released:
+		return "released"
+	case Destroyed:
+		return "destroyed"
+	}
+	return strconv.Itoa(int(o))
 }
 
 // Manifest is the shuffler's statement of how a round ended. If it was destroyed, NoiseMessages, Chunks, ChunksDigest

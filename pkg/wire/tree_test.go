@@ -139,7 +139,7 @@ func TestTreesOutOfRangeAreRefused(t *testing.T) {
 		{"encodings[0].coordinates", func(m *a) { m.Tree.Levels = 4 }},
 		{"encodings[2].coordinates", func(m *a) { m.Encodings[2].Coordinates = m.Encodings[2].Coordinates[:8] }},
 		{"policy", func(m *a) { m.Policy.Family.Name = "logistic" }},
-		{"policy", func(m *a) { m.Policy.Trees = slices.Repeat(m.Policy.Trees, glm.MaxTrees) }},
+		{"policy", func(m *a) { m.Policy.Trees = slices.Repeat(m.Policy.Trees[:1], glm.MaxTrees+1) }},
 		{"policy", func(m *a) { m.Policy.Trees[1].Values[2] = math.Inf(1) }},
 		{"policy", func(m *a) { m.Policy.Trees[0] = &rifflev1.Tree{} }},
 		{"policy", func(m *a) { many(m.Policy.Trees[0], 1<<17) }},

@@ -51,14 +51,21 @@ static void write_file(const char *name, riffle_result r) {
 	fclose(f);
 }
 
-// must prints a result, ends the program if it is an error, and frees it.
-static void must(const char *call, riffle_result r) {
+// must prints a result, ends the program if it is an error, and frees it. It returns the handle of a decision in it; 0
+// where there is none.
+static uint64_t must(const char *call, riffle_result r) {
 	if (r.error != NULL) {
 		fprintf(stderr, "%s: %s\n", call, r.error);
 		exit(1);
 	}
 	printf("%s: %.*s\n", call, (int)r.size, (char *)r.data);
+	char text[4096];
+	const char *key = "\"handle\":";
+	snprintf(text, sizeof text, "%.*s", (int)r.size, (char *)r.data);
+	const char *at = strstr(text, key);
+	uint64_t handle = at == NULL ? 0 : strtoull(at + strlen(key), NULL, 10);
 	riffle_free(r);
+	return handle;
 }
 
 // fails prints the error of a result that must be one, and frees it.
@@ -67,8 +74,56 @@ static void fails(const char *call, riffle_result r) {
 		fprintf(stderr, "%s: no error\n", call);
 		exit(1);
 	}
-	printf("%s fails: %s\n", call, r.error);
+	printf("%s fails: %s\n%s is %s\n", call, r.error, call, r.reason);
 	riffle_free(r);
+}
+
+// kept writes a result to a file, ends the program if it is an error, and frees it.
+static void kept(const char *name, riffle_result r) {
+	if (r.error != NULL) {
+		fprintf(stderr, "%s: %s\n", name, r.error);
+		exit(1);
+	}
+	write_file(name, r);
+	riffle_free(r);
+}
+
+// reopened is the device of a saved state that it has written to a file.
+static int64_t reopened(bytes config, int64_t device, const char *name) {
+	kept(name, riffle_save(device));
+	bytes saved = read_file(name);
+	riffle_result opened = riffle_open(config.data, saved.data, saved.size);
+	free(saved.data);
+	int64_t handle = opened.handle;
+	must("open again", opened);
+	return handle;
+}
+
+// deposits has a copy of the device use a mailbox, and be restarted between the decision and its reward.
+static void deposits(bytes config, int64_t device, int64_t now) {
+	int64_t page = reopened(config, device, "promised");
+	kept("first", riffle_deposit(page, now));
+	must("deposited", riffle_deposited(page));
+	uint64_t decision = must("decide", riffle_decide(page, "[[0.6172839451, 0.2]]"));
+	int64_t next = reopened(config, page, "decided");
+	riffle_close(page);
+	must("reward", riffle_reward(next, decision, 1, now + 1000));
+	kept("second", riffle_deposit(next, now + 1000));
+	must("deposited", riffle_deposited(next));
+	fails("a third deposit", riffle_deposit(next, now + 1000));
+	riffle_close(next);
+
+	page = reopened(config, device, "promised");
+	kept("first", riffle_deposit(page, now));
+	fails("decide about junk", riffle_decide(page, "junk"));
+	fails("deposit after junk", riffle_deposit(page, now));
+	riffle_close(page);
+
+	page = reopened(config, device, "promised");
+	decision = must("decide", riffle_decide(page, "[[0.6172839451, 0.2]]"));
+	must("forget", riffle_forget(page));
+	fails("reward of what is forgotten", riffle_reward(page, decision, 1, now + 1000));
+	riffle_close(page);
 }
 
 int main(int argc, char **argv) {
@@ -78,6 +133,7 @@ int main(int argc, char **argv) {
 
 	fails("open", riffle_open("{", NULL, 0));
 	fails("open with a saved state that is none", riffle_open(config.data, "junk", 4));
+	fails("open with a saved state that is too large", riffle_open(config.data, config.data, 8 << 20));
 	riffle_result opened = riffle_open(config.data, NULL, 0);
 	int64_t device = opened.handle;
 	must("open", opened);
@@ -94,6 +150,7 @@ int main(int argc, char **argv) {
 	riffle_free(request);
 	bytes reply = awaited("reply");
 	must("answer", riffle_answer(device, reply.data, reply.size, now));
+	deposits(config, device, now);
 
 	fails("encode a text", riffle_encode(device, "{\"arms\": [{\"id\": \"a\", \"on\": \"61728\"}]}"));
 	fails("encode no object", riffle_encode(device, "{\"arms\": [61728]}"));
@@ -103,22 +160,19 @@ int main(int argc, char **argv) {
 	fails("decide between none", riffle_decide(device, "[]"));
 	fails("decide with all excluded", riffle_decide(device, "{\"arms\": [[0.6172839451, 0.2]], \"exclude\": [0]}"));
 	fails("decide with a wrong key", riffle_decide(device, "{\"arms\": [[0.6172839451, 0.2]], \"excluded\": [0]}"));
-	must("decide", riffle_decide(device, "[[0.6172839451, 0.2]]"));
-	must("reward", riffle_reward(device, 1.5, now + 1000));
-	fails("reward again", riffle_reward(device, 0.7312948301, now + 1000));
-	fails("reward too late", riffle_reward(device, 1.5, now + minute));
-	must("status", riffle_status(device));
+	uint64_t decision = must("decide", riffle_decide(device, "[[0.6172839451, 0.2]]"));
+	fails("reward of no decision", riffle_reward(device, 0, 1, now + 1000));
 
-	// Another device of the same state: the promise survives, the record does not.
-	riffle_result saved = riffle_save(device);
-	write_file("saved", saved);
-	opened = riffle_open(config.data, saved.data, saved.size);
-	riffle_free(saved);
-	fails("reward after a restart", riffle_reward(opened.handle, 1, now + minute));
-	riffle_close(opened.handle);
-	riffle_close(opened.handle);
-	fails("status of a closed handle", riffle_status(opened.handle));
-	riffle_free(opened);
+	// The process ends, and another one goes on.
+	int64_t before = device;
+	device = reopened(config, before, "saved");
+	riffle_close(before);
+	riffle_close(before);
+	fails("status of a closed handle", riffle_status(before));
+	must("reward after a restart", riffle_reward(device, decision, 1.5, now + 1000));
+	fails("reward again", riffle_reward(device, decision, 0.7312948301, now + 1000));
+	fails("reward too late", riffle_reward(device, decision, 1.5, now + minute));
+	must("status", riffle_status(device));
 
 	fails("report too early", riffle_report(device, now + minute - 1));
 	riffle_result report = riffle_report(device, now + minute);

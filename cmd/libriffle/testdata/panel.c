@@ -69,13 +69,14 @@ static void fails(const char *call, riffle_result r) {
 		fprintf(stderr, "%s: no error\n", call);
 		exit(1);
 	}
-	printf("%s fails: %s\n", call, r.error);
+	printf("%s fails: %s\n%s is %s\n", call, r.error, call, r.reason);
 	riffle_free(r);
 }
 
 int main(int argc, char **argv) {
 	const int64_t now = 1767268800000, minute = 60000; // 2026-01-01 12:00 UTC
 	char *arms = "[[0.6172839451, 0.2], [0.1, -0.5]]";
+	char *chosen = "{\"arms\": [[0.6172839451, 0.2], [0.1, -0.5]], \"default\": 1, \"exclude\": [0]}";
 	folder = argv[argc - 1];
 	file("config");
 	riffle_result opened = riffle_open(text, NULL, 0);
@@ -95,15 +96,13 @@ int main(int argc, char **argv) {
 	must("answer", riffle_answer(device, text, size, now), NULL);
 
 	uint64_t first = must("decide", riffle_decide(device, arms), NULL);
-	uint64_t second = must("decide", riffle_decide_for(device, arms, "{\"default\": 1, \"exclude\": [0]}"), NULL);
+	uint64_t second = must("decide", riffle_decide(device, chosen), NULL);
 	must("decide", riffle_decide(device, arms), NULL);
 	must("decide", riffle_decide(device, arms), NULL);
-	fails("decide for no choice", riffle_decide_for(device, arms, "61728"));
-	fails("decide for no arms", riffle_decide_for(device, "61728", "{}"));
-	fails("reward without a handle", riffle_reward(device, 1, now));
-	must("reward", riffle_reward_of(device, first, 1, now + 1000), NULL);
-	must("reward", riffle_reward_of(device, second, 0.5, now + 1000), NULL);
-	fails("reward of no decision", riffle_reward_of(device, 61728, 1, now + 1000));
+	fails("reward without a handle", riffle_reward(device, 0, 1, now));
+	must("reward", riffle_reward(device, first, 1, now + 1000), NULL);
+	must("reward", riffle_reward(device, second, 0.5, now + 1000), NULL);
+	fails("reward of no decision", riffle_reward(device, 61728, 1, now + 1000));
 	must("status", riffle_status(device), NULL);
 	must("save", riffle_save(device), "saved");
 	must("report", riffle_report(device, now + minute), "report");

@@ -109,8 +109,8 @@ func build(t *testing.T) manifests {
 
 func TestStrict(t *testing.T) {
 	m := build(t)
-	want := map[string]int{"Namespace": 4, "Service": 5, "ConfigMap": 3, "StatefulSet": 4, "Deployment": 2, "Job": 1,
-		"NetworkPolicy": 11, "PodDisruptionBudget": 1}
+	want := map[string]int{"Namespace": 4, "Service": 6, "ConfigMap": 4, "StatefulSet": 4, "Deployment": 3, "Job": 1,
+		"NetworkPolicy": 12, "PodDisruptionBudget": 1}
 	if fmt.Sprint(m.kinds) != fmt.Sprint(want) {
 		t.Errorf("%v, not %v", m.kinds, want)
 	}
@@ -191,6 +191,7 @@ func TestSecretsStayOnTheirSide(t *testing.T) {
 		"riffle-broker/provision":         {"admin-keys"},
 		"riffle-mixing/shuffler":          {"shuffler-keys"},
 		"riffle-mixing/shuffler-worker":   {"shuffler-worker-keys"},
+		"riffle-mixing/ingress":           {"ingress-keys"},
 		"riffle-analysis/analyzer-worker": {"analyzer-worker-keys"},
 		"riffle-analysis/analyzer":        {"analyzer-keys"},
 		"riffle-devices/randomizer":       {"randomizer-main-keys"},

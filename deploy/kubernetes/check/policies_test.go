@@ -101,6 +101,8 @@ func TestWhoReachesWhom(t *testing.T) {
 		map[string]string{"kubernetes.io/metadata.name": "default"}}
 	places["monitoring"] = place{"mon", nil, map[string]string{"kubernetes.io/metadata.name": "mon",
 		"riffle-dp.github.io/monitoring": "true"}}
+	places["edge"] = place{"edge", nil, map[string]string{"kubernetes.io/metadata.name": "edge",
+		"riffle-dp.github.io/edge": "true"}}
 	places["apps"] = place{"apps", nil, map[string]string{"kubernetes.io/metadata.name": "apps",
 		"riffle-dp.github.io/apps": "true"}}
 
@@ -112,10 +114,12 @@ func TestWhoReachesWhom(t *testing.T) {
 		fmt.Sprint("monitoring riffle-devices/randomizer ", 9403):       true,
 		fmt.Sprint("monitoring riffle-mixing/shuffler-worker ", 9404):   true,
 		fmt.Sprint("monitoring riffle-analysis/analyzer-worker ", 9405): true,
+		fmt.Sprint("monitoring riffle-mixing/ingress ", 9406):           true,
+		fmt.Sprint("edge riffle-mixing/ingress ", 8405):                 true,
 		fmt.Sprint("apps riffle-devices/randomizer ", 8400):             true,
 	}
 	for _, role := range []string{"riffle-devices/randomizer", "riffle-mixing/shuffler", "riffle-analysis/analyzer",
-		"riffle-broker/provision", "riffle-mixing/shuffler-worker", "riffle-analysis/analyzer-worker"} {
+		"riffle-broker/provision", "riffle-mixing/shuffler-worker", "riffle-mixing/ingress", "riffle-analysis/analyzer-worker"} {
 		want[fmt.Sprint(role, " ", broker, " ", 4222)] = true
 	}
 	tried := 0

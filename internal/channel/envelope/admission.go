@@ -16,25 +16,25 @@ type admission struct {
 	remembered *channel.Participants // may be nil
 	epoch      uint64
 	drawn      *channel.Drawn
-	most       int // devices of one host
+	sponsors   *channel.Sponsors
 
-	who     []devices.Participant // that are counted
+	who     []devices.Present // that are counted
 	seen    map[devices.Participant]struct{}
-	hosts   map[[32]byte]int
 	bad     int // envelopes that are refused
 	refused map[outcome.Reason]int
 }
 
 func (c *Counting) admission(r *channel.Round, envelopes int) *admission {
 	return &admission{
-		remembered: c.Participants, epoch: r.Epoch, drawn: r.Drawn, most: r.HostQuota(c.HostShare),
-		who: make([]devices.Participant, 0, envelopes), seen: make(map[devices.Participant]struct{}, envelopes),
-		hosts: map[[32]byte]int{}, refused: map[outcome.Reason]int{},
+		remembered: c.Participants, epoch: r.Epoch, drawn: r.Drawn,
+		sponsors: channel.NewSponsors(r, c.SponsorShare, c.Participants),
+		who:      make([]devices.Present, 0, envelopes), seen: make(map[devices.Participant]struct{}, envelopes),
+		refused: map[outcome.Reason]int{},
 	}
 }
 
 // admits reports whether an envelope is counted that is the device's, unless it is refused already.
-func (a *admission) admits(by devices.Participant, refused outcome.Reason) bool {
+func (a *admission) admits(by devices.Present, refused outcome.Reason) bool {
 	if refused == "" {
 		refused = a.judge(by)
 	}
@@ -43,30 +43,33 @@ func (a *admission) admits(by devices.Participant, refused outcome.Reason) bool 
 		a.refused[refused]++
 		return false
 	}
-	a.seen[by] = struct{}{}
-	a.hosts[by.Host]++
+	a.seen[by.Participant] = struct{}{}
+	a.sponsors.Enter(by)
 	a.who = append(a.who, by)
 	return true
 }
 
 // judge is why no envelope of the device is counted any more; empty if one is.
-func (a *admission) judge(by devices.Participant) outcome.Reason {
-	if _, twice := a.seen[by]; twice {
+func (a *admission) judge(by devices.Present) outcome.Reason {
+	if _, twice := a.seen[by.Participant]; twice {
 		return Repeated
 	}
-	if !a.drawn.Holds(by) {
+	if !a.drawn.Holds(by.Participant) {
 		return NotDrawn
 	}
 	if a.remembered != nil {
-		switch err := a.remembered.Check(a.epoch, by); {
+		switch err := a.remembered.Check(a.epoch, by.Participant); {
 		case errors.Is(err, channel.ErrNewcomer):
 			return Newcomer
 		case err != nil:
 			return Earlier
 		}
 	}
-	if a.hosts[by.Host] >= a.most {
-		return HostShare
+	switch err := a.sponsors.Check(by); {
+	case errors.Is(err, channel.ErrIssuerFull):
+		return IssuerFull
+	case err != nil:
+		return SponsorShare
 	}
 	return ""
 }

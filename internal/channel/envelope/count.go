@@ -39,14 +39,15 @@ const (
 	Repeated     outcome.Reason = "repeated_device" // another envelope of the device was counted in the round
 	Earlier      outcome.Reason = "counted_before"  // the device was counted in another epoch
 	Newcomer     outcome.Reason = "newcomer"        // the device was not counted in the first round of the epoch
-	HostShare    outcome.Reason = "host_share"      // as many devices of the host are counted as one host may have
+	SponsorShare outcome.Reason = "sponsor_share"   // as many devices of the sponsor are counted as one may have
+	IssuerFull   outcome.Reason = "issuer_full"     // as many installations of the issuer as its certificate says
 	NotDrawn     outcome.Reason = "not_drawn"       // the device cannot be in the epoch's panel
 )
 
 // CountReasons lists why an envelope may not be counted.
 func CountReasons() []outcome.Reason {
 	return []outcome.Reason{
-		chunks.Undecryptable, OutOfRange, NoCredential, Repeated, Earlier, Newcomer, HostShare, NotDrawn,
+		chunks.Undecryptable, OutOfRange, NoCredential, Repeated, Earlier, Newcomer, SponsorShare, IssuerFull, NotDrawn,
 		chunks.Rejected, chunks.BadChunk,
 	}
 }
@@ -59,8 +60,8 @@ func CountReasons() []outcome.Reason {
 // dishonest reports; with more the round is rejected.
 type Counting struct {
 	chunks.Receiver[*Found]
-	Verifier  *devices.Verifier // of proofs of participation
-	HostShare float64           // largest share of a cohort that one host's devices may be; 0: 1, all of it
+	Verifier     *devices.Verifier // of proofs of participation
+	SponsorShare float64           // largest share of a cohort that one sponsor's devices may be; 0: 1, all of it
 	// Participants remembers who was counted. In the channel local it may be nil: then a device may be counted in
 	// several epochs, which multiplies what it says, not what is known about it.
 	Participants *channel.Participants
@@ -123,7 +124,7 @@ func (c *Counting) Count(
 }
 
 // remember makes durable who is counted in a round.
-func (c *Counting) remember(of *channel.Round, who []devices.Participant) error {
+func (c *Counting) remember(of *channel.Round, who []devices.Present) error {
 	if c.Participants == nil {
 		return nil
 	}
@@ -136,7 +137,7 @@ func (c *Counting) remember(of *channel.Round, who []devices.Participant) error 
 
 // each lists the entries of a round's envelopes of pairs. Those that are refused are left out: nothing is summed.
 func (c *Counting) each(_ context.Context, r *chunks.Round[*Found], m *wire.Manifest, opener *envelope.Opener) (
-	listed []wire.ReleaseCounts, who []devices.Participant, err error,
+	listed []wire.ReleaseCounts, who []devices.Present, err error,
 ) {
 	var reports [][]uint32
 	who, err = c.examine(r, m, func(_ uint32, chunk *chunks.Chunk[*Found], counted []bool) error {
@@ -156,7 +157,7 @@ func (c *Counting) each(_ context.Context, r *chunks.Round[*Found], m *wire.Mani
 
 // sum adds up the envelopes of a round: those that are refused as absent ones.
 func (c *Counting) sum(ctx context.Context, r *chunks.Round[*Found], m *wire.Manifest, opener *envelope.Opener) (
-	sums []wire.ReleaseCounts, who []devices.Participant, err error,
+	sums []wire.ReleaseCounts, who []devices.Present, err error,
 ) {
 	absent := envelope.Absent(nil, r.Encodings)
 	all := make([]uint64, len(absent))
@@ -227,14 +228,14 @@ func (c *Counting) takeOut(ctx context.Context, r *chunks.Round[*Found], opener 
 // counts only if there is no error.
 func (c *Counting) examine(r *chunks.Round[*Found], m *wire.Manifest,
 	judged func(index uint32, chunk *chunks.Chunk[*Found], counted []bool) error,
-) (who []devices.Participant, err error) {
+) (who []devices.Present, err error) {
 	named, sent, err := r.Named(m)
 	if err != nil {
 		return nil, err
 	}
 	envelopes := sent.Messages
 	c.Messages.Received(envelopes)
-	rejected := func(err error) ([]devices.Participant, error) {
+	rejected := func(err error) ([]devices.Present, error) {
 		c.Messages.Refused(err, envelopes)
 		return nil, err
 	}

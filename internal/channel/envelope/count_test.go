@@ -173,13 +173,18 @@ func TestNothingLeavesBeforeItIsDurable(t *testing.T) {
 func TestLaterRoundsCountTheFirstOnesDevices(t *testing.T) {
 	t.Parallel()
 	x := newTable(t, plan.Central)
-	var who []devices.Participant
+	var who []devices.Present
 	for i := range people - 1 {
-		who = append(who, devices.Participant{Host: [32]byte(x.host.Public()), Number: uint32(i)})
+		who = append(who, x.device(uint32(i)))
 	}
 	x.must(x.Participants.Add(1, 7, who)) // another round of the epoch
 	counts, err := x.count(x.cut(x.envelopes(people)))
 	if err != nil || counts == nil || x.refused(Newcomer) != 1 {
 		t.Errorf("%v, account %+v", err, x.Messages.Balance())
 	}
+}
+
+// device is one of the table's host.
+func (x *table) device(number uint32) devices.Present {
+	return devices.Present{Participant: devices.Participant{Host: [32]byte(x.host.Public()), Number: number}}
 }

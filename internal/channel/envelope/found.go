@@ -34,10 +34,10 @@ func CountHandler(from chunks.Reader, keys []*seal.HPKEKey, verifier *devices.Ve
 	})
 }
 
-// Found is what was in the envelopes of one chunk, in their order: 37 bytes of each, and their sum.
+// Found is what was in the envelopes of one chunk, in their order: 73 bytes of each, and their sum.
 type Found struct {
 	sum     []uint64 // of the entries of all envelopes that are not refused
-	by      []devices.Participant
+	by      []devices.Present
 	refused []byte // 0, or what refusals has at this number less 1
 
 	envelopes []byte // as they came; only where a curator reads records
@@ -69,14 +69,13 @@ func (f *Found) sumUp() *Found {
 }
 
 // foundEach is what append appends of each envelope.
-const foundEach = 1 + seal.IdentitySize + 4
+const foundEach = 1 + devices.PresentSize
 
-// append appends what parseFound reads: of each envelope the number of its refusal and whose it is (the host's key, and
-// the device's number as 4 bytes, big endian), and then each sum as 8 bytes, big endian.
+// append appends what parseFound reads: of each envelope the number of its refusal and whose it is, and then each
+// sum as 8 bytes, big endian.
 func (f *Found) append(b []byte) []byte {
 	for i, by := range f.by {
-		b = append(append(b, f.refused[i]), by.Host[:]...)
-		b = binary.BigEndian.AppendUint32(b, by.Number)
+		b = by.Append(append(b, f.refused[i]))
 	}
 	for _, n := range f.sum {
 		b = binary.BigEndian.AppendUint64(b, n)
@@ -98,12 +97,11 @@ func parseFound(encodings []protocol.Encoding, envelopes int, b []byte) (*Found,
 		return nil, errFound
 	}
 	f := &Found{
-		by: make([]devices.Participant, envelopes), refused: make([]byte, envelopes), sum: make([]uint64, len(most)),
+		by: make([]devices.Present, envelopes), refused: make([]byte, envelopes), sum: make([]uint64, len(most)),
 	}
 	in := uint64(envelopes)
 	for i := range envelopes {
-		f.refused[i], f.by[i].Host = b[0], [seal.IdentitySize]byte(b[1:])
-		f.by[i].Number = binary.BigEndian.Uint32(b[1+seal.IdentitySize:])
+		f.refused[i], f.by[i] = b[0], devices.ParsePresent([devices.PresentSize]byte(b[1:]))
 		b = b[foundEach:]
 		if int(f.refused[i]) > len(refusals) {
 			return nil, errFound
@@ -123,7 +121,7 @@ func parseFound(encodings []protocol.Encoding, envelopes int, b []byte) (*Found,
 // open opens envelopes on all processors.
 func open(opener *envelope.Opener, envelopes []byte, size int) *Found {
 	n, parts, each := len(envelopes)/size, runtime.GOMAXPROCS(0), opener.Entries()
-	f := &Found{entries: make([]uint32, n*each), by: make([]devices.Participant, n), refused: make([]byte, n)}
+	f := &Found{entries: make([]uint32, n*each), by: make([]devices.Present, n), refused: make([]byte, n)}
 	var opening sync.WaitGroup
 	for p := range parts {
 		opening.Go(func() {

@@ -65,16 +65,18 @@ func TestFraudsAreRefusedWithTheirReasons(t *testing.T) {
 				x.must(err)
 				return b
 			}},
-			"more devices than a host may have": {HostShare, func(x *table, _ [][]byte, i int) []byte {
+			"an installation beyond its issuer's number": {IssuerFull, func(x *table, honest [][]byte, i int) []byte {
+				honest[0] = x.envelope(x.installation(0), 7) // of one
+				return x.envelope(x.installation(1+byte(i)), 7)
+			}},
+			"more devices than a host may have": {SponsorShare, func(x *table, _ [][]byte, i int) []byte {
 				return x.envelope(x.sender(x.host, 100+uint32(i), 1000, x.registrar), 7)
 			}},
 		} {
 			for bad := 1; bad <= 2; bad++ {
 				x := newTable(t, c)
-				x.HostShare = 0.5 // as many as are honest
-				x.must(x.Participants.Add(7, 0, []devices.Participant{
-					{Host: [32]byte(x.host.Public()), Number: 900}, {Host: [32]byte(x.host.Public()), Number: 901},
-				}))
+				x.SponsorShare = 0.5 // as many as are honest
+				x.must(x.Participants.Add(7, 0, []devices.Present{x.device(900), x.device(901)}))
 				envelopes := x.envelopes(people)
 				for i := range bad {
 					envelopes = append(envelopes, f.make(x, envelopes, i))
@@ -124,14 +126,14 @@ func TestRoundsThatDoNotFitAreRejected(t *testing.T) {
 			x.round.Plan.Rounds[0].Releases[1].AnalyzerNoise = 0
 		},
 		"other devices counted before": func(x *table, _ *wire.Manifest) {
-			var who []devices.Participant
+			var who []devices.Present
 			for i := range uint32(people + 1) {
-				who = append(who, devices.Participant{Host: [32]byte(x.host.Public()), Number: i})
+				who = append(who, x.device(i))
 			}
 			x.must(x.Participants.Add(1, 0, who))
 		},
 		"nobody who was in the epoch": func(x *table, _ *wire.Manifest) {
-			x.must(x.Participants.Add(1, 7, []devices.Participant{{Number: 3}}))
+			x.must(x.Participants.Add(1, 7, []devices.Present{{Participant: devices.Participant{Number: 3}}}))
 			x.round.Cohort.MaxDishonest = people
 		},
 		"nothing wrong": func(*table, *wire.Manifest) {},

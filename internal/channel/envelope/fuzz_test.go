@@ -26,10 +26,12 @@ func three() []protocol.Encoding {
 // no sum exceeds what the envelopes that it does not refuse can hold.
 func FuzzFound(f *testing.F) {
 	f.Add((&Found{
-		sum: []uint64{5, 2, 7}, by: []devices.Participant{{Host: [32]byte{1}, Number: 2}, {}}, refused: []byte{0, 1},
+		sum:     []uint64{5, 2, 7},
+		by:      []devices.Present{{Participant: devices.Participant{Host: [32]byte{1}, Number: 2}}, {}},
+		refused: []byte{0, 1},
 	}).append(nil), uint8(2))
 	f.Add((&Found{ // more than the one envelope that is not refused can hold
-		sum: []uint64{6, 0, 0}, by: make([]devices.Participant, 2), refused: []byte{0, 1},
+		sum: []uint64{6, 0, 0}, by: make([]devices.Present, 2), refused: []byte{0, 1},
 	}).append(nil), uint8(2))
 	f.Add(make([]byte, 24), uint8(0))
 	f.Fuzz(func(t *testing.T, b []byte, envelopes uint8) {

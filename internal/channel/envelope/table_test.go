@@ -109,6 +109,22 @@ func (x *table) sender(host *seal.Identity, number, covered uint32, registrar *s
 	return devices.Sender{Identity: host, Credential: credential, Number: number}
 }
 
+// installation is one of an issuer whose certificate is for one.
+func (x *table) installation(n byte) devices.Sender {
+	x.t.Helper()
+	issuer, err := seal.NewIdentity(bytes.Repeat([]byte{200}, 32))
+	x.must(err)
+	own, err := seal.NewIdentity(bytes.Repeat([]byte{201 + n}, 32))
+	x.must(err)
+	certificate, _, err := wire.Sign(&wire.IssuerCertificate{Deployment: deployment, Key: issuer.Public(), First: 1,
+		Last: 9, Installations: 1}, x.registrar)
+	x.must(err)
+	credential, _, err := wire.Sign(&wire.Credential{Deployment: deployment, HostKey: own.Public(), Devices: 1,
+		NotAfter: 9, Issuer: certificate}, issuer)
+	x.must(err)
+	return devices.Sender{Identity: own, Credential: credential}
+}
+
 // envelope is the envelope of a device with a value at the last coordinate, in data units.
 func (x *table) envelope(by devices.Sender, value float64) []byte {
 	x.t.Helper()

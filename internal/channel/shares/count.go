@@ -42,7 +42,7 @@ type Counting struct {
 	Identity     *seal.Identity // signs the set that is accepted
 	Verifier     *devices.Verifier
 	Participants *channel.Participants
-	HostShare    float64 // largest share of a cohort's slots that one host's accepted reports may take; 0: 1, all
+	SponsorShare float64 // largest share of a cohort's slots that one sponsor's accepted reports may take; 0: 1, all
 	Broker       CountingBroker
 	Disk         channel.Disk
 	Source       protocol.Source // of the analyzer's noise: a CSPRNG

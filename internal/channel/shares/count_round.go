@@ -43,9 +43,8 @@ type counting struct {
 	nonces    []nonce    // of the reports that are accepted
 	messages  [][32]byte // digests of their prepare messages
 	known     map[nonce]struct{}
-	who       map[devices.Participant]struct{}
-	hosts     map[[seal.IdentitySize]byte]int
-	most      int // reports of one host
+	who       map[devices.Participant]devices.Present
+	sponsors  *channel.Sponsors
 	set       set
 	sum       *sum // from the shuffler
 	sumDigest [32]byte
@@ -71,8 +70,8 @@ func (c *Counting) newCounting(ctx context.Context, of *channel.Round) (*countin
 	}
 	return &counting{
 		Round: of, c: c, ctx: ctx, round: round, arrived: make(chan struct{}, 1), working: make(turn, 1),
-		known: map[nonce]struct{}{}, who: map[devices.Participant]struct{}{},
-		hosts: map[[seal.IdentitySize]byte]int{}, most: of.HostQuota(c.HostShare),
+		known: map[nonce]struct{}{}, who: map[devices.Participant]devices.Present{},
+		sponsors: channel.NewSponsors(of, c.SponsorShare, c.Participants),
 	}, nil
 }
 
@@ -325,7 +324,8 @@ func (r *counting) verify(messages [][]byte) (judged []verdict, err error) {
 }
 
 // admit accepts a verified report, or says why it is refused: a nonce or a device that is in the round already, a
-// device that cannot be in the panel, a host with as many reports as one may have, or a device that was counted before.
+// device that cannot be in the panel, a sponsor with as many reports as one may have, or as many as an issuer's
+// certificate lets in, or a device that was counted before.
 // The first two come first, so that a process that begins anew after the participants were remembered judges alike.
 func (r *counting) admit(v shares.Verified) wire.Refusal {
 	if _, twice := r.known[v.Nonce]; twice {
@@ -337,8 +337,11 @@ func (r *counting) admit(v shares.Verified) wire.Refusal {
 	if !r.Drawn.Holds(v.Participant) {
 		return wire.RefusalNotDrawn
 	}
-	if r.hosts[v.Participant.Host] >= r.most {
-		return wire.RefusalHostShare
+	switch err := r.sponsors.Check(v.Present); {
+	case errors.Is(err, channel.ErrIssuerFull):
+		return wire.RefusalIssuerFull
+	case err != nil:
+		return wire.RefusalSponsorShare
 	}
 	if err := r.c.Participants.Check(r.Epoch, v.Participant); err != nil {
 		if errors.Is(err, channel.ErrNewcomer) && r.Announcement.Round > 0 {
@@ -346,8 +349,8 @@ func (r *counting) admit(v shares.Verified) wire.Refusal {
 		}
 		return wire.RefusalAlreadyEnrolled
 	}
-	r.known[v.Nonce], r.who[v.Participant] = struct{}{}, struct{}{}
-	r.hosts[v.Participant.Host]++
+	r.known[v.Nonce], r.who[v.Participant] = struct{}{}, v.Present
+	r.sponsors.Enter(v.Present)
 	r.nonces = append(r.nonces, v.Nonce)
 	return wire.NoRefusal
 }

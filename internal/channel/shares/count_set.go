@@ -79,8 +79,8 @@ func (r *counting) signSet() (done bool, refused, err error) {
 
 // remember makes durable who takes part.
 func (r *counting) remember() error {
-	who := make([]devices.Participant, 0, len(r.who))
-	for one := range r.who {
+	who := make([]devices.Present, 0, len(r.who))
+	for _, one := range r.who {
 		who = append(who, one)
 	}
 	err := r.c.Participants.Add(r.Epoch, r.Announcement.Round, who)

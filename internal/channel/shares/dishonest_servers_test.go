@@ -116,7 +116,7 @@ func TestTheShufflersSumLeavesForTheSameSetOnly(t *testing.T) {
 func TestAnAnalyzerThatAcceptsTooFewGetsNoSum(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)
-	s.counting = func(c *Counting) { c.HostShare = 0.1 } // one of each host
+	s.counting = func(c *Counting) { c.SponsorShare = 0.1 } // one of each host
 	e := s.run()
 	s.impossible(e, 0)
 	if !errors.Is(e.countErr, destroyed) {

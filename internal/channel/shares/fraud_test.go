@@ -138,7 +138,7 @@ func TestANonceAndADeviceCountOnce(t *testing.T) {
 		{1, 1, wire.RefusalDuplicate},
 		{2, 2, wire.NoRefusal},
 	} {
-		v := shares.Verified{Nonce: nonce{one.nonce}, Participant: devices.Participant{Number: one.device}}
+		v := verified(one.nonce, one.device)
 		if got := r.admit(v); got != one.want {
 			t.Errorf("report %d: %v, want %v", i, got, one.want)
 		}
@@ -153,10 +153,10 @@ func TestAHostHasNoMoreThanItsShare(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	s := d.newScene(size, func(a *plan.Announcement) { a.Cohort.Size = 16 })
-	s.counting = func(c *Counting) { c.HostShare = 0.25 } // 4 of 16, which each of the three has
+	s.counting = func(c *Counting) { c.SponsorShare = 0.25 } // 4 of 16, which each of the three has
 	s.add(size, s.sender(size), false)
 	s.release.Members[size].Digest = [32]byte{0xff}
-	s.exact(s.released(s.run(), map[uint32]wire.Refusal{size: wire.RefusalHostShare}))
+	s.exact(s.released(s.run(), map[uint32]wire.Refusal{size: wire.RefusalSponsorShare}))
 }
 
 // A share is the decimal that it was written as, as the shuffler counts it: 0.29 of 100 slots are 29, although the
@@ -167,7 +167,7 @@ func TestAHostMayHaveAllOfADecimalShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := (&Counting{HostShare: 0.29, Participants: participants}).newCounting(t.Context(),
+	r, err := (&Counting{SponsorShare: 0.29, Participants: participants}).newCounting(t.Context(),
 		&channel.Round{Announcement: &plan.Announcement{
 			Epoch: 1, Cohort: plan.Cohort{Size: 100},
 			Plan:      plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
@@ -179,30 +179,12 @@ func TestAHostMayHaveAllOfADecimalShare(t *testing.T) {
 	for i := range uint32(30) {
 		want := wire.NoRefusal
 		if i == 29 {
-			want = wire.RefusalHostShare
+			want = wire.RefusalSponsorShare
 		}
-		one := shares.Verified{Nonce: nonce{byte(i)}, Participant: devices.Participant{Number: i}}
+		one := verified(byte(i), i)
 		if got := r.admit(one); got != want {
 			t.Errorf("device %d: %v, want %v", i, got, want)
 		}
-	}
-}
-
-// A host may have more reports of a panel than of a cohort that came as it liked: its share is of the pool.
-func TestAHostsShareIsOfThePool(t *testing.T) {
-	t.Parallel()
-	round := &channel.Round{Drawn: &channel.Drawn{Seed: panel.Seed{1}, Registered: 100, Size: 50},
-		Announcement: &plan.Announcement{
-			Epoch: 1, Cohort: plan.Cohort{Size: 50},
-			Plan:      plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
-			Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}}}},
-		}}
-	r, err := (&Counting{HostShare: 0.5}).newCounting(t.Context(), round)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.most <= 25 || r.most >= 50 {
-		t.Errorf("%d reports of one host are accepted", r.most)
 	}
 }
 
@@ -225,7 +207,7 @@ func TestOnlyDevicesOfThePanelAreAccepted(t *testing.T) {
 	}
 	refused := 0
 	for i := range uint32(50) {
-		one := shares.Verified{Nonce: nonce{byte(i)}, Participant: devices.Participant{Number: i}}
+		one := verified(byte(i), i)
 		want := wire.NoRefusal
 		if !drawn.Holds(one.Participant) {
 			want = wire.RefusalNotDrawn
@@ -323,4 +305,10 @@ func refusals(e end, why wire.Refusal) int {
 		}
 	}
 	return -1
+}
+
+// verified is a report with a nonce, of a device of one host.
+func verified(n byte, device uint32) shares.Verified {
+	by := devices.Present{Participant: devices.Participant{Number: device}}
+	return shares.Verified{Nonce: nonce{n}, Present: by}
 }

@@ -33,9 +33,9 @@ func setBack(d *deployment, victim *uint32, broker func(*bus.Conn) MixingBroker)
 		by := s.sender(*victim)
 		participants, err := channel.OpenParticipants(malicious, "testbed", nil)
 		d.must(err)
-		d.must(participants.Add(s.a.Epoch-1, 0, []devices.Participant{
-			{Host: [32]byte(by.Identity.Public()), Number: by.Number},
-		}))
+		d.must(participants.Add(s.a.Epoch-1, 0, []devices.Present{{Participant: devices.Participant{
+			Host: [32]byte(by.Identity.Public()), Number: by.Number,
+		}}}))
 	}
 	return s, first, s.runOn(channel.Folder(d.TempDir()), broker(s.shuffler), malicious, s.toCount())
 }

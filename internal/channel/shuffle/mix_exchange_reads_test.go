@@ -133,6 +133,7 @@ func TestTheLeadSaysNothingOfOtherChunks(t *testing.T) {
 		"an altered one": func(index uint32, payload []byte) ([]uint32, []byte) {
 			chunk, err := wire.ParseChunk(payload)
 			if err == nil && index == 0 {
+				chunk.Payload = bytes.Clone(chunk.Payload) // it shares the stored chunk's memory
 				chunk.Payload[7] ^= 1
 				payload, err = wire.BuildChunk(*chunk)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/ingress"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/randomizer"
@@ -144,5 +145,7 @@ func Commands() []*cobra.Command {
 	learning.AddCommand(role.Command(analyzer.WorkerRole()))
 	server := &cobra.Command{Use: "broker"}
 	server.AddCommand(BrokerCommand())
-	return []*cobra.Command{role.Command(randomizer.Role()), mixing, learning, server}
+	return []*cobra.Command{
+		role.Command(randomizer.Role()), mixing, learning, role.Command(ingress.Role()), server,
+	}
 }

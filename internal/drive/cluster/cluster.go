@@ -38,8 +38,8 @@ type Options struct {
 	Workers map[string]int
 	Sync    bool     // the broker syncs the disk before every acknowledgement
 	Environ []string // of the processes, besides this one's: KEY=VALUE
-	// Flags of the roles, besides those about keys, state and addresses.
-	Analyzer, Shuffler, Randomizer []string
+	// Flags of the roles, besides those about keys, state and addresses. Nil for the ingress: there is none.
+	Analyzer, Shuffler, Randomizer, Ingress []string
 }
 
 // Cluster is a running deployment.
@@ -58,6 +58,7 @@ const (
 	Broker     = "broker"
 	Shuffler   = "shuffler"
 	Analyzer   = "analyzer"
+	Ingress    = "ingress"
 	hostPrefix = "randomizer-"
 	worker     = "worker"
 )
@@ -132,6 +133,9 @@ func (c *Cluster) Names() []string {
 			names = append(names, fmt.Sprintf("%s-%s%d", role, worker, n+1))
 		}
 	}
+	if c.o.Ingress != nil {
+		names = append(names, Ingress)
+	}
 	if !c.o.Idle {
 		for _, h := range c.o.Hosts {
 			names = append(names, hostPrefix+h)
@@ -161,6 +165,16 @@ func (c *Cluster) APIs() []string {
 		}
 	}
 	return urls
+}
+
+// IngressURL is where phones and web pages take part; empty where there is no ingress.
+func (c *Cluster) IngressURL() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.processes[Ingress]; p != nil {
+		return "http://" + p.address("http.listen")
+	}
+	return ""
 }
 
 // Ops is the base URL of a process's ops listener.

@@ -109,6 +109,10 @@ func (c *Cluster) launch(name string) (*process, error) {
 	case role == Analyzer:
 		args = append(args, "--state", filepath.Join(c.o.Dir, name))
 		args = append(args, c.o.Analyzer...)
+	case role == Ingress:
+		args = append(args, "--http-listen", "127.0.0.1:0")
+		args = append(args, c.o.Ingress...)
+		awaited = append(awaited, "http.listen")
 	default:
 		args = append(args, "--state", filepath.Join(c.o.Dir, name), "--host", host, "--api-listen", "127.0.0.1:0")
 		args = append(args, c.o.Randomizer...)

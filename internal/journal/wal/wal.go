@@ -71,7 +71,8 @@ type DB struct {
 
 	session uint64 // number of what is written from Open to Close
 
-	applying sync.Mutex // of whoever takes logs in; before mu
+	applying sync.Mutex   // of whoever takes logs in; before mu
+	reading  sync.RWMutex // of whoever reads the file; Scrub lets nobody; after applying
 
 	mu     sync.Mutex
 	active *log     // nil when nothing is written any more
@@ -326,6 +327,8 @@ func (d *DB) Get(bucket, key []byte) (value []byte, err error) {
 	if c := d.latest(bucket, key); c != nil {
 		return bytes.Clone(c.Value), nil
 	}
+	d.reading.RLock()
+	defer d.reading.RUnlock()
 	err = d.db.View(func(tx *bbolt.Tx) error { // what left the logs meanwhile is here
 		value = bytes.Clone(tx.Bucket(bucket).Get(key))
 		return nil
@@ -357,6 +360,8 @@ func (d *DB) View(f func(tx *bbolt.Tx) error) error {
 	if err := d.Flush(); err != nil {
 		return err
 	}
+	d.reading.RLock()
+	defer d.reading.RUnlock()
 	return d.db.View(f)
 }
 

@@ -37,6 +37,7 @@ var (
 const (
 	identityKind = "ed25519"
 	hpkeKind     = "x25519-hpke"
+	secretKind   = "secret"
 	maxSize      = 4 << 10
 )
 
@@ -74,6 +75,30 @@ func LoadHPKE(path string) (*seal.HPKEKey, error) {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrFormat, err)
 	}
 	return key, match(path, key.Public(), public)
+}
+
+// WriteSecret creates a private file of a secret of 32 bytes that several roles share.
+func WriteSecret(path string, secret [32]byte) error {
+	text := fmt.Sprintf("# Riffle secret. Keep it to the roles whose folders have it.\nriffle-%s-private %s\n",
+		secretKind, EncodeKey(secret[:]))
+	return Create(path, []byte(text), 0o600)
+}
+
+// LoadSecret reads what WriteSecret wrote.
+func LoadSecret(path string) (secret [32]byte, err error) {
+	text, err := readPrivate(path)
+	if err != nil {
+		return secret, err
+	}
+	f, err := fields(path, text, "riffle-"+secretKind+"-private", 1)
+	if err != nil {
+		return secret, err
+	}
+	b, err := DecodeKey(f[0])
+	if err != nil {
+		return secret, fmt.Errorf("%s: %w", path, err)
+	}
+	return [32]byte(b), nil
 }
 
 // NewSeed makes a user of the broker: its seed, which is secret (SU..., one line), and its public nkey (U...).

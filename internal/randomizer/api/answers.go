@@ -19,6 +19,8 @@ var (
 	ErrNotDryRun = errors.New("only a host in dry run (api.dry_run) answers this: an app that could ask so about a " +
 		"person's arms, and then choose whether to ask for a decision, would make who takes part depend on the arms; " +
 		"start a second host with api.dry_run and a state folder of its own")
+	// ErrFull says that the host can keep no more devices that opted out.
+	ErrFull = errors.New("this host keeps as many devices that opted out as it can; opt others in again")
 	// ErrToken says that a token is unknown, or that its reward window is over and its report has left.
 	ErrToken = errors.New("the token is unknown or its reward window is over")
 )
@@ -49,7 +51,7 @@ type Acceptance struct {
 // Check is the answer to whether a body can be decided about.
 type Check struct {
 	OK     bool           `json:"ok"`
-	Error  outcome.Reason `json:"error,omitempty"`  // with which a decision about this body is refused; empty where OK
+	Reason outcome.Reason `json:"reason,omitempty"` // with which a decision about this body is refused; empty where OK
 	Detail string         `json:"detail,omitempty"` // what is wrong
 	Would  string         `json:"would"`            // what a host does with it that is not in dry run
 	// Decision is one by the announced policy; nil unless OK.

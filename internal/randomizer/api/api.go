@@ -16,40 +16,30 @@ import (
 	"unicode/utf8"
 
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/listen"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/problem"
 )
 
 // The host's API for apps on the same machine: HTTP and JSON.
 //
-//	POST /v1/devices/{device}             (no body)                       -> {"device", "registered"}
-//	POST /v1/devices/{device}/decisions   {"arms": [[...], ...]}          -> Decision
-//	                                      {"context": {...}, "arms": [{"id": "...", ...}, ...]}, with a schema
-//	POST /v1/rewards                      {"token": "...", "reward": 1}   -> Acceptance
-//	GET  /v1/devices/{device}/ledger                                      -> the device's ledger, and in words
-//	GET  /v1/status                                                       -> Status
-//	GET  /v1/schema                                                       -> the announced schema of features
-//	POST /v1/check                        as a decision's                 -> Check, in dry run alone
-//
-// A decision may also have "default", the arm that is played today, and "exclude", a list of arms that must not be
-// played for this person: by index or, with a schema, also by id.
+// openapi.json describes it, and tests hold the handler to it.
 //
 // The device is in the path because it must be known whatever the body holds: a body that cannot be read enrols the
 // device just as a good one does, and the device reports the null record. Everything that is refused on a request's
-// header is refused before enrolment, and everything about its body after it. Errors are {"error": reason, "detail":
-// sentence}.
+// header is refused before enrolment, and everything about its body after it. Refusals are problem details.
 //
 // What this cannot keep apart are requests that an app pipelines on one connection: the second header comes after the
 // first body, and a refusal ends the connection. README tells apps not to.
 
 const maxDeviceName = 128 // bytes of a device's name
 
-// failure is the body of an error.
+// failure is the body of a refusal.
 type failure struct {
-	Error  outcome.Reason `json:"error"`
-	Detail string         `json:"detail"`
-	DryRun bool           `json:"dry_run,omitempty"`
+	problem.Details
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // Host is what decides for the devices behind the API.
@@ -61,6 +51,11 @@ type Host interface {
 	DecideAmong(ctx context.Context, name string, arms func(*device.Announced) (Arms, error)) (Decision, error)
 	// Check says in dry run whether a body can be decided about, and what a host that is not in dry run would do.
 	Check(arms func(*device.Announced) (Arms, error)) (d Decision, would string, err error)
+	// Erase forgets all of a device but what it has promised and spent. A promised report leaves as the null record.
+	Erase(name string) error
+	// OptOut has a device never be sampled again, or lifts that. A promised report leaves as the null record.
+	OptOut(name string, out bool) error
+	OptedOut(name string) bool
 	// Reward takes the reward of a decision.
 	Reward(token string, reward float64) (Acceptance, error)
 	// State is a device's; that of one that has done nothing, where the device is not known.
@@ -75,25 +70,34 @@ type Host interface {
 
 // API serves a host to apps.
 type API struct {
-	host    Host
-	callers role.Callers
-	dryRun  bool // each answer says so
-	bodies  *bodies
+	host   Host
+	access Access
+	dryRun bool // each answer says so
+	bodies *bodies
 
 	// Requests whose body could not be used.
 	decisions, rewards atomic.Int64
 }
 
-// New is the API of a host, for those callers and within those bounds. dryRun is the host's.
-func New(h Host, c role.Callers, dryRun bool, b Bounds) *API {
-	return &API{host: h, callers: c, dryRun: dryRun, bodies: newBodies(b)}
+// Access says whose requests are served.
+type Access struct {
+	role.Callers
+	Tokens *listen.Tokens // one of which each request must bear; nil: none
 }
 
-// Handler is the handler of the app's requests. It has no authentication: serve it on loopback, or behind something
-// that has.
+// New is the API of a host, for those requests and within those bounds. dryRun is the host's.
+func New(h Host, access Access, dryRun bool, b Bounds) *API {
+	return &API{host: h, access: access, dryRun: dryRun, bodies: newBodies(b)}
+}
+
+// Handler is the handler of the app's requests. Without tokens it has no authentication: serve it on loopback, or
+// behind something that has.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/devices/{device}", a.guard(a.serveDevice))
+	mux.HandleFunc("DELETE /v1/devices/{device}", a.guard(a.serveErasure))
+	mux.HandleFunc("PUT /v1/devices/{device}/opt-out", a.guard(a.serveOptOut(true)))
+	mux.HandleFunc("DELETE /v1/devices/{device}/opt-out", a.guard(a.serveOptOut(false)))
 	mux.HandleFunc("POST /v1/devices/{device}/decisions", a.guard(a.serveDecision))
 	mux.HandleFunc("POST /v1/rewards", a.guard(a.serveReward))
 	mux.HandleFunc("GET /v1/devices/{device}/ledger", a.guard(a.serveLedger))
@@ -105,12 +109,11 @@ func (a *API) Handler() http.Handler {
 		}))
 	mux.HandleFunc("GET /v1/schema", a.guard(a.serveSchema))
 	mux.HandleFunc("POST /v1/check", a.guard(a.serveCheck))
+	mux.HandleFunc("GET /v1/openapi.json", a.guard(serveDescription))
 	mux.HandleFunc("OPTIONS /v1/", a.guard(preflight))
 	mux.HandleFunc("/", a.guard(func(w http.ResponseWriter, r *http.Request, _ time.Time) {
 		refuse(w, NotFound,
-			fmt.Sprintf("%s %s is not part of the API; see GET /v1/status, POST /v1/devices/{device}, "+
-				"POST /v1/devices/{device}/decisions, "+
-				"POST /v1/rewards", r.Method, r.URL.Path))
+			fmt.Sprintf("%s %s is not part of the API; see GET /v1/openapi.json", r.Method, r.URL.Path))
 	}))
 	if a.dryRun {
 		return inDryRun(mux)
@@ -153,13 +156,8 @@ func (a *API) Server() *http.Server {
 
 // serveDevice names a device to the host.
 func (a *API) serveDevice(w http.ResponseWriter, r *http.Request, _ time.Time) {
-	name := r.PathValue("device")
-	if err := checkName(name); err != nil {
-		refuse(w, BadDevice, err.Error())
-		return
-	}
-	if name == "decisions" || name == "ledger" { // what is left of a path whose device has no name
-		refuse(w, NotFound, "the device has no name")
+	name, ok := named(w, r)
+	if !ok {
 		return
 	}
 	registered, why, err := a.host.Register(name)
@@ -177,9 +175,8 @@ func (a *API) serveDevice(w http.ResponseWriter, r *http.Request, _ time.Time) {
 }
 
 func (a *API) serveDecision(w http.ResponseWriter, r *http.Request, by time.Time) {
-	name := r.PathValue("device")
-	if err := checkName(name); err != nil {
-		refuse(w, BadDevice, err.Error())
+	name, ok := named(w, r)
+	if !ok {
 		return
 	}
 	arms, forget := a.reading(w, r, by)
@@ -228,9 +225,8 @@ func (a *API) serveReward(w http.ResponseWriter, r *http.Request, by time.Time) 
 }
 
 func (a *API) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) {
-	name := r.PathValue("device")
-	if err := checkName(name); err != nil {
-		refuse(w, BadDevice, err.Error())
+	name, ok := named(w, r)
+	if !ok {
 		return
 	}
 	state := a.host.State(name)
@@ -242,6 +238,9 @@ func (a *API) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) {
 	said := map[string]any{"device": name, "ledger": ledger, "explanation": explanation}
 	if state.Registration != nil {
 		said["registered"], said["panels"] = state.Registered(), state.Panels()
+	}
+	if a.host.OptedOut(name) {
+		said["opted_out"] = true
 	}
 	answerMap(w, said)
 }
@@ -258,11 +257,20 @@ func (a *API) serveSchema(w http.ResponseWriter, _ *http.Request, _ time.Time) {
 	}
 }
 
-func checkName(name string) error {
-	if len(name) > maxDeviceName || !utf8.ValidString(name) {
-		return fmt.Errorf("a device's name is at most %d bytes of UTF-8, this one has %d", maxDeviceName, len(name))
+// named is the device's name in a request's path. Where that has none, the request is refused.
+func named(w http.ResponseWriter, r *http.Request) (name string, ok bool) {
+	name = r.PathValue("device")
+	last := strings.HasSuffix(r.Pattern, "{device}")
+	switch {
+	case len(name) > maxDeviceName || !utf8.ValidString(name):
+		refuse(w, BadDevice,
+			fmt.Sprintf("a device's name is at most %d bytes of UTF-8, this one has %d", maxDeviceName, len(name)))
+	case last && (name == "decisions" || name == "ledger" || name == "opt-out"): // what is left of a longer path
+		refuse(w, NotFound, "the device has no name")
+	default:
+		return name, true
 	}
-	return nil
+	return "", false
 }
 
 func answerMap(w http.ResponseWriter, said map[string]any) {

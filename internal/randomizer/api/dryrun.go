@@ -28,7 +28,7 @@ func (a *API) serveCheck(w http.ResponseWriter, r *http.Request, by time.Time) {
 	c := Check{OK: err == nil, Would: would, DryRun: true}
 	switch {
 	case errors.Is(err, ErrArms):
-		c.Error, c.Detail = reasonFor(err), err.Error()
+		c.Reason, c.Detail = reasonFor(err), err.Error()
 	case err != nil:
 		refuse(w, reasonFor(err), err.Error())
 		return

@@ -1,8 +1,12 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/role/listen"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
 )
 
 // handler serves one request, whose body must have arrived by the given time.
@@ -14,7 +18,7 @@ type handler func(w http.ResponseWriter, r *http.Request, by time.Time)
 func (a *API) guard(next handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by := time.Now().Add(a.bodies.time)
-		why, err := a.callers.Check(r)
+		why, err := a.access.check(r)
 		if err == nil {
 			if err = http.NewResponseController(w).SetReadDeadline(by); err != nil {
 				why = Internal
@@ -32,9 +36,25 @@ func (a *API) guard(next handler) http.HandlerFunc {
 	}
 }
 
+// check tells why a request is refused on its header. A browser that asks beforehand whether a page may send a request
+// shows no token, and is told nothing else.
+func (a Access) check(r *http.Request) (outcome.Reason, error) {
+	why, err := a.Check(r)
+	if err != nil || a.Tokens == nil || r.Method == http.MethodOptions {
+		return why, err
+	}
+	switch err = a.Tokens.Check(r); {
+	case errors.Is(err, listen.ErrTokens):
+		return TokensLost, err
+	case err != nil:
+		return Unauthorized, err
+	}
+	return "", nil
+}
+
 // preflight answers the question of a browser whether a page of an allowed origin may send JSON.
 func preflight(w http.ResponseWriter, _ *http.Request, _ time.Time) {
-	w.Header().Set("Access-Control-Allow-Methods", "GET, POST")
-	w.Header().Set("Access-Control-Allow-Headers", "Content-Type")
+	w.Header().Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
+	w.Header().Set("Access-Control-Allow-Headers", "Authorization, Content-Type")
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -9,11 +9,15 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/problem"
 )
 
 // Why a request of an app is refused.
 const (
-	NoPolicy outcome.Reason = "no_policy"
+	Unauthorized outcome.Reason = "unauthorized"
+	TokensLost   outcome.Reason = "tokens_unreadable"
+	Full         outcome.Reason = "host_full" // also of a decision: the host can keep no more devices
+	NoPolicy     outcome.Reason = "no_policy"
 	// also of an announcement or a key set: it does not follow the ones seen before
 	Rewound      outcome.Reason = "rewound"
 	BadDevice    outcome.Reason = "bad_device"
@@ -48,6 +52,8 @@ func reasonFor(err error) outcome.Reason {
 		return BadArms
 	case errors.As(err, &bad):
 		return BadRequest
+	case errors.Is(err, ErrFull):
+		return Full
 	case errors.Is(err, ErrNoPolicy):
 		return NoPolicy
 	case errors.Is(err, device.ErrRewound):
@@ -74,6 +80,9 @@ var statuses = map[outcome.Reason]int{
 	BadContentType: http.StatusUnsupportedMediaType, NotFound: http.StatusNotFound,
 	NotDryRun: http.StatusForbidden,
 	Internal:  http.StatusInternalServerError,
+
+	Unauthorized: http.StatusUnauthorized, TokensLost: http.StatusServiceUnavailable,
+	Full: http.StatusInsufficientStorage,
 }
 
 // Reasons lists why a request may be refused.
@@ -85,6 +94,9 @@ func refuse(w http.ResponseWriter, why outcome.Reason, detail string) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
 	w.Header().Set("Connection", "close")
-	answer(w, status, failure{why, detail, isDryRun(w)})
+	problem.Send(w, status, failure{problem.New(status, string(why), detail), isDryRun(w)})
 }

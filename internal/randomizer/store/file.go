@@ -20,6 +20,7 @@ import (
 
 // file is a Store in one file with its log.
 type file struct {
+	names
 	db     *wal.DB
 	writes *group.Group[[]wal.Change] // what was changed at the same time shares a write to the disk
 
@@ -27,13 +28,17 @@ type file struct {
 }
 
 var (
-	bucketDevices = []byte("devices") // name -> device
+	bucketDevices = []byte("devices") // keyed hash of the name -> device
+	bucketOut     = []byte("out")     // keyed hashes of those who opted out
 	bucketOutbox  = []byte("outbox")  // epoch, round, number -> sealed report
 	bucketChain   = []byte("chain")   // epoch, round -> digest of the announcement seen
 	bucketMarks   = []byte("marks")   // name -> what holds for the whole store
+
+	markNames = []byte("names") // tells the key of the names
 )
 
-// Open opens the file of a Store, or begins it. One process can have it open.
+// Open opens the file of a Store, or begins it, and the key of its names beside it. One process can have it open. What
+// was forgotten before is overwritten.
 func Open(path string) (Store, error) { return open(path, false) }
 
 // OpenUnsynced is Open for simulated devices: what it keeps survives the end of the process, and need not survive a
@@ -42,7 +47,8 @@ func OpenUnsynced(path string) (Store, error) { return open(path, true) }
 
 func open(path string, unsynced bool) (Store, error) {
 	db, err := wal.Open(path, wal.Options{
-		Buckets: [][]byte{bucketDevices, bucketOutbox, bucketChain, bucketMarks}, NoSync: unsynced, Fill: 0.8,
+		Buckets: [][]byte{bucketDevices, bucketOut, bucketOutbox, bucketChain, bucketMarks}, NoSync: unsynced,
+		Fill: 0.8,
 	})
 	if errors.Is(err, wal.ErrLocked) {
 		return nil, fmt.Errorf("state file %s: another process has it open; give each randomizer a state folder of "+
@@ -51,14 +57,42 @@ func open(path string, unsynced bool) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state file %s: %w", path, err)
 	}
+	names, err := openNames(db, path+".key")
+	if err == nil && !unsynced {
+		err = db.Scrub()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("state file %s: %w", path, err), db.Close())
+	}
 	writes := group.New(func(all [][]wal.Change) error { return db.Commit(slices.Concat(all...)) })
-	return &file{db: db, writes: writes}, nil
+	return &file{names: names, db: db, writes: writes}, nil
 }
 
 func (s *file) Close() error {
 	s.writes.Close()
 	return s.db.Close()
 }
+
+func (s *file) Key(name string) string { return s.of(name) }
+
+func (s *file) OptOut(name string, out bool) error {
+	c := wal.Change{Bucket: bucketOut, Key: []byte(name)}
+	if out {
+		c.Value = []byte{1}
+	}
+	return s.writes.Add([]wal.Change{c})()
+}
+
+func (s *file) OptedOut(f func(name string)) error {
+	return s.db.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketOut).ForEach(func(k, _ []byte) error {
+			f(string(k))
+			return nil
+		})
+	})
+}
+
+func (s *file) Scrub() error { return s.db.Scrub() }
 
 func (s *file) Load(f func(Device) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {

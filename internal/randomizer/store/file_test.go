@@ -53,6 +53,9 @@ func TestTheLogHoldsWhatWasFollowed(t *testing.T) {
 	if err := os.WriteFile(mixed, older, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(mixed+".key", 0o600); err != nil { // which CopyFS does not keep
+		t.Fatal(err)
+	}
 	again, err := Open(mixed)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,11 @@ import (
 // spent, and sealed reports until the broker has them. What a method stores is durable when it returns. A store never
 // holds a record: a record lives in memory only, and a device that lost its record to a crash reports the null record
 // at the time it promised. Safe for concurrent use.
+//
+// Devices are named by Key, here and in all other methods: a keyed hash, which tells nobody their names.
 type Store interface {
+	// Key is what the store calls a device that apps call by a name.
+	Key(name string) string
 	// Load calls f with every device.
 	Load(f func(Device) error) error
 	// Put keeps a device's state.
@@ -27,6 +31,12 @@ type Store interface {
 	Unsent(f func(Outgoing)) error
 	// Sent forgets a sealed report.
 	Sent(o Outgoing) error
+	// OptOut keeps that a device opted out, or forgets it.
+	OptOut(name string, out bool) error
+	// OptedOut calls f with every device that opted out.
+	OptedOut(f func(name string)) error
+	// Scrub overwrites what the store has forgotten and replaced: nothing of it is left in its files.
+	Scrub() error
 	// Follow keeps the digest of a round's announcement; device.ErrRewound if the round had another one before.
 	Follow(epoch uint64, round uint32, digest [32]byte) error
 	// Latest is the last round that Follow kept; zero before the first.
@@ -46,7 +56,7 @@ type Round struct {
 
 // Device is one person's device on this host.
 type Device struct {
-	Name string `json:"name"` // as the app calls it; never leaves the host
+	Name string `json:"name"` // Key of what the app calls it
 	device.State
 }
 

@@ -34,8 +34,17 @@ func (s *State) Apply(ev *Event) error {
 			return fmt.Errorf("enrolment event: the device has slot %d of epoch %d already", slot, e.number)
 		}
 		at := time.UnixMilli(ev.Enrolled.ReportAt)
+		by, err := issuerOf(ev.Enrolled.Issuer)
+		if err != nil {
+			return fmt.Errorf("enrolment event: %w", err)
+		}
 		s.tells(at.Add(-e.window() - e.jitter(uint32(e.slots.len()))))
-		s.enter(id, at)
+		if by != nil {
+			s.issuers.admit(*by)
+			s.enter(id, *by, true, at)
+		} else {
+			s.enter(id, sponsor(id.Host), false, at)
+		}
 		s.requests.grant(id, ev.Enrolled.Nonce)
 		if at.After(e.last) {
 			e.last = at
@@ -165,7 +174,7 @@ func (s *State) applyOpened(o *Opened) error {
 	}
 	if e := s.epoch; e != nil && e.drawing == nil {
 		for i := range e.slots.len() {
-			s.devices.add(e.slots.at(i).device)
+			s.leaves(e, e.slots.at(i).device)
 		}
 		s.arrived += e.slots.len()
 	}
@@ -174,7 +183,7 @@ func (s *State) applyOpened(o *Opened) error {
 		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened,
 		last:    r.opened,
 		planned: o.Rounds, room: s.capacity - s.arrived, slotOf: map[deviceKey]uint32{}, rounds: []*round{r},
-		final: o.Final,
+		final: o.Final, issued: map[sponsor]int{}, visitors: newHosts(),
 	}
 	if o.Final {
 		return nil
@@ -199,6 +208,18 @@ func (r *round) exclude(ev *Excluded) error {
 		r.excluded[slot] = ev.Reasons[i]
 	}
 	return nil
+}
+
+// issuerOf is the issuer of an event; nil where it has none.
+func issuerOf(key []byte) (*sponsor, error) {
+	if len(key) == 0 {
+		return nil, nil
+	}
+	by := new(sponsor)
+	if copy(by[:], key) != len(by) || len(key) != len(by) {
+		return nil, fmt.Errorf("issuer key has %d bytes", len(key))
+	}
+	return by, nil
 }
 
 func (s *State) round(n uint32) (*round, error) {

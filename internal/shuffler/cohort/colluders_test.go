@@ -12,7 +12,7 @@ import (
 
 // Where devices enrol as they arrive, a host that comes first with many devices fills the cohort: all but one slot are
 // its own, and the one honest person is alone among them. This is why several operators need panels, or a small
-// host_share.
+// sponsor_share.
 func TestOneHostFillsACohortAsItArrives(t *testing.T) {
 	s := newScript(t, 100)
 	d := digest(1)
@@ -21,7 +21,7 @@ func TestOneHostFillsACohortAsItArrives(t *testing.T) {
 		_, _, err := s.enrol(n, 1, d)
 		s.must(err)
 	}
-	_, _, ev, err := s.state.Enrol(DeviceID{[32]byte{2}, 0}, 1, d, s.now)
+	_, _, ev, err := s.state.Enrol(DeviceID{[32]byte{2}, 0}, nil, 1, d, s.now)
 	s.must(err)
 	s.apply(ev)
 	if f, _ := s.state.Filling(); f.Largest != 199 || f.Enrolled != 200 {
@@ -48,11 +48,7 @@ func TestOneHostDoesNotFillAPanel(t *testing.T) {
 	for epoch := uint64(1); epoch <= draws; epoch++ {
 		s.must(s.open(panelled(epoch, size, 10, plan.Panel{Registered: registered}, draws, 0), digest(byte(epoch))))
 		s.draw()
-		host, ok := s.state.hosts.find([32]byte{1})
-		n := 0
-		if ok {
-			n = s.state.epoch.holds(host)
-		}
+		n := s.state.holds(s.state.epoch, DeviceID{Host: [32]byte{1}}, nil)
 		largest, sum = max(largest, n), sum+n
 		s.now = s.now.Add(1e12)
 		s.commit()
@@ -69,8 +65,8 @@ func TestOneHostDoesNotFillAPanel(t *testing.T) {
 	}
 }
 
-// admission.host_share of panels: of a host no more devices are drawn from than its share of the pool. Those that are
-// left out are told why, and the number is in the journal, so that another setting after a restart changes nothing.
+// admission.sponsor_share of panels: of a host no more devices are drawn from than its share of the pool. Those that
+// are left out are told why, and the number is in the journal, so that another setting after a restart changes nothing.
 func TestAHostHasItsShareOfThePool(t *testing.T) {
 	for name, c := range map[string]struct {
 		share float64
@@ -85,7 +81,7 @@ func TestAHostHasItsShareOfThePool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t, 1)
-			s.state = NewState(Admission{Minimum: 1, HostShare: c.share})
+			s.state = NewState(Admission{Minimum: 1, SponsorShare: c.share})
 			most := 0
 			for i, n := range c.hosts {
 				s.registers(byte(i+1), 0, n)
@@ -99,7 +95,7 @@ func TestAHostHasItsShareOfThePool(t *testing.T) {
 			}
 			quota := most
 			if c.share < 1 {
-				if quota = channel.HostQuota(c.share, uint32(n)); int(s.state.epoch.drawing.pool.Quota) != quota {
+				if quota = channel.SponsorQuota(c.share, uint32(n)); int(s.state.epoch.drawing.pool.Quota) != quota {
 					t.Errorf("quota %d, of a pool of %d", s.state.epoch.drawing.pool.Quota, n)
 				}
 			}
@@ -109,20 +105,20 @@ func TestAHostHasItsShareOfThePool(t *testing.T) {
 			for i, n := range c.hosts {
 				for k := range n {
 					_, _, why := s.asks(DeviceID{[32]byte{byte(i + 1)}, uint32(k)}, 1, d)
-					if (why == wire.RefusalHostShare) != (k >= quota) {
+					if (why == wire.RefusalSponsorShare) != (k >= quota) {
 						t.Errorf("device %d of the host with %d: %v", k, n, why)
 					}
 				}
 			}
 			s.reopened()
-			other := NewState(Admission{Minimum: 1, HostShare: 0.9})
+			other := NewState(Admission{Minimum: 1, SponsorShare: 0.9})
 			for _, b := range s.journal {
 				ev, err := DecodeEvent(b)
 				s.must(err)
 				s.must(other.Apply(ev))
 			}
 			if a, b := fmt.Sprint(other.epoch.slots), fmt.Sprint(s.state.epoch.slots); a != b {
-				t.Error("another host_share after a restart changes the panel")
+				t.Error("another sponsor_share after a restart changes the panel")
 			}
 		})
 	}

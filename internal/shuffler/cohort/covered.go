@@ -10,8 +10,8 @@ import (
 // credentials is the later one. Whoever saw a later one refuses the earlier: a host that works from an old copy of its
 // keys is told.
 
-// Covered is the most devices that a credential of each host covered, by its first key, as far as requests showed it or
-// devices that are known prove it.
+// Covered is the most devices that a registrar's credential of each host covered, by its first key, as far as requests
+// showed it or devices that are known prove it.
 type Covered map[[32]byte]uint32
 
 // sees notes what a credential covers.
@@ -26,8 +26,9 @@ func CoveredBy(s *State) Covered {
 	s.registered.each(func(id DeviceID) { c.sees(id.Host, id.Number+1) })
 	if s.epoch != nil && s.epoch.drawing == nil {
 		for i := range s.epoch.slots.len() {
-			id := s.hosts.id(s.epoch.slots.at(i).device)
-			c.sees(id.Host, id.Number+1)
+			if key := s.epoch.slots.at(i).device; key.host&visiting == 0 || key.number > 0 {
+				c.sees(s.idOf(s.epoch, key).Host, key.number+1)
+			}
 		}
 	}
 	return c
@@ -35,6 +36,9 @@ func CoveredBy(s *State) Covered {
 
 // Refuse refuses a request under a credential that is not the host's latest one.
 func (c Covered) Refuse(e wire.Enrolment) error {
+	if e.Issuer != nil { // every credential of an issuer covers one device
+		return nil
+	}
 	if most := c[e.HostKey]; e.Covers < most {
 		return Refuse(wire.RefusalNoCredential, "the host's credential covers %d devices, and it has a later one that "+
 			"covers %d or more", e.Covers, most)

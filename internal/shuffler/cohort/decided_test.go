@@ -276,8 +276,8 @@ func TestAHostGetsNoMoreSlotsThanTheBrokerKeepsReports(t *testing.T) {
 		s.must(err)
 	}
 	_, _, err := s.enrol(2, 1, digest(1))
-	s.refused(err, wire.RefusalHostShare)
-	_, _, _, err = s.state.Enrol(DeviceID{Host: [32]byte{2}}, 1, digest(1), s.now)
+	s.refused(err, wire.RefusalSponsorShare)
+	_, _, _, err = s.state.Enrol(DeviceID{Host: [32]byte{2}}, nil, 1, digest(1), s.now)
 	s.must(err)
 }
 
@@ -287,8 +287,8 @@ func TestAnEarlierCredentialIsRefused(t *testing.T) {
 	s := newScript(t, 1)
 	c := Covered{}
 	host := [32]byte{1}
-	s.must(c.Refuse(wire.Enrolment{HostKey: host, Covers: 20}))
-	s.must(c.Refuse(wire.Enrolment{HostKey: host, Covers: 20}))
-	s.refused(c.Refuse(wire.Enrolment{HostKey: host, Covers: 19}), wire.RefusalNoCredential)
-	s.must(c.Refuse(wire.Enrolment{HostKey: [32]byte{2}, Covers: 19}))
+	s.must(c.Refuse(wire.Enrolment{Admission: wire.Admission{HostKey: host, Covers: 20}}))
+	s.must(c.Refuse(wire.Enrolment{Admission: wire.Admission{HostKey: host, Covers: 20}}))
+	s.refused(c.Refuse(wire.Enrolment{Admission: wire.Admission{HostKey: host, Covers: 19}}), wire.RefusalNoCredential)
+	s.must(c.Refuse(wire.Enrolment{Admission: wire.Admission{HostKey: [32]byte{2}, Covers: 19}}))
 }

@@ -10,7 +10,7 @@ import (
 // The set of devices is a set.
 func TestDevicesAreASet(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		all, model := devices{}, map[DeviceID]bool{}
+		all, model := newDevices(), map[DeviceID]bool{}
 		draw := rapid.Custom(func(rt *rapid.T) DeviceID {
 			near := rapid.Uint32Range(pageBits-2, pageBits+2)
 			number := rapid.OneOf(rapid.Uint32Range(0, 130), near, rapid.Uint32()).Draw(rt, "number")
@@ -40,7 +40,7 @@ func TestDevicesAreASet(t *testing.T) {
 // What a device costs in memory for ever. A map of devices took 90 bytes.
 func TestADeviceTakesLittleMemory(t *testing.T) {
 	const hosts, each = 16, 1 << 17
-	if bytes := heapOf(func(all devices) {
+	if bytes := heapOf(func(all *devices) {
 		for h := range hosts {
 			for n := range uint32(each) {
 				all.add(DeviceID{Host: [32]byte{byte(h)}, Number: n})
@@ -51,7 +51,7 @@ func TestADeviceTakesLittleMemory(t *testing.T) {
 	}
 	// A host that enrols numbers far apart, to make each cost a page, gains little.
 	const apart = 1 << 15
-	if bytes := heapOf(func(all devices) {
+	if bytes := heapOf(func(all *devices) {
 		for n := range uint32(apart) {
 			all.add(DeviceID{Number: n << 16})
 		}
@@ -61,14 +61,14 @@ func TestADeviceTakesLittleMemory(t *testing.T) {
 }
 
 // heapOf is how many bytes a set takes that is filled so.
-func heapOf(fill func(devices)) float64 {
+func heapOf(fill func(*devices)) float64 {
 	var before, after runtime.MemStats
-	all := devices{}
+	all := newDevices()
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	fill(all)
+	fill(&all)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	runtime.KeepAlive(all)
+	runtime.KeepAlive(&all)
 	return float64(after.HeapAlloc) - float64(before.HeapAlloc)
 }

@@ -22,8 +22,10 @@ type epoch struct {
 	slots     paged[slot]
 	last      time.Time // when the last report of round 0 is due; opened before there is one
 	slotOf    map[deviceKey]uint32
-	held      paged[uint32] // slots by host
-	largest   int           // that one host holds
+	visitors  hosts           // the installations that have a slot, while the epoch lasts
+	held      paged[uint32]   // slots by host
+	issued    map[sponsor]int // slots of installations by issuer
+	largest   int             // that one sponsor holds
 	rounds    []*round
 	destroyed bool
 	final     bool
@@ -76,14 +78,6 @@ func (e *epoch) expected(n int) int {
 
 // dueAt is when the report of a slot is due.
 func (e *epoch) dueAt(slot uint32) time.Time { return time.UnixMilli(e.slots.at(int(slot)).reportAt) }
-
-// holds is how many slots a host holds.
-func (e *epoch) holds(host uint32) int {
-	if int(host) >= e.held.len() {
-		return 0
-	}
-	return int(*e.held.at(int(host)))
-}
 
 func (e *epoch) window() time.Duration {
 	return e.timing.RewardWindow

@@ -63,8 +63,9 @@ type Timing struct {
 type Enrolled struct {
 	Host     []byte `json:"host"`
 	Device   uint32 `json:"device"`
-	ReportAt int64  `json:"report_at_ms"` // by the shuffler's clock
-	Nonce    uint32 `json:"nonce"`        // of the device's request
+	Issuer   []byte `json:"issuer,omitempty"` // key of who let it in; none: the registrar
+	ReportAt int64  `json:"report_at_ms"`     // by the shuffler's clock
+	Nonce    uint32 `json:"nonce"`            // of the device's request
 }
 
 // Admitted takes a report into the open round.

@@ -8,13 +8,14 @@ type Filling struct {
 	Size, Minimum    uint32
 	Enrolled         int
 	Reports          int
-	Largest          int // most slots that one host holds
+	Largest          int // most slots that one sponsor holds
 	Slots            int // slots that are given or may be yet: the size while devices may enrol, and then the enrolled
 	Final, Destroyed bool
 }
 
-// Dominated reports whether one host holds more than half of the cohort's slots, so that it knows most of the devices
-// among which the others are hidden. Of a cohort that closed before it was full, the slots that were given count.
+// Dominated reports whether one sponsor holds more than half of the cohort's slots, so that it knows most of the
+// devices among which the others are hidden. Of a cohort that closed before it was full, the slots that were given
+// count.
 func (f Filling) Dominated() bool { return 2*f.Largest > f.Slots }
 
 // Filling describes the latest epoch; ok is false before the first.

@@ -9,6 +9,7 @@ import (
 // Request is a device's request to take part in an epoch.
 type Request struct {
 	Device       DeviceID
+	By           *wire.IssuerCertificate // that lets it in; nil: the registrar
 	Epoch        uint64
 	Announcement Digest // that the device saw
 	Nonce        uint32
@@ -34,7 +35,7 @@ func (s *State) Grant(r Request, now time.Time) (g Given, ev *Event, err error) 
 	if r.Nonce == 0 && !panels {
 		return g, nil, Refuse(wire.RefusalMalformed, "a request without a nonce")
 	}
-	g.Slot, g.ReportAt, ev, err = s.Enrol(r.Device, r.Epoch, r.Announcement, now)
+	g.Slot, g.ReportAt, ev, err = s.Enrol(r.Device, r.By, r.Epoch, r.Announcement, now)
 	if ev != nil {
 		ev.Enrolled.Nonce = r.Nonce
 	}
@@ -47,8 +48,8 @@ func (s *State) Grant(r Request, now time.Time) (g Given, ev *Event, err error) 
 
 // Enter decides on a device's request to be among those that panels are drawn from, as Register does, and remembers to
 // which request a place was given. held says that the device was among them before, because of another request.
-func (s *State) Enter(id DeviceID, nonce uint32) (held bool, ev *Event, err error) {
-	held, ev, err = s.Register(id)
+func (s *State) Enter(id DeviceID, by *wire.IssuerCertificate, nonce uint32) (held bool, ev *Event, err error) {
+	held, ev, err = s.Register(id, by)
 	if ev != nil {
 		ev.Registered.Nonce = nonce
 	}

@@ -97,13 +97,13 @@ func (h *history) add(epoch uint64, drawn []panel.Device, t *PanelTerms) {
 				k++
 			}
 			if k == len(h.times) {
-				h.times = append(h.times, devices{})
+				h.times = append(h.times, newDevices())
 			}
 			h.times[k].add(DeviceID(d))
 		}
 		return
 	}
-	of := panelOf{epoch, devices{}}
+	of := panelOf{epoch, newDevices()}
 	for _, d := range drawn {
 		of.devices.add(DeviceID(d))
 	}
@@ -116,37 +116,58 @@ func (h *history) add(epoch uint64, drawn []panel.Device, t *PanelTerms) {
 	h.recent = kept
 }
 
-// Register decides on a device's request to be among those that panels are drawn from. A device that is among them is
-// told so again, with no event: held. A deployment whose devices enrol as they arrive registers none.
-func (s *State) Register(id DeviceID) (held bool, ev *Event, err error) {
+// Register decides on a device's request to be among those that panels are drawn from; by is as for Enrol. A device
+// that is among them is told so again, with no event: held. A deployment whose devices enrol as they arrive registers
+// none.
+func (s *State) Register(id DeviceID, by *wire.IssuerCertificate) (held bool, ev *Event, err error) {
+	of := s.of[sponsorOf(id.Host, by)]
 	switch {
 	case s.begun && s.terms == nil:
 		return false, nil, Refuse(wire.RefusalWrongEpoch, "this deployment has no panels: its devices do not register")
-	case s.registered.has(id):
+	case s.Holds(id):
 		return true, nil, nil
 	case s.count >= s.capacity:
 		return false, nil, Refuse(wire.RefusalCapacity, atCapacity, s.capacity)
-	case s.share < 1 && s.of[id.Host] >= s.registrations():
-		return false, nil, Refuse(wire.RefusalHostShare, "the host has %d registered devices, as many as one host may",
-			s.of[id.Host])
-	case s.epoch != nil && !s.epoch.final && s.crowded(s.of[id.Host]):
-		return false, nil, Refuse(wire.RefusalHostShare, "the host has %d registered devices, and the broker keeps no "+
-			"more reports of one host", s.of[id.Host])
+	case s.share < 1 && of >= s.registrations():
+		return false, nil, Refuse(wire.RefusalSponsorShare, "the sponsor has %d registered devices, as many as one may",
+			of)
+	case s.epoch != nil && !s.epoch.final && s.crowded(of):
+		return false, nil, Refuse(wire.RefusalSponsorShare, "the sponsor has %d registered devices, and the broker "+
+			"keeps no more reports of one host", of)
+	case s.issuers.exhausted(by):
+		return false, nil, Refuse(wire.RefusalIssuerFull, exhausted, by.Installations)
 	}
-	return false, &Event{Registered: &Registered{Host: id.Host[:], Device: id.Number}}, nil
+	return false, &Event{Registered: &Registered{Host: id.Host[:], Device: id.Number, Issuer: issuerKey(by)}}, nil
 }
 
-// registrations is how many devices of one host may be registered: its share of those that are remembered at most, so
-// that no host can take the room of all others for good.
+// registrations is how many devices of one sponsor may be registered: its share of those that are remembered at most,
+// so that none can take the room of all others for good.
 func (s *State) registrations() int {
-	return channel.HostQuota(s.share, uint32(min(s.capacity, math.MaxUint32)))
+	return channel.SponsorQuota(s.share, uint32(min(s.capacity, math.MaxUint32)))
 }
 
 // enlist enters a device among those that panels are drawn from.
 func (s *registry) enlist(id DeviceID) {
 	s.registered.add(id)
 	s.count++
-	s.of[id.Host]++
+	s.of[sponsor(id.Host)]++
+}
+
+// enlistIssued enters an installation among those that panels are drawn from.
+func (s *registry) enlistIssued(by sponsor, host [32]byte) {
+	s.issuers.find(by).pooled.add(host[:])
+	s.count++
+	s.of[by]++
+}
+
+// sponsor is who answers for a registered device, and whether it is an issuer.
+func (s *registry) sponsor(id DeviceID) (by sponsor, issued bool) {
+	if !s.registered.has(id) {
+		if i := s.issuers.registeredBy(id.Host); i != nil {
+			return i.key, true
+		}
+	}
+	return sponsor(id.Host), false
 }
 
 // Reasons for which the shuffler refuses what the analyzer says of a draw, and draws nothing.
@@ -199,11 +220,11 @@ func (s *State) member(id DeviceID) (slot uint32, reportAt time.Time, err error)
 		return slot, e.dueAt(slot), nil
 	case p.devices.has(id):
 		return no(wire.RefusalNotDrawn, "the device is not in the panel of epoch %d", e.number)
-	case !s.registered.has(id):
+	case !s.Holds(id):
 	case s.Served(id, e.number):
 		return no(wire.RefusalAlreadyEnrolled, "the device was in as many panels as it may be, %d", s.terms.Records)
-	case p.held != nil && p.held[id.Host] >= int(p.Quota):
-		return no(wire.RefusalHostShare, "the host has %d devices in the pool of epoch %d, as many as one host may",
+	case p.quotaHas(s, id):
+		return no(wire.RefusalSponsorShare, "the sponsor has %d devices in the pool of epoch %d, as many as one may",
 			p.Quota, e.number)
 	}
 	return no(wire.RefusalNotRegistered, "the device was not registered when the pool of epoch %d was fixed", e.number)

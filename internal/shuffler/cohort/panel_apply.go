@@ -10,10 +10,19 @@ func (s *State) applyRegistered(r *Registered) error {
 	if copy(id.Host[:], r.Host) != len(id.Host) {
 		return fmt.Errorf("registration event: host key has %d bytes", len(r.Host))
 	}
-	if s.registered.has(id) {
+	if s.Holds(id) {
 		return fmt.Errorf("registration event: device %d is registered already", r.Device)
 	}
-	s.enlist(id)
+	by, err := issuerOf(r.Issuer)
+	if err != nil {
+		return fmt.Errorf("registration event: %w", err)
+	}
+	if by == nil {
+		s.enlist(id)
+	} else {
+		s.issuers.admit(*by)
+		s.enlistIssued(*by, id.Host)
+	}
 	s.requests.grant(id, r.Nonce)
 	return nil
 }
@@ -26,12 +35,15 @@ func (s *State) applyPooled(p *Pooled) error {
 	}
 	fixed := p.ready
 	if fixed == nil {
-		all := s.drawable(e.number, int(p.Quota))
+		all, by := s.drawable(e.number), []sponsor(nil)
+		if p.Quota > 0 {
+			all, by = within(all, s.sponsors(all), int(p.Quota))
+		}
 		if len(all) != int(p.Registered) {
 			return fmt.Errorf("pool event: %d devices can be drawn in epoch %d, the event says %d",
 				len(all), e.number, p.Registered)
 		}
-		fixed = poolOf(all, int(p.Quota))
+		fixed = poolOf(all, by)
 	}
 	fixed.Pooled = *p
 	fixed.ready = nil
@@ -52,7 +64,8 @@ func (s *State) applyDrawn(d *Drawn) error {
 	at := time.UnixMilli(d.At)
 	s.tells(at)
 	for i, d := range drawn {
-		s.enter(DeviceID(d), at.Add(e.window()+e.jitter(uint32(i))))
+		by, issued := s.sponsor(DeviceID(d))
+		s.enter(DeviceID(d), by, issued, at.Add(e.window()+e.jitter(uint32(i))))
 	}
 	e.last = at.Add(e.window() + e.timing.Jitter) // whichever slots there are
 	e.drawing.draw = d.Statement
@@ -60,12 +73,17 @@ func (s *State) applyDrawn(d *Drawn) error {
 	return nil
 }
 
-// enter gives the next slot of the open cohort to a device.
-func (s *State) enter(id DeviceID, reportAt time.Time) {
+// enter gives the next slot of the open cohort to a device, for which by answers: an issuer, or its host.
+func (s *State) enter(id DeviceID, by sponsor, issued bool, reportAt time.Time) {
 	e := s.epoch
-	key := deviceKey{s.hosts.add(id.Host), id.Number}
+	key := s.place(e, id, issued)
 	e.slotOf[key] = uint32(e.slots.len())
 	e.slots.add(slot{key, reportAt.UnixMilli()})
+	if issued || key.host&visiting != 0 {
+		e.issued[by]++
+		e.largest = max(e.largest, e.issued[by])
+		return
+	}
 	for e.held.len() <= int(key.host) {
 		e.held.add(0)
 	}

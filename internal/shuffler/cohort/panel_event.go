@@ -10,7 +10,8 @@ import (
 type Registered struct {
 	Host   []byte `json:"host"`
 	Device uint32 `json:"device"`
-	Nonce  uint32 `json:"nonce"` // of the device's request
+	Issuer []byte `json:"issuer,omitempty"` // key of who let it in; none: the registrar
+	Nonce  uint32 `json:"nonce"`            // of the device's request
 }
 
 // Pooled fixes whom the panel of the open epoch is drawn from: the devices that are registered by now and may be in

@@ -23,7 +23,7 @@ func panelled(epoch uint64, size, minimum uint32, p plan.Panel, records, period 
 }
 
 func (s *script) register(id DeviceID) (held bool, err error) {
-	held, ev, err := s.state.Register(id)
+	held, ev, err := s.state.Register(id, nil)
 	s.apply(ev)
 	return held, err
 }
@@ -79,7 +79,7 @@ func (s *script) draw() {
 // asks is the refusal that a device gets, and its slot if it gets none.
 func (s *script) asks(id DeviceID, epoch uint64, d Digest) (slot uint32, at time.Time, why wire.Refusal) {
 	s.t.Helper()
-	slot, at, ev, err := s.state.Enrol(id, epoch, d, s.now)
+	slot, at, ev, err := s.state.Enrol(id, nil, epoch, d, s.now)
 	if ev != nil {
 		s.t.Fatalf("asking is an event: %s", ev.Encode())
 	}
@@ -108,7 +108,7 @@ func (s *script) reportAll(epoch uint64, d Digest) {
 // members are the devices of the open panel, by slot.
 func (s *script) members() (all []DeviceID) {
 	for i := range s.state.epoch.slots.len() {
-		all = append(all, s.state.hosts.id(s.state.epoch.slots.at(i).device))
+		all = append(all, s.state.idOf(s.state.epoch, s.state.epoch.slots.at(i).device))
 	}
 	return all
 }

@@ -25,7 +25,13 @@ func (p *Pooling) Waits() string {
 type pool struct {
 	Pooled
 	devices devices
-	held    map[[32]byte]int // by host; nil where there is no quota
+	held    map[sponsor]int // by who answers for them; nil where there is no quota
+}
+
+// quotaHas reports whether a device is not in the pool because others of its sponsor fill the quota.
+func (p *pool) quotaHas(s *State, id DeviceID) bool {
+	by, _ := s.sponsor(id)
+	return p.held != nil && p.held[by] >= int(p.Quota)
 }
 
 // Pooling is what a shuffler says of a pool, before it contributes to the seed.
@@ -34,18 +40,20 @@ type Pooling struct {
 	Announcement Digest
 	Devices      int      // that can be drawn now
 	Needed       int      // fewest that the panel is drawn from
-	Quota        int      // devices of one host at most; 0: no limit
+	Quota        int      // devices of one sponsor at most; 0: no limit
 	Root         [32]byte // panel.Root of them; zero while they are too few
 
 	Registered int // devices by then
 
 	all   []panel.Device // nil while they are too few
+	by    []sponsor      // of all, where there is a quota
 	ready *pool          // nil before Prepare
 }
 
 // Pool describes whom the panel of the open epoch would be drawn from now; nil where no pool is to be fixed. Each
-// registered device counts that was in fewer panels than the plan allows. Of a host only so many count as its share of
-// the pool allows (Admission.HostShare), those with the lowest numbers.
+// registered device counts that was in fewer panels than the plan allows. Of a sponsor only so many count as its share
+// of the pool allows (Admission.SponsorShare): of a host those with the lowest numbers, of an issuer with the lowest
+// keys.
 func (s *State) Pool() *Pooling {
 	p := s.Pooling()
 	if p != nil {
@@ -63,9 +71,11 @@ func (s *State) Pooling() *Pooling {
 	p := &Pooling{
 		Epoch: e.number, Announcement: e.rounds[0].digest, Needed: s.terms.needed(e.size), Registered: s.count,
 	}
-	p.all = s.drawable(e.number, 0)
-	if p.Quota = poolQuota(p.all, s.share); p.Quota > 0 {
-		p.all = within(p.all, p.Quota)
+	p.all = s.drawable(e.number)
+	if s.share < 1 {
+		p.by = s.sponsors(p.all)
+		p.Quota = poolQuota(p.by, s.share)
+		p.all, p.by = within(p.all, p.by, p.Quota)
 	}
 	if p.Devices = len(p.all); p.Devices < p.Needed {
 		p.all = nil // it may be long until there are enough
@@ -90,7 +100,7 @@ func (p *Pooling) Still(s *State) bool {
 // Prepare computes the root and what the event of the pool brings about, which takes long and needs no state.
 func (p *Pooling) Prepare() {
 	p.root()
-	p.ready = poolOf(p.all, p.Quota)
+	p.ready = poolOf(p.all, p.by)
 }
 
 // Fix is the event that fixes the pool now; signed is its statement, with its digest.
@@ -102,71 +112,74 @@ func (p *Pooling) Fix(now time.Time, signed []byte, digest Digest) *Event {
 	}}
 }
 
-// poolOf is a pool of these devices.
-func poolOf(all []panel.Device, quota int) *pool {
-	out := &pool{devices: devices{}}
-	if quota > 0 {
-		out.held = map[[32]byte]int{}
-	}
+// poolOf is a pool of these devices; by is who answers for each, nil where there is no quota.
+func poolOf(all []panel.Device, by []sponsor) *pool {
+	out := &pool{devices: newDevices()}
 	for _, d := range all {
 		out.devices.add(DeviceID(d))
-		if quota > 0 {
-			out.held[d.Host]++
-		}
+	}
+	if by != nil {
+		out.held = held(by)
 	}
 	return out
 }
 
-// drawable are the devices that a panel of an epoch can be drawn from, with at most quota of one host; 0: all.
-func (s *registry) drawable(epoch uint64, quota int) []panel.Device {
+// held counts devices by who answers for them.
+func held(by []sponsor) map[sponsor]int {
+	of := map[sponsor]int{}
+	for _, b := range by {
+		of[b]++
+	}
+	return of
+}
+
+// drawable are the devices that a panel of an epoch can be drawn from.
+func (s *registry) drawable(epoch uint64) []panel.Device {
 	all := make([]panel.Device, 0, s.count)
-	s.registered.each(func(id DeviceID) {
+	add := func(id DeviceID) {
 		if !s.Served(id, epoch) {
 			all = append(all, panel.Device(id))
 		}
-	})
-	if quota > 0 {
-		return within(all, quota)
+	}
+	s.registered.each(add)
+	for i := range s.issuers.all {
+		s.issuers.all[i].pooled.each(func(key []byte) { add(DeviceID{Host: [32]byte(key)}) })
 	}
 	return all
 }
 
-// within keeps the first devices of each host, as many as the quota. Those of a host are together.
-func within(all []panel.Device, quota int) []panel.Device {
-	kept, held := all[:0], 0
-	host := [32]byte{}
-	for _, d := range all {
-		if d.Host != host {
-			host, held = d.Host, 0
-		}
-		if held < quota {
-			held++
-			kept = append(kept, d)
-		}
+// sponsors are who answers for each of these devices.
+func (s *registry) sponsors(all []panel.Device) []sponsor {
+	by := make([]sponsor, len(all))
+	for i, d := range all {
+		by[i], _ = s.sponsor(DeviceID(d))
 	}
-	return kept
+	return by
 }
 
-// poolQuota is the largest number of devices of one host that is within the host's share of a pool of these devices in
-// which no host has more; 0 where there is no limit.
-func poolQuota(all []panel.Device, share float64) int {
-	if share >= 1 {
-		return 0
-	}
-	var held []int // by host; those of a host are together
+// within keeps the first devices of each sponsor, as many as the quota.
+func within(all []panel.Device, by []sponsor, quota int) ([]panel.Device, []sponsor) {
+	kept, of, has := all[:0], by[:0], map[sponsor]int{}
 	for i, d := range all {
-		if i == 0 || d.Host != all[i-1].Host {
-			held = append(held, 0)
+		if b := by[i]; has[b] < quota {
+			has[b]++
+			kept, of = append(kept, d), append(of, b)
 		}
-		held[len(held)-1]++
 	}
-	for quota, n := len(all), len(all); ; {
-		next := channel.HostQuota(share, uint32(n))
+	return kept, of
+}
+
+// poolQuota is the largest number of devices of one sponsor that is within its share, below 1, of a pool of these
+// devices in which no sponsor has more.
+func poolQuota(by []sponsor, share float64) int {
+	of := held(by)
+	for quota, n := len(by), len(by); ; {
+		next := channel.SponsorQuota(share, uint32(n))
 		if next >= quota {
 			return quota
 		}
 		quota, n = next, 0
-		for _, h := range held {
+		for _, h := range of {
 			n += min(h, quota)
 		}
 	}

@@ -17,10 +17,10 @@ func TestPanelsFitIntoTheBroker(t *testing.T) {
 	s.registers(1, 0, 7) // no more than 4 of them are in the panel
 	s.state.stores.PerHost = 3
 	_, err := s.register(DeviceID{[32]byte{1}, 8})
-	s.refused(err, wire.RefusalHostShare)
+	s.refused(err, wire.RefusalSponsorShare)
 	s.registers(2, 0, 3)
 	_, err = s.register(DeviceID{[32]byte{2}, 3})
-	s.refused(err, wire.RefusalHostShare)
+	s.refused(err, wire.RefusalSponsorShare)
 	next := panelled(2, 4, 4, plan.Panel{Registered: 7, Tail: 1e-9}, 9, 0)
 	s.refused(s.state.fits(next, channel.Layout{Messages: 9}), wire.RefusalCapacity)
 	s.state.stores.PerHost = 4

@@ -5,13 +5,15 @@ package cohort
 // deviceKey is a device in the shuffler's memory: its host's place in hosts, and its number there.
 type deviceKey struct{ host, number uint32 }
 
-// hosts are the keys of the hosts whose devices were ever in a cohort, each once, in the order in which they came.
+// hosts are the keys of hosts whose devices were in a cohort, each once, in the order in which they came.
 type hosts struct {
 	keys paged[[32]byte]
 	// By the beginning of a key, which hardly two have in common; and by the whole key those that have.
 	place map[[8]byte]uint32
 	rest  map[[32]byte]uint32
 }
+
+func newHosts() hosts { return hosts{place: map[[8]byte]uint32{}, rest: map[[32]byte]uint32{}} }
 
 // find tells a host's place.
 func (h *hosts) find(key [32]byte) (place uint32, ok bool) {

@@ -69,7 +69,7 @@ func (s *script) open(a *plan.Announcement, d Digest) error {
 }
 
 func (s *script) enrol(n int, epoch uint64, d Digest) (uint32, time.Time, error) {
-	slot, at, ev, err := s.state.Enrol(device(n), epoch, d, s.now)
+	slot, at, ev, err := s.state.Enrol(device(n), nil, epoch, d, s.now)
 	if ev != nil {
 		ev.Enrolled.Nonce = uint32(n + 1) // so that what is replayed knows the request
 	}
@@ -119,7 +119,7 @@ func (s *script) refused(err error, want wire.Refusal) {
 func (s *script) reopened() {
 	s.t.Helper()
 	for name, journal := range map[string][][]byte{"whole": s.journal, "snapshot and tail": s.short} {
-		again := NewState(Admission{Minimum: s.state.minimum, HostShare: s.state.share})
+		again := NewState(Admission{Minimum: s.state.minimum, SponsorShare: s.state.share})
 		for _, b := range journal {
 			ev, err := DecodeEvent(b)
 			if err != nil {
@@ -150,23 +150,38 @@ func normal(s *State) any {
 		Timing   Timing
 		Clock    time.Time
 
-		Registered devices
+		Registered string
 		Count      int
+		Of         map[sponsor]int
+		Issuers    []issuing
+		Marks      []byte
 		Terms      *PanelTerms
-		History    history
+		Times      []string
+		Recent     map[uint64]string
 		Drawing    *drawing
 		Last       time.Time
 	}
 	v := view{
 		Devices: string(encodeSet(s.earlier())), Arrived: s.arrived, Begun: s.begun, Keys: s.keys, Requests: s.requests,
-		Clock: s.clock, Registered: s.registered, Count: s.count, Terms: s.terms, History: s.history,
+		Clock: s.clock, Registered: string(encodeSet(s.registered.words())), Count: s.count, Terms: s.terms,
+		Of: s.of, Marks: s.marks.bytes(), Recent: map[uint64]string{},
+	}
+	for i := range s.issuers.all {
+		by := &s.issuers.all[i]
+		v.Issuers = append(v.Issuers, issuing{by.key[:], by.admitted, by.pooled.bytes()})
+	}
+	for i := range s.history.times {
+		v.Times = append(v.Times, string(encodeSet(s.history.times[i].words())))
+	}
+	for i := range s.history.recent {
+		v.Recent[s.history.recent[i].epoch] = string(encodeSet(s.history.recent[i].devices.words()))
 	}
 	v.Filling, _ = s.Filling()
 	if s.epoch != nil {
 		v.Timing = timingOf(s.epoch.timing)
 		for i := range s.epoch.slots.len() {
 			at := s.epoch.slots.at(i)
-			v.Slots, v.DueAt = append(v.Slots, s.hosts.id(at.device)), append(v.DueAt, at.reportAt)
+			v.Slots, v.DueAt = append(v.Slots, s.idOf(s.epoch, at.device)), append(v.DueAt, at.reportAt)
 		}
 		v.Drawing, v.Last = s.epoch.drawing, s.epoch.last
 		for _, r := range s.epoch.rounds {

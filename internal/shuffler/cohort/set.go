@@ -93,8 +93,8 @@ func decodeSet(b []byte, f func(host [32]byte, at, bits uint32)) error {
 }
 
 // words are the set's devices.
-func (d devices) words() (all []word) {
-	for host, pages := range d {
+func (d *devices) words() (all []word) {
+	for host, pages := range d.many {
 		for at, p := range pages {
 			for i, both := range p {
 				for half := range uint32(2) {
@@ -105,12 +105,13 @@ func (d devices) words() (all []word) {
 			}
 		}
 	}
+	d.alone.each(func(key []byte) { all = append(all, word{[32]byte(key), 0, 1}) })
 	return all
 }
 
 // devicesOf reads a set that encodeSet wrote.
 func devicesOf(b []byte) (devices, error) {
-	d := devices{}
+	d := newDevices()
 	err := decodeSet(b, func(host [32]byte, at, word uint32) {
 		for ; word != 0; word &= word - 1 {
 			d.add(DeviceID{host, at*wordBits + uint32(mathbits.TrailingZeros32(word))})

@@ -43,12 +43,21 @@ type base struct {
 	Begun      bool        `json:"begun,omitempty"`
 	Terms      *PanelTerms `json:"terms,omitempty"`
 	Enrolled   []byte      `json:"enrolled,omitempty"`
+	Marks      []byte      `json:"marks,omitempty"` // of installations that were enrolled, ascending
+	Issuers    []issuing   `json:"issuers,omitempty"`
 	Registered []byte      `json:"registered,omitempty"`
 	Times      [][]byte    `json:"times,omitempty"`
 	Recent     []served    `json:"recent,omitempty"`
 	// of the epoch before, in ascending order, eight bytes each, big-endian
 	Requests []byte  `json:"wishes,omitempty"`
 	Rounds   []Ended `json:"rounds,omitempty"` // for people, and to hold against the broker
+}
+
+// issuing is what an issuer let in.
+type issuing struct {
+	Key        []byte `json:"key"`
+	Admitted   int    `json:"admitted"`
+	Registered []byte `json:"registered,omitempty"` // keys of installations, ascending
 }
 
 // served are the devices of one panel.
@@ -72,6 +81,10 @@ type Ended struct {
 func (s *State) Snapshot() *Event {
 	b := base{
 		Begun: s.begun, Terms: s.terms, Enrolled: encodeSet(s.earlier()), Registered: encodeSet(s.registered.words()),
+		Marks: s.marks.bytes(),
+	}
+	for _, by := range s.issuers.all {
+		b.Issuers = append(b.Issuers, issuing{by.key[:], by.admitted, by.pooled.bytes()})
 	}
 	if !s.clock.IsZero() {
 		b.At = s.clock.UnixMilli()
@@ -135,6 +148,15 @@ func (s *State) applySnapshot(n *Snapshot) error {
 		set, err = devicesOf(b.Registered)
 		set.each(s.enlist)
 	}
+	if err == nil {
+		s.marks, err = keysetOf(markSize, b.Marks)
+		s.arrived += s.marks.n
+	}
+	for _, of := range b.Issuers {
+		if err == nil {
+			err = enterIssued(&s.registry, of)
+		}
+	}
 	for _, text := range b.Times {
 		var set devices
 		if err == nil {
@@ -162,5 +184,20 @@ func (s *State) applySnapshot(n *Snapshot) error {
 		s.requests[0][binary.BigEndian.Uint64(number)] = struct{}{}
 	}
 	s.over = b.Rounds
+	return nil
+}
+
+// enterIssued enters what an issuer let in.
+func enterIssued(s *registry, of issuing) error {
+	by, err := issuerOf(of.Key)
+	if err != nil || by == nil || of.Admitted < 1 || s.issuers.find(*by) != nil {
+		return errSet
+	}
+	s.issuers.admit(*by).admitted = of.Admitted
+	set, err := keysetOf(32, of.Registered)
+	if err != nil {
+		return err
+	}
+	set.each(func(key []byte) { s.enlistIssued(*by, [32]byte(key)) })
 	return nil
 }

@@ -32,15 +32,14 @@ type DeviceID struct {
 // decision, which the caller applies and makes durable before anyone hears of it. Not safe for concurrent use.
 type State struct {
 	minimum  uint32   // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
-	share    float64  // the largest share of a cohort's slots that one host may hold
+	share    float64  // the largest share of a cohort's slots that one sponsor may hold
 	capacity int      // the most devices that are remembered
-	hosts    hosts    // whose devices were in a cohort
-	devices  enrolled // that were enrolled as they arrived, in the epochs before the latest one
-	arrived  int      // of them
+	arrived  int      // devices that were enrolled as they arrived, in the epochs before the latest one
 	keys     Keys     // the last set that was published
 	over     []Ended  // rounds whose manifest is out, oldest first
 	requests requests // of slots and registrations
 
+	roster
 	latest
 	told
 	space
@@ -58,34 +57,37 @@ type space struct{ stores Room }
 
 // registry is what is remembered of panels.
 type registry struct {
-	begun      bool        // an epoch was opened, which says whether the deployment has panels
-	terms      *PanelTerms // nil where it has none
-	registered devices
-	count      int              // of them
-	of         map[[32]byte]int // of them by host
+	begun      bool            // an epoch was opened, which says whether the deployment has panels
+	terms      *PanelTerms     // nil where it has none
+	registered devices         // of hosts that the registrar let in
+	issuers    issuers         // with the installations that registered
+	count      int             // of both
+	of         map[sponsor]int // of them by who answers for them
 	history    history
 }
 
 // Admission is the shuffler's own policy on which devices it lets into a cohort, whatever is announced.
 type Admission struct {
 	Minimum uint32 // fewest reports of a release
-	// HostShare is the largest share of a cohort's slots that one host may hold, above 0 and up to 1; 0 stands for 1.
+	// SponsorShare is the largest share of a cohort's slots that devices of one sponsor may hold, above 0 and up to 1;
+	// 0 stands for 1. A device's sponsor is the issuer of its credential, or else its host.
 	// Of panels it is the share of the devices that they are drawn from: which of them are drawn nobody can choose.
-	HostShare float64
+	SponsorShare float64
 	// Devices is the most devices that are remembered, so that none takes part more often than it may: nobody enrols or
-	// registers beyond. Of those that register one host has at most its share. 0 stands for DefaultDevices.
+	// registers beyond. Of those that register one sponsor has at most its share. 0 stands for DefaultDevices.
 	Devices int
 }
 
 // NewState returns the state before any event.
 func NewState(a Admission) *State {
-	if a.HostShare == 0 {
-		a.HostShare = 1
+	if a.SponsorShare == 0 {
+		a.SponsorShare = 1
 	}
 	return &State{
-		minimum: a.Minimum, share: a.HostShare, capacity: cmp.Or(a.Devices, DefaultDevices),
-		registry: registry{registered: devices{}, of: map[[32]byte]int{}}, devices: enrolled{},
-		hosts: hosts{place: map[[8]byte]uint32{}, rest: map[[32]byte]uint32{}},
+		minimum: a.Minimum, share: a.SponsorShare, capacity: cmp.Or(a.Devices, DefaultDevices),
+		registry: registry{registered: newDevices(), of: map[sponsor]int{}}, roster: roster{
+			hosts: newHosts(), devices: enrolled{}, marks: keyset{width: markSize},
+		},
 	}
 }
 
@@ -172,9 +174,10 @@ func (s *State) room() int {
 // atCapacity says why no further device is let in.
 const atCapacity = "the shuffler remembers %d devices, as many as admission.devices lets in"
 
-// Enrol decides on a device's request to take part, made under the announcement with the given digest. A device that
-// already holds a slot of the open cohort is told it again, with no event. Of a panel, whoever is drawn holds a slot.
-func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
+// Enrol decides on a device's request to take part, made under the announcement with the given digest; by is the issuer
+// that lets it in, nil for the registrar. A device that already holds a slot of the open cohort is told it again, with
+// no event. Of a panel, whoever is drawn holds a slot.
+func (s *State) Enrol(id DeviceID, by *wire.IssuerCertificate, number uint64, seen Digest, now time.Time) (
 	slot uint32, reportAt time.Time, ev *Event, err error,
 ) {
 	no := func(reason wire.Refusal, format string, a ...any) (uint32, time.Time, *Event, error) {
@@ -199,13 +202,9 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 	if i, ok := s.slotOf(id); ok {
 		return i, e.dueAt(i), nil, nil
 	}
-	key, known := s.hosts.key(id)
-	held := 0
-	if known {
-		held = e.holds(key.host)
-	}
+	held := s.holds(e, id, by)
 	switch {
-	case known && s.devices.has(key):
+	case s.before(id):
 		return no(wire.RefusalAlreadyEnrolled, "the device was in the cohort of an earlier epoch")
 	case e.slots.len() >= int(e.size):
 		return no(wire.RefusalCohortFull, "all %d slots of epoch %d are taken", e.size, number)
@@ -213,16 +212,20 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 		return no(wire.RefusalCapacity, atCapacity, s.capacity)
 	case e.closed(now):
 		return no(wire.RefusalEnrolmentClosed, "enrolment of epoch %d is over", number)
-	case held >= channel.HostQuota(s.share, e.size):
-		return no(wire.RefusalHostShare, "the host holds %d of the %d slots of epoch %d, as many as one host may",
+	case held >= channel.SponsorQuota(s.share, e.size):
+		return no(wire.RefusalSponsorShare, "the sponsor holds %d of the %d slots of epoch %d, as many as one may",
 			held, e.size, number)
 	case s.crowded(held):
-		return no(wire.RefusalHostShare, "the host holds %d of the %d slots of epoch %d, and the broker keeps no more "+
-			"reports of one host", held, e.size, number)
+		return no(wire.RefusalSponsorShare, "the sponsor holds %d of the %d slots of epoch %d, and the broker keeps "+
+			"no more reports of one host", held, e.size, number)
+	case s.issuers.exhausted(by):
+		return no(wire.RefusalIssuerFull, exhausted, by.Installations)
 	}
 	slot = uint32(e.slots.len())
 	reportAt = now.Add(e.window() + e.jitter(slot)).Truncate(time.Millisecond)
-	ev = &Event{Enrolled: &Enrolled{Host: id.Host[:], Device: id.Number, ReportAt: reportAt.UnixMilli()}}
+	ev = &Event{Enrolled: &Enrolled{
+		Host: id.Host[:], Device: id.Number, Issuer: issuerKey(by), ReportAt: reportAt.UnixMilli(),
+	}}
 	return slot, reportAt, ev, nil
 }
 
@@ -294,7 +297,7 @@ func (s *State) Admit(
 
 // slotOf is the slot of the latest cohort that a device holds.
 func (s *State) slotOf(id DeviceID) (slot uint32, ok bool) {
-	key, ok := s.hosts.key(id)
+	key, ok := s.keyOf(s.epoch, id)
 	if ok {
 		slot, ok = s.epoch.slotOf[key]
 	}
@@ -309,6 +312,7 @@ func (s *told) tells(at time.Time) {
 }
 
 // DefaultDevices is how many devices the shuffler remembers at most unless it is configured. One of a host that has
-// thousands takes less than a byte of memory for ever. One that is alone takes some 150 bytes, and hosts with valid
-// credentials could name only such: 600 MB, in the worst case.
+// thousands takes less than a byte of memory for ever, an installation 20 bytes or, where it registers, 40. One that
+// is alone on a host that the registrar let in takes some 150 bytes, and the registrar could let in only such: 600 MB,
+// in the worst case.
 const DefaultDevices = 4_000_000

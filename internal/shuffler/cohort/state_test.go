@@ -230,7 +230,7 @@ func TestSlotsOfOneHost(t *testing.T) {
 		{1.0 / 3, 9, 3},
 	} {
 		s := newScript(t, 1)
-		s.state = NewState(Admission{Minimum: 1, HostShare: c.share})
+		s.state = NewState(Admission{Minimum: 1, SponsorShare: c.share})
 		s.must(s.open(announcement(1, 0, c.size, 1, 1), digest(1)))
 		for n := range c.most {
 			_, _, err := s.enrol(n, 1, digest(1))
@@ -241,11 +241,11 @@ func TestSlotsOfOneHost(t *testing.T) {
 		}
 		if c.most < int(c.size) {
 			_, _, err := s.enrol(c.most, 1, digest(1))
-			s.refused(err, wire.RefusalHostShare)
+			s.refused(err, wire.RefusalSponsorShare)
 			if _, _, err := s.enrol(0, 1, digest(1)); err != nil {
 				t.Errorf("a device that holds a slot asks again: %v", err)
 			}
-			_, _, ev, err := s.state.Enrol(DeviceID{Host: [32]byte{2}}, 1, digest(1), s.now)
+			_, _, ev, err := s.state.Enrol(DeviceID{Host: [32]byte{2}}, nil, 1, digest(1), s.now)
 			s.must(err)
 			s.apply(ev)
 		}
@@ -265,7 +265,7 @@ func TestAHostDominatesACohortThatDidNotFill(t *testing.T) {
 		s.must(err)
 		s.must(s.report(n, 1, 0, uint32(n), digest(1), byte(n)))
 	}
-	_, _, ev, err := s.state.Enrol(DeviceID{Host: [32]byte{2}}, 1, digest(1), s.now)
+	_, _, ev, err := s.state.Enrol(DeviceID{Host: [32]byte{2}}, nil, 1, digest(1), s.now)
 	s.must(err)
 	s.apply(ev)
 	if f, _ := s.state.Filling(); f.Dominated() {

@@ -157,7 +157,9 @@ func (s *latest) Begins() Round {
 func (s *registry) Registered() int { return s.count }
 
 // Holds reports whether a device is registered.
-func (s *registry) Holds(id DeviceID) bool { return s.registered.has(id) }
+func (s *registry) Holds(id DeviceID) bool {
+	return s.registered.has(id) || id.Number == 0 && s.issuers.registeredBy(id.Host) != nil
+}
 
 // Has is how many reports of a round of the latest epoch are admitted, and their layout.
 func (s *latest) Has(round uint32) (reports int, l channel.Layout) {

@@ -33,7 +33,7 @@ const (
 )
 
 // everyRole is every role with an account of its own.
-var everyRole = []bus.Role{bus.Randomizer, bus.Shuffler, bus.Analyzer, bus.Auditor}
+var everyRole = []bus.Role{bus.Randomizer, bus.Ingress, bus.Shuffler, bus.Analyzer, bus.Auditor}
 
 // Attempts is everything that is tried, with who may do it. It is written down apart from Grants on purpose: the
 // tests hold the two against each other and against a running broker.
@@ -142,7 +142,7 @@ func Attempts() []Attempt {
 	publish := func(what, subject string, allowed ...bus.Role) {
 		all = append(all, Attempt{What: what, Subjects: []string{subject}, Body: "junk", Allowed: allowed})
 	}
-	publish("publish a report", bus.SubjectReport+"."+ownKey, bus.Randomizer)
+	publish("publish a report", bus.SubjectReport+"."+ownKey, bus.Randomizer, bus.Ingress)
 	all = append(all, Attempt{What: "publish a report under another host's name",
 		Subjects: []string{bus.SubjectReport + ".UFORGED"}, Body: "junk", Peers: true})
 	publish("publish a chunk", bus.SubjectMixed+".0.0.0", bus.Shuffler)
@@ -166,7 +166,7 @@ func Attempts() []Attempt {
 	quiet := func(what, subject string, allowed ...bus.Role) {
 		all = append(all, Attempt{What: what, Subjects: []string{subject}, Body: "junk", Quiet: true, Allowed: allowed})
 	}
-	quiet("ask for enrolment", bus.SubjectEnrol, bus.Randomizer)
+	quiet("ask for enrolment", bus.SubjectEnrol, bus.Randomizer, bus.Ingress)
 	quiet("forge a notice of an announcement", bus.SubjectAnnounced+".0.0")
 	quiet("forge a notice of an answer", bus.SubjectAnswered+".0.0")
 	quiet("forge a notice of a key", bus.SubjectRekeyed+"."+string(bus.Shuffler))

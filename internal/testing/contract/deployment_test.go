@@ -47,6 +47,7 @@ type deployment struct {
 	state   string         // the shuffler's
 	learned string         // the analyzer's state
 	clock   *testbed.Clock // the host's
+	mixed   *forwarded     // what the shuffler sent on
 	stop    func()
 }
 
@@ -70,12 +71,13 @@ func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.
 	of := shuffler.Party{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Registrar: d.Registrar.Public(),
 		Identity: d.Shuffler,
-		Keys:     []*seal.HPKEKey{d.ShufflerKey},
+		Keys:     []*seal.HPKEKey{d.ShufflerKey}, Ticket: ticketKey,
 	}
 	by := shuffler.DefaultPolicy()
 	by.MinCohort = 4
 	told := shuffler.Accounts{Reports: accounts[0], Enrolments: accounts[1]}
-	streams := shuffler.Over(d.Connect(bus.Shuffler).Streams)
+	d.mixed = &forwarded{Broker: shuffler.Over(d.Connect(bus.Shuffler).Streams)}
+	streams := d.mixed
 	files, err := shuffler.OpenFiles(d.state, shuffler.DefaultMemory, of, streams, testbed.Log())
 	d.must(err)
 	mixing := shuffler.Mixing{Disk: channel.Folder(d.state), Source: entropy.New()}
@@ -110,7 +112,7 @@ func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.
 			}
 		})
 	}
-	d.host, d.api = h, httptest.NewServer(api.New(h, role.Callers{}, false, api.DefaultBounds()).Handler())
+	d.host, d.api = h, httptest.NewServer(api.New(h, api.Access{}, false, api.DefaultBounds()).Handler())
 	d.stop = sync.OnceFunc(func() {
 		d.api.Close()
 		cancel()

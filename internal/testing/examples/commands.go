@@ -199,7 +199,7 @@ func (e *Examiner) script(name string, args []string) error {
 }
 
 // apiRoute finds the routes of the randomizer's API in its source.
-var apiRoute = regexp.MustCompile(`HandleFunc\("(GET|POST) (/v1/[^"]+)"`)
+var apiRoute = regexp.MustCompile(`HandleFunc\("(GET|POST|PUT|DELETE) (/v1/[^"]+)"`)
 
 // curl holds that a request to the randomizer's API has a path of the API, and the body that belongs to it.
 func (e *Examiner) curl(args []string) error {
@@ -208,6 +208,8 @@ func (e *Examiner) curl(args []string) error {
 		switch {
 		case arg == "-d" && i+1 < len(args):
 			method, body = "POST", args[i+1]
+		case arg == "-X" && i+1 < len(args):
+			method = args[i+1]
 		case strings.Contains(arg, "/v1/"):
 			url = arg[strings.Index(arg, "/v1/"):]
 		}
@@ -226,7 +228,7 @@ func (e *Examiner) curl(args []string) error {
 			if is, err := path.Match(route, url); err != nil || !is || method != string(m[1]) {
 				continue
 			}
-			if method == "GET" {
+			if body == "" && method != "POST" {
 				return nil
 			}
 			return decodeJSON(strings.TrimSuffix(path.Base(route), "s")+"-request", body)

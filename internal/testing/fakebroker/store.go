@@ -53,6 +53,9 @@ func (t transport) Publish(ctx context.Context, subject string, header nats.Head
 	return sequence, nil
 }
 
+// PublishTogether implements bus.Transport: this broker takes each message by itself.
+func (t transport) PublishTogether(context.Context, string, []bus.Stored) error { return bus.ErrApart }
+
 // Purge implements bus.Transport.
 func (t transport) Purge(ctx context.Context, name, filter string, before uint64) error {
 	s := t.c.b.streams[name]

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/riffle-dp/riffle/internal/randomizer/api"
-	"github.com/riffle-dp/riffle/internal/role"
 )
 
 // endless is a body that comes to no end.
@@ -31,13 +30,13 @@ func post(ctx context.Context, server *httptest.Server, body io.Reader) (reason 
 		return "", err
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
-	_, reason, _ = strings.Cut(string(text), `"error":"`)
+	_, reason, _ = strings.Cut(string(text), `"reason":"`)
 	reason, _, _ = strings.Cut(reason, `"`)
 	return reason, answer.Body.Close()
 }
 
 func floodAPI(d *world, _ *round, n int) []string {
-	server := httptest.NewServer(api.New(d.host, role.Callers{}, false, api.DefaultBounds()).Handler())
+	server := httptest.NewServer(api.New(d.host, api.Access{}, false, api.DefaultBounds()).Handler())
 	defer server.Close()
 	var said outcomes
 	d.must(parallel(n, func(int) error {
@@ -50,7 +49,7 @@ func floodAPI(d *world, _ *round, n int) []string {
 
 // floodSlowAPI holds all requests open, and asks for a device's ledger meanwhile.
 func floodSlowAPI(d *world, _ *round, n int) []string {
-	server := httptest.NewServer(api.New(d.host, role.Callers{}, false, api.DefaultBounds()).Handler())
+	server := httptest.NewServer(api.New(d.host, api.Access{}, false, api.DefaultBounds()).Handler())
 	defer server.Close()
 	ctx, cancel := context.WithCancel(d.ctx)
 	var all sync.WaitGroup

@@ -21,7 +21,7 @@ import (
 func ofNoise(c *analyzer.Config) { c.Terms.ServerNoise = 0.5 }
 
 // ofHosts has an analyzer that counts no more than half of a cohort from one host.
-func ofHosts(c *analyzer.Config) { c.HostShare = 0.5 }
+func ofHosts(c *analyzer.Config) { c.SponsorShare = 0.5 }
 
 // zeros is a source that is none.
 type zeros struct{}
@@ -166,9 +166,9 @@ func ownDevices(name string) []attack {
 	}}
 }
 
-// ofCap are the same under a cap on one host's share, where nothing is left to be protected.
+// ofCap are the same under a cap on one sponsor's share, where nothing is left to be protected.
 func ofCap() []attack {
-	all := ownDevices(", where the analyzer caps a host's share")
+	all := ownDevices(", where the analyzer caps a sponsor's share")
 	for i := range all {
 		all[i].left = nil
 	}

@@ -92,9 +92,9 @@ func (o *oracle) same(events, snapshot *cohort.State, opened *cohort.Opened) {
 		for number := range uint32(capacity) {
 			id := cohort.DeviceID{Host: [32]byte(keys.identity.Public()), Number: number}
 			hears := func(s *cohort.State) (all [2]string) {
-				_, _, ev, err := s.Enrol(id, opened.Epoch, cohort.Digest(opened.Digest), now)
+				_, _, ev, err := s.Enrol(id, nil, opened.Epoch, cohort.Digest(opened.Digest), now)
 				all[0] = heard(ev, err)
-				_, ev, err = s.Register(id)
+				_, ev, err = s.Register(id, nil)
 				all[1] = heard(ev, err)
 				return all
 			}

@@ -54,6 +54,18 @@ func (s store) read(f func(stored)) {
 	f(s.i.disk.store)
 }
 
+// Key implements hoststore.Store. The simulation's names are nobody's.
+func (s store) Key(name string) string { return name }
+
+// OptOut implements hoststore.Store. Nobody opts out in the simulation.
+func (s store) OptOut(string, bool) error { return nil }
+
+// OptedOut implements hoststore.Store.
+func (s store) OptedOut(func(string)) error { return nil }
+
+// Scrub implements hoststore.Store.
+func (s store) Scrub() error { return nil }
+
 // Load implements hoststore.Store.
 func (s store) Load(f func(hoststore.Device) error) (err error) {
 	s.read(func(all stored) {

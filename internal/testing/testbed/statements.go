@@ -25,6 +25,8 @@ func (b *Bed) Sign(statement any, by *seal.Identity) (signed []byte, digest [32]
 		signed, digest, err = wire.Sign(s, by)
 	case *wire.Credential:
 		signed, digest, err = wire.Sign(s, by)
+	case *wire.IssuerCertificate:
+		signed, digest, err = wire.Sign(s, by)
 	case *wire.Pool:
 		signed, digest, err = wire.Sign(s, by)
 	case *wire.Draw:

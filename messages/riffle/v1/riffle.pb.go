@@ -331,7 +331,7 @@ const (
 	Refusal_REFUSAL_MALFORMED          Refusal = 1 // does not decode, or a field is out of range
 	Refusal_REFUSAL_WRONG_DEPLOYMENT   Refusal = 2
 	Refusal_REFUSAL_BAD_SIGNATURE      Refusal = 3
-	Refusal_REFUSAL_NO_CREDENTIAL      Refusal = 4 // the credential is not signed by the registrar, or not for this device
+	Refusal_REFUSAL_NO_CREDENTIAL      Refusal = 4 // the credential is nobody's who may sign it, has ended, or is not for this device
 	Refusal_REFUSAL_WRONG_EPOCH        Refusal = 5 // this epoch is not the open one
 	Refusal_REFUSAL_WRONG_ANNOUNCEMENT Refusal = 6 // the digest differs from the one that this release admits
 	Refusal_REFUSAL_COHORT_FULL        Refusal = 7
@@ -344,16 +344,18 @@ const (
 	Refusal_REFUSAL_UNDECRYPTABLE      Refusal = 14 // no key opens it
 	Refusal_REFUSAL_WRONG_SIZE         Refusal = 15 // the number of bit messages is not the plan's
 	Refusal_REFUSAL_WEAK_PLAN          Refusal = 16 // the plan is below the role's own minimum cohort
-	Refusal_REFUSAL_HOST_SHARE         Refusal = 17 // the host already holds the largest number of slots that one host may hold
-	Refusal_REFUSAL_REPEATED_MESSAGE   Refusal = 18 // a bit message of the report occurs in it twice, or in another report of the round
-	Refusal_REFUSAL_BAD_PROOF          Refusal = 19 // the shares do not prove that every entry is in its range
-	Refusal_REFUSAL_BAD_SHARE          Refusal = 20 // a share does not decode, or is of another report or round
-	Refusal_REFUSAL_SECOND_KEY         Refusal = 21 // a second verification key for one release
-	Refusal_REFUSAL_SECOND_SET         Refusal = 22 // a second set of reports, or a second sum, for one release
-	Refusal_REFUSAL_NOT_REGISTERED     Refusal = 23 // the device was not registered when the epoch's panel was drawn
-	Refusal_REFUSAL_NOT_DRAWN          Refusal = 24 // the device is not in the epoch's panel
-	Refusal_REFUSAL_WRONG_LABELS       Refusal = 25 // the labels of the report's bit messages are not the plan's, in the plan's order
-	Refusal_REFUSAL_CAPACITY           Refusal = 26 // the shuffler knows as many devices as it lets in
+	// The issuer of the credential, or else the host, already holds the largest number of slots that one may hold.
+	Refusal_REFUSAL_SPONSOR_SHARE    Refusal = 17
+	Refusal_REFUSAL_REPEATED_MESSAGE Refusal = 18 // a bit message of the report occurs in it twice, or in another report of the round
+	Refusal_REFUSAL_BAD_PROOF        Refusal = 19 // the shares do not prove that every entry is in its range
+	Refusal_REFUSAL_BAD_SHARE        Refusal = 20 // a share does not decode, or is of another report or round
+	Refusal_REFUSAL_SECOND_KEY       Refusal = 21 // a second verification key for one release
+	Refusal_REFUSAL_SECOND_SET       Refusal = 22 // a second set of reports, or a second sum, for one release
+	Refusal_REFUSAL_NOT_REGISTERED   Refusal = 23 // the device was not registered when the epoch's panel was drawn
+	Refusal_REFUSAL_NOT_DRAWN        Refusal = 24 // the device is not in the epoch's panel
+	Refusal_REFUSAL_WRONG_LABELS     Refusal = 25 // the labels of the report's bit messages are not the plan's, in the plan's order
+	Refusal_REFUSAL_CAPACITY         Refusal = 26 // the shuffler knows as many devices as it lets in
+	Refusal_REFUSAL_ISSUER_FULL      Refusal = 27 // the credential's issuer let in as many installations as its certificate says
 )
 
 // Enum value maps for Refusal.
@@ -376,7 +378,7 @@ var (
 		14: "REFUSAL_UNDECRYPTABLE",
 		15: "REFUSAL_WRONG_SIZE",
 		16: "REFUSAL_WEAK_PLAN",
-		17: "REFUSAL_HOST_SHARE",
+		17: "REFUSAL_SPONSOR_SHARE",
 		18: "REFUSAL_REPEATED_MESSAGE",
 		19: "REFUSAL_BAD_PROOF",
 		20: "REFUSAL_BAD_SHARE",
@@ -386,6 +388,7 @@ var (
 		24: "REFUSAL_NOT_DRAWN",
 		25: "REFUSAL_WRONG_LABELS",
 		26: "REFUSAL_CAPACITY",
+		27: "REFUSAL_ISSUER_FULL",
 	}
 	Refusal_value = map[string]int32{
 		"REFUSAL_UNSPECIFIED":        0,
@@ -405,7 +408,7 @@ var (
 		"REFUSAL_UNDECRYPTABLE":      14,
 		"REFUSAL_WRONG_SIZE":         15,
 		"REFUSAL_WEAK_PLAN":          16,
-		"REFUSAL_HOST_SHARE":         17,
+		"REFUSAL_SPONSOR_SHARE":      17,
 		"REFUSAL_REPEATED_MESSAGE":   18,
 		"REFUSAL_BAD_PROOF":          19,
 		"REFUSAL_BAD_SHARE":          20,
@@ -415,6 +418,7 @@ var (
 		"REFUSAL_NOT_DRAWN":          24,
 		"REFUSAL_WRONG_LABELS":       25,
 		"REFUSAL_CAPACITY":           26,
+		"REFUSAL_ISSUER_FULL":        27,
 	}
 )
 
@@ -2062,23 +2066,103 @@ func (x *KeySet) GetNumber() uint64 {
 	return 0
 }
 
+// IssuerCertificate lets the holder of an issuer key credential installations: hosts with one device each. The registrar
+// signs it.
+type IssuerCertificate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Key           []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`      // Ed25519 public key
+	First         uint64                 `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"` // epochs in which its credentials admit
+	Last          uint64                 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
+	Installations uint32                 `protobuf:"varint,5,opt,name=installations,proto3" json:"installations,omitempty"` // that are admitted over the deployment, at most; a later certificate of a key may say more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IssuerCertificate) Reset() {
+	*x = IssuerCertificate{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IssuerCertificate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IssuerCertificate) ProtoMessage() {}
+
+func (x *IssuerCertificate) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IssuerCertificate.ProtoReflect.Descriptor instead.
+func (*IssuerCertificate) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *IssuerCertificate) GetDeployment() string {
+	if x != nil {
+		return x.Deployment
+	}
+	return ""
+}
+
+func (x *IssuerCertificate) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *IssuerCertificate) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *IssuerCertificate) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *IssuerCertificate) GetInstallations() uint32 {
+	if x != nil {
+		return x.Installations
+	}
+	return 0
+}
+
 // Credential lets the holder of a host key enrol devices 0..devices-1, each once per deployment. The registrar signs
-// it.
+// it, or an issuer that the registrar certified.
 type Credential struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Deployment string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
 	HostKey    []byte                 `protobuf:"bytes,2,opt,name=host_key,json=hostKey,proto3" json:"host_key,omitempty"` // Ed25519 public key
-	Devices    uint32                 `protobuf:"varint,3,opt,name=devices,proto3" json:"devices,omitempty"`
+	Devices    uint32                 `protobuf:"varint,3,opt,name=devices,proto3" json:"devices,omitempty"`               // 1 where an issuer signed
 	// The first key of a host whose key was replaced, by which its devices are known: a new key gives no device a second
-	// place. Absent where host_key is the host's first key.
-	FirstKey      []byte `protobuf:"bytes,4,opt,name=first_key,json=firstKey,proto3" json:"first_key,omitempty"`
+	// place. Absent where host_key is the host's first key, or an issuer signed.
+	FirstKey      []byte  `protobuf:"bytes,4,opt,name=first_key,json=firstKey,proto3" json:"first_key,omitempty"`
+	NotAfter      uint64  `protobuf:"varint,5,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"` // last epoch in which it admits; 0: no end, which only the registrar may give
+	Issuer        *Signed `protobuf:"bytes,6,opt,name=issuer,proto3" json:"issuer,omitempty"`                      // the IssuerCertificate of the issuer that signed; absent where the registrar did
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2174,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2187,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Credential) GetDeployment() string {
@@ -2134,6 +2218,90 @@ func (x *Credential) GetFirstKey() []byte {
 	return nil
 }
 
+func (x *Credential) GetNotAfter() uint64 {
+	if x != nil {
+		return x.NotAfter
+	}
+	return 0
+}
+
+func (x *Credential) GetIssuer() *Signed {
+	if x != nil {
+		return x.Issuer
+	}
+	return nil
+}
+
+// Issued is an issuer's statement that it credentialed an installation that it had not credentialed before: an entry of
+// its log.
+type Issued struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`    // of the entry, counted from 1
+	Previous      []byte                 `protobuf:"bytes,3,opt,name=previous,proto3" json:"previous,omitempty"` // digest of the entry before; empty for the first
+	Key           []byte                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`           // the installation's Ed25519 public key
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Issued) Reset() {
+	*x = Issued{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Issued) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Issued) ProtoMessage() {}
+
+func (x *Issued) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Issued.ProtoReflect.Descriptor instead.
+func (*Issued) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Issued) GetDeployment() string {
+	if x != nil {
+		return x.Deployment
+	}
+	return ""
+}
+
+func (x *Issued) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Issued) GetPrevious() []byte {
+	if x != nil {
+		return x.Previous
+	}
+	return nil
+}
+
+func (x *Issued) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
 // EnrolRequest travels in Signed. The host key signs it. The Signed travels in an Envelope, sealed to the shuffler: two
 // bytes of its length, big endian, its bytes, and zeros up to 1152 bytes in all, whatever is asked.
 type EnrolRequest struct {
@@ -2155,7 +2323,7 @@ type EnrolRequest struct {
 
 func (x *EnrolRequest) Reset() {
 	*x = EnrolRequest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2335,7 @@ func (x *EnrolRequest) String() string {
 func (*EnrolRequest) ProtoMessage() {}
 
 func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2348,7 @@ func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolRequest.ProtoReflect.Descriptor instead.
 func (*EnrolRequest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EnrolRequest) GetDeployment() string {
@@ -2251,14 +2419,17 @@ type EnrolReply struct {
 	Pool []byte `protobuf:"bytes,8,opt,name=pool,proto3" json:"pool,omitempty"`
 	Draw []byte `protobuf:"bytes,9,opt,name=draw,proto3" json:"draw,omitempty"`
 	// What is answered to the request's further devices, in their order. None where the whole request is refused.
-	Further       []*FurtherReply `protobuf:"bytes,10,rep,name=further,proto3" json:"further,omitempty"`
+	Further []*FurtherReply `protobuf:"bytes,10,rep,name=further,proto3" json:"further,omitempty"`
+	// 16 bytes, shown to the ingress with the reports of the slot: of a deployment with an ingress, if enrolled, where the
+	// request has no further devices.
+	Ticket        []byte `protobuf:"bytes,11,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnrolReply) Reset() {
 	*x = EnrolReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +2441,7 @@ func (x *EnrolReply) String() string {
 func (*EnrolReply) ProtoMessage() {}
 
 func (x *EnrolReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +2454,7 @@ func (x *EnrolReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolReply.ProtoReflect.Descriptor instead.
 func (*EnrolReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EnrolReply) GetRequest() []byte {
@@ -2356,6 +2527,13 @@ func (x *EnrolReply) GetFurther() []*FurtherReply {
 	return nil
 }
 
+func (x *EnrolReply) GetTicket() []byte {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
 // FurtherReply is the answer to one of a request's further devices; its fields are as in EnrolReply.
 type FurtherReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2371,7 +2549,7 @@ type FurtherReply struct {
 
 func (x *FurtherReply) Reset() {
 	*x = FurtherReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2561,7 @@ func (x *FurtherReply) String() string {
 func (*FurtherReply) ProtoMessage() {}
 
 func (x *FurtherReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2574,7 @@ func (x *FurtherReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FurtherReply.ProtoReflect.Descriptor instead.
 func (*FurtherReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FurtherReply) GetEnrolled() bool {
@@ -2457,7 +2635,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2647,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2660,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Pool) GetDeployment() string {
@@ -2542,7 +2720,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2554,7 +2732,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2567,7 +2745,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Draw) GetDeployment() string {
@@ -2624,7 +2802,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +2814,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +2827,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Report) GetAnnouncement() []byte {
@@ -2720,7 +2898,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2910,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2923,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Envelope) GetKey() []byte {
@@ -2782,7 +2960,7 @@ type MixedChunk struct {
 
 func (x *MixedChunk) Reset() {
 	*x = MixedChunk{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2972,7 @@ func (x *MixedChunk) String() string {
 func (*MixedChunk) ProtoMessage() {}
 
 func (x *MixedChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2985,7 @@ func (x *MixedChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MixedChunk.ProtoReflect.Descriptor instead.
 func (*MixedChunk) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *MixedChunk) GetEpoch() uint64 {
@@ -2854,7 +3032,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +3044,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,7 +3057,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Accepted) GetDeployment() string {
@@ -2941,7 +3119,7 @@ type Summed struct {
 
 func (x *Summed) Reset() {
 	*x = Summed{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2953,7 +3131,7 @@ func (x *Summed) String() string {
 func (*Summed) ProtoMessage() {}
 
 func (x *Summed) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2966,7 +3144,7 @@ func (x *Summed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summed.ProtoReflect.Descriptor instead.
 func (*Summed) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Summed) GetDeployment() string {
@@ -3044,7 +3222,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3056,7 +3234,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3069,7 +3247,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Manifest) GetDeployment() string {
@@ -3182,7 +3360,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3372,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3385,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Refused) GetReason() Refusal {
@@ -3245,7 +3423,7 @@ type ReleaseCounts struct {
 
 func (x *ReleaseCounts) Reset() {
 	*x = ReleaseCounts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3435,7 @@ func (x *ReleaseCounts) String() string {
 func (*ReleaseCounts) ProtoMessage() {}
 
 func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3448,7 @@ func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCounts.ProtoReflect.Descriptor instead.
 func (*ReleaseCounts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReleaseCounts) GetOnes() []uint64 {
@@ -3311,7 +3489,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3501,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3514,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Counts) GetDeployment() string {
@@ -3413,7 +3591,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +3603,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +3616,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Configuration) GetDeployment() string {
@@ -3508,7 +3686,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3520,7 +3698,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3533,7 +3711,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{35}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Sum) GetValues() []float64 {
@@ -3579,7 +3757,7 @@ type Learned struct {
 
 func (x *Learned) Reset() {
 	*x = Learned{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3591,7 +3769,7 @@ func (x *Learned) String() string {
 func (*Learned) ProtoMessage() {}
 
 func (x *Learned) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3604,7 +3782,7 @@ func (x *Learned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learned.ProtoReflect.Descriptor instead.
 func (*Learned) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{36}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Learned) GetDeployment() string {
@@ -3735,7 +3913,7 @@ type Lift struct {
 
 func (x *Lift) Reset() {
 	*x = Lift{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3747,7 +3925,7 @@ func (x *Lift) String() string {
 func (*Lift) ProtoMessage() {}
 
 func (x *Lift) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3760,7 +3938,7 @@ func (x *Lift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lift.ProtoReflect.Descriptor instead.
 func (*Lift) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{37}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Lift) GetReports() uint64 {
@@ -3968,7 +4146,15 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"deployment\x18\x01 \x01(\tR\n" +
 	"deployment\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\x12\x16\n" +
-	"\x06number\x18\x03 \x01(\x04R\x06number\"~\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\"\x95\x01\n" +
+	"\x11IssuerCertificate\x12\x1e\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\tR\n" +
+	"deployment\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
+	"\x05first\x18\x03 \x01(\x04R\x05first\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\x04R\x04last\x12$\n" +
+	"\rinstallations\x18\x05 \x01(\rR\rinstallations\"\xc6\x01\n" +
 	"\n" +
 	"Credential\x12\x1e\n" +
 	"\n" +
@@ -3976,7 +4162,16 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"deployment\x12\x19\n" +
 	"\bhost_key\x18\x02 \x01(\fR\ahostKey\x12\x18\n" +
 	"\adevices\x18\x03 \x01(\rR\adevices\x12\x1b\n" +
-	"\tfirst_key\x18\x04 \x01(\fR\bfirstKey\"\xe5\x01\n" +
+	"\tfirst_key\x18\x04 \x01(\fR\bfirstKey\x12\x1b\n" +
+	"\tnot_after\x18\x05 \x01(\x04R\bnotAfter\x12)\n" +
+	"\x06issuer\x18\x06 \x01(\v2\x11.riffle.v1.SignedR\x06issuer\"n\n" +
+	"\x06Issued\x12\x1e\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\tR\n" +
+	"deployment\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
+	"\bprevious\x18\x03 \x01(\fR\bprevious\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\fR\x03key\"\xe5\x01\n" +
 	"\fEnrolRequest\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3988,7 +4183,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"credential\x18\x05 \x01(\v2\x11.riffle.v1.SignedR\n" +
 	"credential\x12\x18\n" +
 	"\afurther\x18\x06 \x03(\rR\afurther\x12\x16\n" +
-	"\x06nonces\x18\a \x03(\aR\x06nonces\"\xbb\x02\n" +
+	"\x06nonces\x18\a \x03(\aR\x06nonces\"\xd3\x02\n" +
 	"\n" +
 	"EnrolReply\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x1a\n" +
@@ -4003,7 +4198,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x04pool\x18\b \x01(\fR\x04pool\x12\x12\n" +
 	"\x04draw\x18\t \x01(\fR\x04draw\x121\n" +
 	"\afurther\x18\n" +
-	" \x03(\v2\x17.riffle.v1.FurtherReplyR\afurther\"\xc8\x01\n" +
+	" \x03(\v2\x17.riffle.v1.FurtherReplyR\afurther\x12\x16\n" +
+	"\x06ticket\x18\v \x01(\fR\x06ticket\"\xc8\x01\n" +
 	"\fFurtherReply\x12\x1a\n" +
 	"\benrolled\x18\x01 \x01(\bR\benrolled\x12,\n" +
 	"\arefusal\x18\x02 \x01(\x0e2\x12.riffle.v1.RefusalR\arefusal\x12\x12\n" +
@@ -4199,7 +4395,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\fPLAY_DEFAULT\x10\x05\x12\x10\n" +
 	"\fPLAY_SAMPLED\x10\x06\x12\x10\n" +
 	"\fPLAY_SPANNER\x10\a\x12\x14\n" +
-	"\x10PLAY_INVERSE_GAP\x10\b*\xbd\x05\n" +
+	"\x10PLAY_INVERSE_GAP\x10\b*\xd9\x05\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REFUSAL_MALFORMED\x10\x01\x12\x1c\n" +
@@ -4218,8 +4414,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\fREFUSAL_LATE\x10\r\x12\x19\n" +
 	"\x15REFUSAL_UNDECRYPTABLE\x10\x0e\x12\x16\n" +
 	"\x12REFUSAL_WRONG_SIZE\x10\x0f\x12\x15\n" +
-	"\x11REFUSAL_WEAK_PLAN\x10\x10\x12\x16\n" +
-	"\x12REFUSAL_HOST_SHARE\x10\x11\x12\x1c\n" +
+	"\x11REFUSAL_WEAK_PLAN\x10\x10\x12\x19\n" +
+	"\x15REFUSAL_SPONSOR_SHARE\x10\x11\x12\x1c\n" +
 	"\x18REFUSAL_REPEATED_MESSAGE\x10\x12\x12\x15\n" +
 	"\x11REFUSAL_BAD_PROOF\x10\x13\x12\x15\n" +
 	"\x11REFUSAL_BAD_SHARE\x10\x14\x12\x16\n" +
@@ -4228,7 +4424,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x16REFUSAL_NOT_REGISTERED\x10\x17\x12\x15\n" +
 	"\x11REFUSAL_NOT_DRAWN\x10\x18\x12\x18\n" +
 	"\x14REFUSAL_WRONG_LABELS\x10\x19\x12\x14\n" +
-	"\x10REFUSAL_CAPACITY\x10\x1a*O\n" +
+	"\x10REFUSAL_CAPACITY\x10\x1a\x12\x17\n" +
+	"\x13REFUSAL_ISSUER_FULL\x10\x1b*O\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_RELEASED\x10\x01\x12\x15\n" +
@@ -4247,52 +4444,54 @@ func file_riffle_v1_riffle_proto_rawDescGZIP() []byte {
 }
 
 var file_riffle_v1_riffle_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_riffle_v1_riffle_proto_goTypes = []any{
-	(Statistic)(0),         // 0: riffle.v1.Statistic
-	(Channel)(0),           // 1: riffle.v1.Channel
-	(Profile)(0),           // 2: riffle.v1.Profile
-	(Play)(0),              // 3: riffle.v1.Play
-	(Refusal)(0),           // 4: riffle.v1.Refusal
-	(Outcome)(0),           // 5: riffle.v1.Outcome
-	(*Signed)(nil),         // 6: riffle.v1.Signed
-	(*Family)(nil),         // 7: riffle.v1.Family
-	(*Coordinate)(nil),     // 8: riffle.v1.Coordinate
-	(*Encoding)(nil),       // 9: riffle.v1.Encoding
-	(*PlannedRelease)(nil), // 10: riffle.v1.PlannedRelease
-	(*PlannedRound)(nil),   // 11: riffle.v1.PlannedRound
-	(*Curator)(nil),        // 12: riffle.v1.Curator
-	(*Plan)(nil),           // 13: riffle.v1.Plan
-	(*Panel)(nil),          // 14: riffle.v1.Panel
-	(*Cohort)(nil),         // 15: riffle.v1.Cohort
-	(*Timing)(nil),         // 16: riffle.v1.Timing
-	(*Stage)(nil),          // 17: riffle.v1.Stage
-	(*Scaling)(nil),        // 18: riffle.v1.Scaling
-	(*Criterion)(nil),      // 19: riffle.v1.Criterion
-	(*Tree)(nil),           // 20: riffle.v1.Tree
-	(*Policy)(nil),         // 21: riffle.v1.Policy
-	(*Group)(nil),          // 22: riffle.v1.Group
-	(*Announcement)(nil),   // 23: riffle.v1.Announcement
-	(*KeySet)(nil),         // 24: riffle.v1.KeySet
-	(*Credential)(nil),     // 25: riffle.v1.Credential
-	(*EnrolRequest)(nil),   // 26: riffle.v1.EnrolRequest
-	(*EnrolReply)(nil),     // 27: riffle.v1.EnrolReply
-	(*FurtherReply)(nil),   // 28: riffle.v1.FurtherReply
-	(*Pool)(nil),           // 29: riffle.v1.Pool
-	(*Draw)(nil),           // 30: riffle.v1.Draw
-	(*Report)(nil),         // 31: riffle.v1.Report
-	(*Envelope)(nil),       // 32: riffle.v1.Envelope
-	(*MixedChunk)(nil),     // 33: riffle.v1.MixedChunk
-	(*Accepted)(nil),       // 34: riffle.v1.Accepted
-	(*Summed)(nil),         // 35: riffle.v1.Summed
-	(*Manifest)(nil),       // 36: riffle.v1.Manifest
-	(*Refused)(nil),        // 37: riffle.v1.Refused
-	(*ReleaseCounts)(nil),  // 38: riffle.v1.ReleaseCounts
-	(*Counts)(nil),         // 39: riffle.v1.Counts
-	(*Configuration)(nil),  // 40: riffle.v1.Configuration
-	(*Sum)(nil),            // 41: riffle.v1.Sum
-	(*Learned)(nil),        // 42: riffle.v1.Learned
-	(*Lift)(nil),           // 43: riffle.v1.Lift
+	(Statistic)(0),            // 0: riffle.v1.Statistic
+	(Channel)(0),              // 1: riffle.v1.Channel
+	(Profile)(0),              // 2: riffle.v1.Profile
+	(Play)(0),                 // 3: riffle.v1.Play
+	(Refusal)(0),              // 4: riffle.v1.Refusal
+	(Outcome)(0),              // 5: riffle.v1.Outcome
+	(*Signed)(nil),            // 6: riffle.v1.Signed
+	(*Family)(nil),            // 7: riffle.v1.Family
+	(*Coordinate)(nil),        // 8: riffle.v1.Coordinate
+	(*Encoding)(nil),          // 9: riffle.v1.Encoding
+	(*PlannedRelease)(nil),    // 10: riffle.v1.PlannedRelease
+	(*PlannedRound)(nil),      // 11: riffle.v1.PlannedRound
+	(*Curator)(nil),           // 12: riffle.v1.Curator
+	(*Plan)(nil),              // 13: riffle.v1.Plan
+	(*Panel)(nil),             // 14: riffle.v1.Panel
+	(*Cohort)(nil),            // 15: riffle.v1.Cohort
+	(*Timing)(nil),            // 16: riffle.v1.Timing
+	(*Stage)(nil),             // 17: riffle.v1.Stage
+	(*Scaling)(nil),           // 18: riffle.v1.Scaling
+	(*Criterion)(nil),         // 19: riffle.v1.Criterion
+	(*Tree)(nil),              // 20: riffle.v1.Tree
+	(*Policy)(nil),            // 21: riffle.v1.Policy
+	(*Group)(nil),             // 22: riffle.v1.Group
+	(*Announcement)(nil),      // 23: riffle.v1.Announcement
+	(*KeySet)(nil),            // 24: riffle.v1.KeySet
+	(*IssuerCertificate)(nil), // 25: riffle.v1.IssuerCertificate
+	(*Credential)(nil),        // 26: riffle.v1.Credential
+	(*Issued)(nil),            // 27: riffle.v1.Issued
+	(*EnrolRequest)(nil),      // 28: riffle.v1.EnrolRequest
+	(*EnrolReply)(nil),        // 29: riffle.v1.EnrolReply
+	(*FurtherReply)(nil),      // 30: riffle.v1.FurtherReply
+	(*Pool)(nil),              // 31: riffle.v1.Pool
+	(*Draw)(nil),              // 32: riffle.v1.Draw
+	(*Report)(nil),            // 33: riffle.v1.Report
+	(*Envelope)(nil),          // 34: riffle.v1.Envelope
+	(*MixedChunk)(nil),        // 35: riffle.v1.MixedChunk
+	(*Accepted)(nil),          // 36: riffle.v1.Accepted
+	(*Summed)(nil),            // 37: riffle.v1.Summed
+	(*Manifest)(nil),          // 38: riffle.v1.Manifest
+	(*Refused)(nil),           // 39: riffle.v1.Refused
+	(*ReleaseCounts)(nil),     // 40: riffle.v1.ReleaseCounts
+	(*Counts)(nil),            // 41: riffle.v1.Counts
+	(*Configuration)(nil),     // 42: riffle.v1.Configuration
+	(*Sum)(nil),               // 43: riffle.v1.Sum
+	(*Learned)(nil),           // 44: riffle.v1.Learned
+	(*Lift)(nil),              // 45: riffle.v1.Lift
 }
 var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	8,  // 0: riffle.v1.Encoding.coordinates:type_name -> riffle.v1.Coordinate
@@ -4318,23 +4517,24 @@ var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	15, // 20: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
 	16, // 21: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
 	20, // 22: riffle.v1.Announcement.tree:type_name -> riffle.v1.Tree
-	6,  // 23: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
-	4,  // 24: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
-	28, // 25: riffle.v1.EnrolReply.further:type_name -> riffle.v1.FurtherReply
-	4,  // 26: riffle.v1.FurtherReply.refusal:type_name -> riffle.v1.Refusal
-	5,  // 27: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
-	37, // 28: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
-	4,  // 29: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
-	38, // 30: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
-	16, // 31: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
-	41, // 32: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
-	43, // 33: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
-	43, // 34: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	6,  // 23: riffle.v1.Credential.issuer:type_name -> riffle.v1.Signed
+	6,  // 24: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
+	4,  // 25: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
+	30, // 26: riffle.v1.EnrolReply.further:type_name -> riffle.v1.FurtherReply
+	4,  // 27: riffle.v1.FurtherReply.refusal:type_name -> riffle.v1.Refusal
+	5,  // 28: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
+	39, // 29: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
+	4,  // 30: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
+	40, // 31: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
+	16, // 32: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
+	43, // 33: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
+	45, // 34: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
+	45, // 35: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_riffle_v1_riffle_proto_init() }
@@ -4342,14 +4542,14 @@ func file_riffle_v1_riffle_proto_init() {
 	if File_riffle_v1_riffle_proto != nil {
 		return
 	}
-	file_riffle_v1_riffle_proto_msgTypes[25].OneofWrappers = []any{}
+	file_riffle_v1_riffle_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_riffle_v1_riffle_proto_rawDesc), len(file_riffle_v1_riffle_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   38,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -220,7 +220,7 @@ func TestEnvelopesThatAreWrongAreRefused(t *testing.T) {
 			{"out of range", b.content(large), ErrRange},
 		} {
 			got, by, err := o.Open(nil, x.envelope)
-			if !errors.Is(err, x.want) || err != nil && (len(got) > 0 || by != channel.Participant{}) {
+			if !errors.Is(err, x.want) || err != nil && (len(got) > 0 || by != channel.Present{}) {
 				t.Errorf("%s: %v, %d entries; want %v", x.name, err, len(got), x.want)
 			}
 		}
@@ -359,7 +359,7 @@ func FuzzOpenEnvelope(f *testing.F) {
 		}
 		entries, by, err := o.Open(nil, data)
 		if err != nil {
-			if len(entries) > 0 || by != (channel.Participant{}) {
+			if len(entries) > 0 || by != (channel.Present{}) {
 				t.Errorf("%d entries of %v, and %v", len(entries), by, err)
 			}
 			return

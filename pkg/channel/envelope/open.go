@@ -17,6 +17,7 @@ var ErrRange = errors.New("envelope: an entry is out of range")
 type Opener struct {
 	opener   *seal.EnvelopeOpener
 	verifier *channel.Verifier
+	epoch    uint64
 	digest   [32]byte
 	width    int
 	most     []uint32 // the largest value of each entry, release by release
@@ -29,7 +30,8 @@ func NewOpener(a *plan.Announcement, digest [32]byte, key *seal.HPKEKey, verifie
 		return nil, fmt.Errorf("envelope: the channel %q has no envelopes", a.Plan.Channel)
 	}
 	o := &Opener{
-		opener: seal.NewEnvelopeOpener(key, domain(a.Plan.Channel), digest), verifier: verifier, digest: digest,
+		opener: seal.NewEnvelopeOpener(key, domain(a.Plan.Channel), digest), verifier: verifier, epoch: a.Epoch,
+		digest: digest,
 	}
 	o.width, _ = width(a.Encodings)
 	for _, e := range a.Encodings {
@@ -46,7 +48,7 @@ func (o *Opener) Entries() int { return len(o.most) }
 // Open opens an envelope, checks that each entry is in its range, and verifies who made it. It appends the entries to
 // dst, those of the first release first. Errors: seal.ErrSize, seal.ErrOpen, ErrRange, and those of channel.Verifier.
 // No error says what is in the envelope.
-func (o *Opener) Open(dst []uint32, envelope []byte) (entries []uint32, by channel.Participant, err error) {
+func (o *Opener) Open(dst []uint32, envelope []byte) (entries []uint32, by channel.Present, err error) {
 	length := o.width * len(o.most)
 	if len(envelope) != seal.EnvelopeOverhead+length+channel.ProofSize {
 		return dst, by, fmt.Errorf("%w: an envelope of %d bytes, must have %d",
@@ -69,9 +71,9 @@ func (o *Opener) Open(dst []uint32, envelope []byte) (entries []uint32, by chann
 		}
 		entries = append(entries, uint32(entry))
 	}
-	if by, err = o.verifier.Check(content[length:], o.digest, content[:length]); err != nil {
+	if by, err = o.verifier.Check(content[length:], o.epoch, o.digest, content[:length]); err != nil {
 		clear(entries[len(dst):])
-		return dst, channel.Participant{}, err
+		return dst, channel.Present{}, err
 	}
 	return entries, by, nil
 }

@@ -19,9 +19,9 @@ func TestTheSizesFollowFromTheAnnouncement(t *testing.T) {
 		chunk                     uint
 		payload, message, allowed int
 	}{
-		{20, 4, 12, 2296, 840, 4015}, {20, 6, 8, 3064, 712, 4015}, {20, 9, 12, 4152, 840, 0},
-		{20, 12, 16, 5240, 968, 0},
-		{230, 6, 45, 24920, 1896, 30000},
+		{20, 4, 12, 2420, 964, 4015}, {20, 6, 8, 3188, 836, 4015}, {20, 9, 12, 4276, 964, 0},
+		{20, 12, 16, 5364, 1092, 0},
+		{230, 6, 45, 25044, 2020, 30000},
 	} {
 		encodings, releases := wide(c.coordinates, c.bits)
 		f := newFixture(t, encodings, releases)

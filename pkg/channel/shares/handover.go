@@ -1,13 +1,12 @@
 package shares
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/cloudflare/circl/vdaf/prio3/arith/fp128"
 	"github.com/cloudflare/circl/vdaf/prio3/sumvec"
 
-	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -44,7 +43,7 @@ func (r *Round) ParsePending(b []byte) (Pending, error) {
 	return Pending{&pending{state}}, nil
 }
 
-const verifiedFixed = NonceSize + seal.IdentitySize + 4 + AnswerSize
+const verifiedFixed = NonceSize + channel.PresentSize + AnswerSize
 
 // VerifiedSize is the length in bytes of a verified report that is handed over.
 func (r *Round) VerifiedSize() int { return verifiedFixed + int(r.entries)*fp128.Size }
@@ -58,8 +57,7 @@ func (r *Round) AppendVerified(b []byte, v Verified) ([]byte, error) {
 	if err != nil || len(out) != r.VerifiedSize()-verifiedFixed {
 		return b, fmt.Errorf("%w: a verified share of %d bytes: %w", wire.ErrShare, len(out), err)
 	}
-	b = append(append(b, v.Nonce[:]...), v.Participant.Host[:]...)
-	b = binary.BigEndian.AppendUint32(b, v.Participant.Number)
+	b = v.Present.Append(append(b, v.Nonce[:]...))
 	return append(append(b, v.Answer[:]...), out...), nil
 }
 
@@ -78,8 +76,7 @@ func (r *Round) ParseVerified(b []byte) (v Verified, err error) {
 		return v, fmt.Errorf("%w: %w", wire.ErrShare, err)
 	}
 	v.Nonce, b = [NonceSize]byte(b), b[NonceSize:]
-	v.Participant.Host, b = [seal.IdentitySize]byte(b), b[seal.IdentitySize:]
-	v.Participant.Number = binary.BigEndian.Uint32(b)
-	v.Answer, v.once = [AnswerSize]byte(b[4:]), &verified{out}
+	v.Present, b = channel.ParsePresent([channel.PresentSize]byte(b)), b[channel.PresentSize:]
+	v.Answer, v.once = [AnswerSize]byte(b), &verified{out}
 	return v, nil
 }

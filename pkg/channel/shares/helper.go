@@ -45,10 +45,10 @@ func (r *Round) NewHelper(s Secret, analyzer *seal.HPKEKey, verifier *channel.Ve
 // Verified is a report that the analyzer accepts: it proves that its entries are in range, and who took part. It is not
 // in a sum yet.
 type Verified struct {
-	Nonce       [NonceSize]byte
-	Participant channel.Participant
-	Answer      [AnswerSize]byte // for the shuffler; the analyzer's preparation share never leaves it
-	once        *verified
+	channel.Present
+	Nonce  [NonceSize]byte
+	Answer [AnswerSize]byte // for the shuffler; the analyzer's preparation share never leaves it
+	once   *verified
 }
 
 // verified is shared by the copies of a Verified; it is empty after the report was added.
@@ -83,7 +83,7 @@ func (h *Helper) Verify(message []byte) (Verified, error) {
 	inner := sha256.Sum256(share)
 	content = append(content, inner[:]...)
 	v := Verified{Nonce: nonce}
-	if v.Participant, err = h.verifier.Check(proof, h.round.digest, content); err != nil {
+	if v.Present, err = h.verifier.Check(proof, h.round.epoch, h.round.digest, content); err != nil {
 		return Verified{}, err
 	}
 	out, answer, err := h.prepare(&nonce, public, share, preparation)

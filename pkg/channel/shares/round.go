@@ -113,6 +113,7 @@ func (s shape) payload() int { return NonceSize + publicSize + s.leader + envelo
 // for concurrent use.
 type Round struct {
 	shape
+	epoch     uint64
 	digest    [32]byte
 	number    uint32
 	encodings []protocol.Encoding
@@ -130,7 +131,9 @@ func NewRound(a *plan.Announcement, digest [32]byte) (*Round, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Round{shape: s, digest: digest, number: a.Round, encodings: a.Encodings, releases: releases}, nil
+	return &Round{
+		shape: s, epoch: a.Epoch, digest: digest, number: a.Round, encodings: a.Encodings, releases: releases,
+	}, nil
 }
 
 // PayloadSize is the length in bytes of the payload of every report of the round.

@@ -25,7 +25,7 @@ const (
 	// DefaultSteps caps the steps. Random full-rank sets with d = 5 and K = 20 take about 100 at
 	// tolerance 0.01; the cap exists so that a hostile arm set cannot occupy a device for long.
 	DefaultSteps = 10000
-	// rankTolerance is the multiple of the largest singular value of the arm matrix below which the others count as 0.
+	// rankTolerance is the share of the largest column of the arm matrix up to which the rest of another counts as 0.
 	rankTolerance = 1e-9
 	// refactorEvery is the number of rank-one updates of the inverse after which it is rebuilt from the weights.
 	refactorEvery = 50

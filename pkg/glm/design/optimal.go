@@ -1,9 +1,5 @@
 package design
 
-import (
-	"fmt"
-)
-
 // Optimal returns a G-optimal design: a distribution over the arms that minimises the largest leverage
 // max ||x||^2_{V^-1} (Lemma 4.3 of Riffle's seed paper), found by Frank-Wolfe with away steps on log det V (Wolfe 1970,
 // Atwood 1973; the G- and D-optimal designs coincide by Kiefer and Wolfowitz 1960), with many arms after a search on
@@ -24,9 +20,6 @@ func Optimal(arms [][]float64, opts Options) ([]float64, Certificate, error) {
 		return nil, Certificate{}, err
 	}
 	points, index, rank := reduceRank(arms)
-	if rank < 0 {
-		return nil, Certificate{}, fmt.Errorf("%w: the arms' span could not be determined", ErrNotCertified)
-	}
 	weights := make([]float64, len(arms))
 	if rank == 0 {
 		for i := range weights {

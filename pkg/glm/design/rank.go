@@ -4,19 +4,17 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
-// conditionFloor is the ratio of a Cholesky pivot to its diagonal entry at which reduceRank turns to the singular value
-// decomposition, which distinguishes small directions from absent ones.
+// conditionFloor is the ratio of a Cholesky pivot to its diagonal entry at which reduceRank turns to an
+// orthonormal basis, which distinguishes small directions from absent ones.
 const conditionFloor = 1e-8
 
 // reduceRank returns the non-zero arms in coordinates of their own span (row-major, rank columns), whitened so that the
-// uniform distribution over them has V = I, together with their indices in arms. rank is 0 when all arms are zero, and
-// -1 when the decomposition failed. Leverages are invariant under invertible linear maps of the span, so the design of
+// uniform distribution over them has V = I, together with their indices in arms. rank is 0 when all arms are zero.
+// Leverages are invariant under invertible linear maps of the span, so the design of
 // these points is the design of the arms themselves; whitening only keeps the arithmetic well scaled.
 func reduceRank(arms [][]float64) (points []float64, index []int, rank int) {
 	d := len(arms[0])
@@ -44,10 +42,7 @@ func reduceRank(arms [][]float64) (points []float64, index []int, rank int) {
 			return points, index, d
 		}
 	}
-	reduced := whitenBySVD(points, n, d)
-	if reduced == nil {
-		return nil, nil, -1
-	}
+	reduced := orthonormal(points, n, d)
 	return reduced, index, len(reduced) / n
 }
 
@@ -79,28 +74,56 @@ func whiten(points []float64, n, d int) bool {
 	return true
 }
 
-// whitenBySVD returns sqrt(n) times the rows of U for the singular values of the n x d arm matrix above rankTolerance.
-func whitenBySVD(points []float64, n, d int) []float64 {
-	var svd mat.SVD
-	if !svd.Factorize(mat.NewDense(n, d, points), mat.SVDThin) {
-		return nil
-	}
-	values := svd.Values(nil)
-	rank := 0
-	for _, v := range values {
-		if v > rankTolerance*values[0] {
-			rank++
+// orthonormal returns sqrt(n) times an orthonormal basis of the span of the columns of the n x d arm matrix, as its
+// rows (Gram and Schmidt with pivots). A column whose rest is at most rankTolerance of the largest column counts as
+// none.
+func orthonormal(points []float64, n, d int) []float64 {
+	rest := make([][]float64, d) // the columns, without what the basis so far spans
+	for j := range rest {
+		for i := range n {
+			rest[j] = append(rest[j], points[i*d+j])
 		}
 	}
-	var u mat.Dense
-	svd.UTo(&u)
-	reduced := make([]float64, n*rank)
+	var basis [][]float64
+	for largest := 0.0; len(rest) > 0; {
+		pivot, norm := 0, 0.0
+		for j, column := range rest {
+			if l := convex.Norm(column); l > norm {
+				pivot, norm = j, l
+			}
+		}
+		if largest = math.Max(largest, norm); norm <= rankTolerance*largest {
+			break
+		}
+		next := rest[pivot]
+		rest = slices.Delete(rest, pivot, pivot+1)
+		for _, q := range basis { // rounding may have left a part of them
+			subtract(next, q)
+		}
+		norm = convex.Norm(next)
+		for i := range next {
+			next[i] /= norm
+		}
+		for _, column := range rest {
+			subtract(column, next)
+		}
+		basis = append(basis, next)
+	}
+	reduced := make([]float64, 0, n*len(basis))
 	for i := range n {
-		for j := range rank {
-			reduced[i*rank+j] = u.At(i, j) * math.Sqrt(float64(n))
+		for _, q := range basis {
+			reduced = append(reduced, q[i]*math.Sqrt(float64(n)))
 		}
 	}
 	return reduced
+}
+
+// subtract takes from v its part along q, of norm 1.
+func subtract(v, q []float64) {
+	along := convex.Dot(v, q)
+	for i := range v {
+		v[i] -= along * q[i]
+	}
 }
 
 // spanningStart puts equal weights on as many arms as the rank, which span the space: each is the arm with the largest

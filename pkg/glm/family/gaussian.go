@@ -3,8 +3,6 @@ package family
 import (
 	"fmt"
 	"math"
-
-	"gonum.org/v1/gonum/integrate/quad"
 )
 
 // MaxGaussianReward is the largest R of the gaussian family.
@@ -34,30 +32,25 @@ const gaussianWidth = 4
 // Its moments are integrals of positive functions by quadrature. The textbook formulas in phi and Phi subtract numbers
 // of size z^2 to get a variance of size 1/z^2, and divide 0 by 0 in the tails.
 type Gaussian struct {
-	r    float64
-	a    float64 // about 2.58
-	rule *gaussianRule
+	r float64
+	a float64 // about 2.58
 }
-
-type gaussianRule struct{ node, weight [gaussianNodes]float64 } // on [0, 1]
 
 func newGaussian(maxReward float64) (Family, error) {
 	if !(maxReward > 0 && maxReward <= MaxGaussianReward) {
 		return nil, fmt.Errorf("%w: gaussian rewards lie in [0, R] with R in (0, %g], not %v",
 			ErrMaxReward, float64(MaxGaussianReward), maxReward)
 	}
-	rule := new(gaussianRule)
-	quad.Legendre{}.FixedLocations(rule.node[:], rule.weight[:], 0, 1)
-	_, _, middle := rule.moments(gaussianWidth / 2)
-	return Gaussian{r: maxReward, a: gaussianWidth * gaussianWidth / (8 * middle), rule: rule}, nil
+	_, _, middle := gaussianMoments(gaussianWidth / 2)
+	return Gaussian{r: maxReward, a: gaussianWidth * gaussianWidth / (8 * middle)}, nil
 }
 
-// moments gives log of the integral of exp(zu - u^2/2) over [0, W], W = gaussianWidth, and the mean and variance of the
-// density. u is the reward in standard deviations.
-func (g gaussianRule) moments(z float64) (logZ, mean, variance float64) {
+// gaussianMoments gives log of the integral of exp(zu - u^2/2) over [0, W], W = gaussianWidth, and the mean and
+// variance of the density. u is the reward in standard deviations.
+func gaussianMoments(z float64) (logZ, mean, variance float64) {
 	const w = gaussianWidth
 	if z > w/2 { // reflect u -> W-u: the density of W-u at z is the density of u at W-z
-		logZ, mean, variance = g.moments(w - z)
+		logZ, mean, variance = gaussianMoments(w - z)
 		return logZ + w*(z-w/2), w - mean, variance
 	}
 	peak := math.Max(z, 0) // z <= W/2, so the peak is inside [0, W]
@@ -70,15 +63,15 @@ func (g gaussianRule) moments(z float64) (logZ, mean, variance float64) {
 	// The exponent relative to the peak is -(u-z)^2/2 + (peak-z)^2/2 = -(u-peak)(u+peak-2z)/2.
 	var density [gaussianNodes]float64
 	var total, first float64
-	for i, v := range g.node {
+	for i, v := range gaussianRule.node {
 		u := lo + width*v
-		density[i] = g.weight[i] * math.Exp(-(u-peak)*(u+peak-2*z)/2)
+		density[i] = gaussianRule.weight[i] * math.Exp(-(u-peak)*(u+peak-2*z)/2)
 		total += density[i]
 		first += density[i] * v
 	}
 	v0 := first / total
 	var second float64
-	for i, v := range g.node {
+	for i, v := range gaussianRule.node {
 		second += density[i] * (v - v0) * (v - v0)
 	}
 	return peak*(z-peak/2) + math.Log(width*total), lo + width*v0, width * width * second / total
@@ -87,7 +80,7 @@ func (g gaussianRule) moments(z float64) (logZ, mean, variance float64) {
 // at is the moments at the score z: with t = 2u/W - 1, azt - 2t^2 is (W/2 + 2az/W) u - u^2/2 and what does not depend
 // on u.
 func (g Gaussian) at(z float64) (logZ, mean, variance float64) {
-	return g.rule.moments(gaussianWidth/2 + 2*g.a*z/gaussianWidth)
+	return gaussianMoments(gaussianWidth/2 + 2*g.a*z/gaussianWidth)
 }
 
 // LogPartition is R/(2a) times the log of the integral of exp(azt - 2t^2), shifted so that its derivative is the mean.

@@ -50,7 +50,7 @@ func TestReweightedBoundsHold(t *testing.T) {
 			for _, condition := range []float64{1, 100, 1e12} {
 				root := normalization(rng, d, condition, math.Pow(10, 6*rng.Float64()-3))
 				for _, s := range reweighted(f, root, theta(rng, d, 2*rng.Float64())) {
-					broken, dist, _ := attack(t, s, bounds(t, s), rng.Uint64(), 1000)
+					broken, dist, _ := attack(t, s, bounds(t, s), rng.Uint64(), 400)
 					if broken != "" {
 						t.Errorf("%v %s d=%d condition %v: %s", c, s.Kind, d, condition, broken)
 					}

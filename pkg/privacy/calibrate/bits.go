@@ -201,7 +201,7 @@ func (s *solver) solution(options []option, g privacy.Guarantee) (Solution, erro
 		p.Messages += encoding.Messages()
 	}
 	p.Unused = math.Max(0, 1-g.Mu*g.Mu/(s.total()*s.total()))
-	if p.Epsilon = p.Guarantee.Epsilon(r.Delta); !(p.Epsilon <= r.Epsilon) {
+	if p.Epsilon = p.Guarantee.Epsilon(r.Delta); !(p.Epsilon <= r.Epsilon*(1-privacy.Agreement)) {
 		return Solution{}, fmt.Errorf("privacy: the solution's own certificate gives epsilon %v instead of %v: "+
 			"this is a defect of the solver", p.Epsilon, r.Epsilon)
 	}

@@ -86,7 +86,7 @@ func (s *sums) solution(p *sumPoint) (Solution, error) {
 		}
 		return s.certify(encodings, known)
 	}
-	if out.Epsilon = out.Guarantee.Epsilon(r.Delta); !(out.Epsilon <= r.Epsilon) {
+	if out.Epsilon = out.Guarantee.Epsilon(r.Delta); !(out.Epsilon <= r.Epsilon*(1-privacy.Agreement)) {
 		return Solution{}, fmt.Errorf("privacy: the solution's own certificate gives epsilon %v instead of %v: "+
 			"this is a defect of the solver", out.Epsilon, r.Epsilon)
 	}

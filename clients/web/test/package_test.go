@@ -1,0 +1,65 @@
+package web
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// consumer is what an app writes. It is only compiled.
+const consumer = `import { Riffle, RiffleError, type Decision, type Options } from "@riffle/device";
+
+export async function choose(options: Options): Promise<string | undefined> {
+  try {
+    const riffle = await Riffle.open(options);
+    const decision: Decision = await riffle.decide(async () => ({ context: { hour: 9 }, arms: [{ id: "walk" }, { id: "swim" }] }));
+    if (decision.reason === "spent") console.log((await riffle.ledger()).words);
+    await riffle.reward(decision, 1);
+    return decision.id;
+  } catch (e) {
+    return e instanceof RiffleError ? e.reason : undefined;
+  }
+}
+`
+
+// The same sources give the same package, byte for byte, and npm installs it without a network, with its types.
+func TestThePackageInstalls(t *testing.T) {
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		t.Skip("NOT TESTED: there is no npm here")
+	}
+	wasm, err := filepath.Glob(filepath.Join(built(t), "*.wasm"))
+	if err != nil || len(wasm) != 1 {
+		t.Fatal(wasm, err)
+	}
+	run := func(dir, program string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(program, args...)
+		cmd.Dir = dir
+		if said, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s %v: %v\n%s", program, args, err, said)
+		}
+	}
+	again := t.TempDir()
+	run("..", "go", "run", "./build", "-core", wasm[0], "-out", again)
+	const name = "riffle-device-0.0.0.tgz"
+	one, err := os.ReadFile(filepath.Join(built(t), "..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two, err := os.ReadFile(filepath.Join(again, name)); err != nil || !bytes.Equal(one, two) {
+		t.Fatalf("a second build of the same sources differs: %v", err)
+	}
+
+	app := t.TempDir()
+	for file, text := range map[string]string{"package.json": `{"private":true,"type":"module"}`, "app.ts": consumer} {
+		if err := os.WriteFile(filepath.Join(app, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(app, npm, "install", "--offline", "--no-audit", "--no-fund", filepath.Join(again, name))
+	run(app, "tsc", "--strict", "--noEmit", "--target", "ES2022", "--module", "ES2022", "--moduleResolution", "node",
+		"app.ts")
+}
