@@ -15,7 +15,7 @@ import (
 // maxUnchecked is how many fenced blocks of all pages may be marked unchecked: text diagrams and programs' output.
 const maxUnchecked = 12
 
-var roleNames = []string{"randomizer", "shuffler", "analyzer", "ingress"}
+var roleNames = []string{"randomizer", "shuffler", "analyzer", "ingress", "issuer"}
 
 // newExaminer knows riffle and the roles.
 func newExaminer(t *testing.T) *examples.Examiner {

@@ -21,7 +21,7 @@ import (
 
 // MailboxSettings say whether the issuer keeps the reports of pages that may be closed.
 type MailboxSettings struct {
-	Ingress string `key:"ingress" doc:"Address of the deployment's ingress, as https://ingress.example. With it the issuer is a mailbox, too: it keeps the sealed reports of accounts' pages until they are due, and learns whether and when each was rewarded. Empty: no mailbox."`
+	Ingress string `key:"ingress" doc:"Address of the deployment's ingress, as https://ingress.example, for the issuer to be a mailbox, too. A mailbox keeps the sealed reports of accounts' pages until they are due, and learns whether and when each was rewarded. Empty: no mailbox."`
 }
 
 // Validate lists what is wrong.

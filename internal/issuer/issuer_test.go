@@ -247,6 +247,7 @@ func TestSettingsThatCannotWork(t *testing.T) {
 	for name, faults := range map[string][]error{
 		"listen": HTTPSettings{Listen: "8406"}.Validate(),
 		"cert":   HTTPSettings{Listen: "a:1", Cert: "x"}.Validate(),
+		"origin": HTTPSettings{Listen: "a:1", Origins: []string{"app.example"}}.Validate(),
 		"header": LoginSettings{Header: "authorization"}.Validate(),
 		"period": CredentialSettings{Period: time.Minute, End: 9}.Validate(),
 		"end":    CredentialSettings{Period: 24 * time.Hour}.Validate(),

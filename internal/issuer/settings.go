@@ -59,7 +59,7 @@ func (h HTTPSettings) Validate() (faults []error) {
 	if (h.Cert == "") != (h.CertKey == "") {
 		faults = append(faults, config.Conflict("cert", h.Cert, "must be given together with", "cert_key", h.CertKey))
 	}
-	return faults
+	return append(faults, role.Callers{Origins: h.Origins}.Faults()...)
 }
 
 // Validate lists what is wrong.
@@ -76,8 +76,8 @@ func (c CredentialSettings) Validate() (faults []error) {
 		faults = append(faults, config.Wrong("period", c.Period, "must be 0 or at least 1h"))
 	}
 	if c.Period > 0 && c.End == 0 {
-		faults = append(faults, config.Conflict("period", c.Period,
-			"needs the period's last epoch, so that no account has two keys that admit", "end", c.End))
+		faults = append(faults, config.Conflict("period", c.Period, "needs the period's last epoch, and not", "end",
+			c.End).Because("an account would have two keys that admit"))
 	}
 	return faults
 }
