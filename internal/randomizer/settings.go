@@ -112,22 +112,24 @@ on any record.`,
 		OpsListen: "127.0.0.1:9403",
 		Prepare:   prepare,
 		Faults: func(s Settings) []error {
-			_, err := loadKeys(s)
+			_, err := usable(s)
 			return config.FaultsOf(err)
 		},
 	}
 }
 
-func loadKeys(s Settings) (*keyring.HostKeys, error) {
+// usable reads the keys. It refuses files of the API that cannot be used, too: nothing is to start with them.
+func usable(s Settings) (*keyring.HostKeys, error) {
+	faults := s.API.Unusable()
 	keys, err := keyring.LoadRandomizer(s.Keys, s.Host)
 	if err != nil {
-		return nil, config.Wrong("keys", s.Keys, "cannot be used").From(err).Given("host")
+		faults = append(faults, config.Wrong("keys", s.Keys, "cannot be used").From(err).Given("host"))
 	}
-	return keys, nil
+	return keys, errors.Join(faults...)
 }
 
 func prepare(env *role.Env, s Settings) (role.Serve, error) {
-	keys, err := loadKeys(s)
+	keys, err := usable(s)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package randomizer
 
 import (
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,6 +33,29 @@ func TestLimitsAreNamedByTheirKeys(t *testing.T) {
 	for key, value := range wrong {
 		if want := "limits." + key + " = " + value + " (--limits-" + strings.ReplaceAll(key, "_",
 			"-") + ") must be "; !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in:\n%v", want, err)
+		}
+	}
+}
+
+// --check-config finds files of the API that cannot be used: a start finds them only after it has the broker.
+func TestFilesOfTheAPIAreChecked(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := role.Command(Role())
+	c.SetArgs([]string{"--keys", "nowhere", "--state", "nowhere", "--check-config", "--api-tokens", tokens,
+		"--api-tls-certificate", "none.pem", "--api-tls-key", "none.key"})
+	c.SetOut(io.Discard)
+	c.SetErr(io.Discard)
+	err := c.Execute()
+	if err == nil {
+		t.Fatal("taken")
+	}
+	for _, want := range []string{"api.tokens = ", "line 1: want a name and a token", "api.tls.certificate = ",
+		"keys = \"nowhere\""} {
+		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}
 	}

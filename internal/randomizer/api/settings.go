@@ -93,6 +93,23 @@ func (s Settings) Callers() role.Callers {
 	return c
 }
 
+// Unusable lists the files of tokens and of TLS that cannot be used as they are, under the keys of a host's settings.
+func (s Settings) Unusable() (faults []error) {
+	unheard := func(error) {}
+	if s.Tokens != "" {
+		if _, err := listen.OpenTokens(s.Tokens, unheard); err != nil {
+			faults = append(faults, config.Wrong("api.tokens", s.Tokens, "cannot be used").From(err))
+		}
+	}
+	if s.TLS.Certificate != "" {
+		if _, err := listen.TLS(s.TLS.Certificate, s.TLS.Key, s.TLS.ClientCA, unheard); err != nil {
+			faults = append(faults, config.Wrong("api.tls.certificate", s.TLS.Certificate, "cannot be used").From(err).
+				Given("api.tls.key", "api.tls.client_ca"))
+		}
+	}
+	return faults
+}
+
 // open listens as the settings say, and reads the tokens; nil where there are none. What changes in the files later is
 // logged.
 func (s Settings) open(log zerolog.Logger) (l net.Listener, tokens *listen.Tokens, err error) {
