@@ -115,6 +115,7 @@ func parseBroker(s string) (keyring.BrokerOptions, error) {
 	}
 	return keyring.BrokerOptions{Name: name, Hosts: strings.Split(hosts, ",")}, nil
 }
+
 func issuerCommand() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
@@ -149,6 +150,9 @@ which take part in epochs from the first to the last. The shuffler holds it to t
 The command needs registrar/. Run it again to let the issuer credential more, or for longer.`[1:],
 		Example: `  riffle keygen certify-issuer app=KEY --installations 50000 --last 400 --keys keys`,
 	}, func(keys, arg string) (changed, error) {
+		if o.Installations == 0 || o.Last < o.First {
+			return changed{}, fmt.Errorf("give --installations above 0, and --last of %d or above", o.First)
+		}
 		name, text, ok := strings.Cut(arg, "=")
 		key, err := keyfile.DecodeKey(text)
 		if !ok || err != nil {
