@@ -1,7 +1,7 @@
 // The core: pkg/device as WebAssembly. All of certificate, ledger, noise and sealing is there and nowhere else.
 
 import "wasm_exec";
-import { type Reason, RiffleError } from "./types";
+import { type Reason, RiffleError } from "./types.js";
 
 declare const WASM_FILE: string;
 declare const WASM_SHA256: string; // base64

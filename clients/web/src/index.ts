@@ -1,6 +1,6 @@
 // What a page imports.
 
-import { nameOf } from "./store";
+import { nameOf } from "./store.js";
 import {
   type Acceptance,
   type Choice,
@@ -11,10 +11,10 @@ import {
   type Question,
   RiffleError,
   type Status,
-} from "./types";
-import type { Ask, Calls, Told } from "./worker";
+} from "./types.js";
+import type { Ask, Calls, Told } from "./worker.js";
 
-export * from "./types";
+export * from "./types.js";
 
 type Answered<K extends keyof Calls> = Awaited<ReturnType<Calls[K]>>;
 

@@ -1,7 +1,7 @@
 // Sends what is stored. The worker and the service worker both do; a lock keeps an earlier deposit from arriving after
 // a later one.
 
-import type { Outgoing, Store } from "./store";
+import type { Outgoing, Store } from "./store.js";
 
 /** Longest wait for one answer, in milliseconds. */
 const answerTime = 20_000;

@@ -1,8 +1,8 @@
 // For an app's service worker: sends what pages stored before they were closed. importScripts("service-worker.js") in
 // an own one, or register this file.
 
-import { drain } from "./outbox";
-import { Store } from "./store";
+import { drain } from "./outbox.js";
+import { Store } from "./store.js";
 
 interface SyncEvent extends Event {
   tag: string;

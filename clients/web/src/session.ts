@@ -1,9 +1,9 @@
 // One device in one worker: the order of its steps, and what is stored before what is sent.
 
-import { call, json, type Library, load, toBase64 } from "./core";
-import { drain, type Fate, within } from "./outbox";
-import { type Kept, nameOf, type Outgoing, Store } from "./store";
-import { announcements, credential, enrol, keys, Problem } from "./transport";
+import { call, json, type Library, load, toBase64 } from "./core.js";
+import { drain, type Fate, within } from "./outbox.js";
+import { type Kept, nameOf, type Outgoing, Store } from "./store.js";
+import { announcements, credential, enrol, keys, Problem } from "./transport.js";
 import {
   type Acceptance,
   type Channel,
@@ -17,7 +17,7 @@ import {
   RiffleError,
   type RiffleEvent,
   type Status,
-} from "./types";
+} from "./types.js";
 
 /** The options as the worker gets them: with whole addresses. */
 export type WorkerOptions = Omit<Options, "onEvent" | "issuer" | "mailbox" | "assets"> & {
@@ -312,7 +312,8 @@ export class Session {
             "was cleared, or another browser has it. Use that one, or take part again in the next period.",
         );
       }
-      throw new RiffleError("not_admitted", `The issuer gave no credential: ${cause.message}. Log in and decide again.`);
+      const then = cause.status === 401 ? "Log in and decide again." : "The device asks again at the next decision.";
+      throw new RiffleError("not_admitted", `The issuer gave no credential: ${cause.message}. ${then}`);
     }
     await this.#start();
   }
@@ -332,7 +333,10 @@ export class Session {
     if (fate !== "taken") {
       // Whether a report arrives is settled before the arms are known: this one is not sent again.
       await this.#store.sent(one.name);
-      const detail = fate === "refused" ? "The mailbox refused the null record." : "The mailbox did not answer in time.";
+      const detail =
+        fate === "refused"
+          ? "The mailbox refused the null record: see its answer, and whether its address is right."
+          : "The mailbox did not take the null record in time: it was not reached, or nobody is logged in there.";
       return { reason: "mailbox", detail };
     }
     await call(this.#library.deposited(this.#handle));

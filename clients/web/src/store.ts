@@ -1,7 +1,7 @@
 // What a device keeps: one IndexedDB a person and deployment, one transaction a step, so that what a step allows to
 // leave is stored together with the state that says so.
 
-import { RiffleError } from "./types";
+import { RiffleError } from "./types.js";
 
 /** Of what is stored. A client with a lower number refuses what one with a higher number wrote. */
 const layout = 1;

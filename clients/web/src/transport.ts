@@ -1,6 +1,6 @@
 // Requests to the ingress and the issuer. What is PUT goes through the outbox.
 
-import type { Endpoint } from "./types";
+import type { Endpoint } from "./types.js";
 
 /** A server answered with a problem (RFC 9457). */
 export class Problem extends Error {

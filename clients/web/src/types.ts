@@ -85,7 +85,7 @@ export type Reason =
   | "no_policy" // nothing announced has been seen yet: the default arm is played
   | "offline" // the ingress did not answer in time
   | "refused" // the shuffler gave no place: detail names its refusal
-  | "mailbox" // the mailbox did not take the null record in time: it is sent again later
+  | "mailbox" // the mailbox did not take the null record in time: there will be no report from this place
   | "limits" // the announced plan is weaker than the person's limits
   | "spent" // the ledger allows no further record
   | "no_place" // there is nothing to ask for now: learning is over, or the cohort is closed

@@ -1,8 +1,8 @@
 // The worker that holds the device: one for all tabs where the browser has shared workers, else one a tab.
 
-import { type Place, Session, type WorkerOptions } from "./session";
-import { type Acceptance, type Choice, type Decision, type Ledger, type Question, RiffleError } from "./types";
-import type { RiffleEvent, Status } from "./types";
+import { type Place, Session, type WorkerOptions } from "./session.js";
+import { type Acceptance, type Choice, type Decision, type Ledger, type Question, RiffleError } from "./types.js";
+import type { RiffleEvent, Status } from "./types.js";
 
 /** What a page may ask for, and what it gets. */
 export interface Calls {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -25,5 +26,14 @@ func TestALoginPageIsNoMailbox(t *testing.T) {
 		if s.Sampled || s.Reason != "mailbox" {
 			t.Errorf("%s: %+v", name, s)
 		}
+	}
+
+	// Who asks at a wrong address is not told to log in, which would change nothing.
+	p := d.make("wrong address")
+	must(must(c.window()).open(p.address(d.app, "lost", "")))
+	var s said
+	p.run(t, `globalThis.riffle = await Riffle.open({ ...options, issuer: "/nowhere" }); `+decided, &s)
+	if s.Reason != "not_admitted" || strings.Contains(s.Detail, "Log in") || !strings.Contains(s.Detail, "404") {
+		t.Errorf("an issuer that is not there: %+v", s)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +24,21 @@ export async function choose(options: Options): Promise<string | undefined> {
   }
 }
 `
+
+// shown is the README's example, with what an app has around it.
+func shown(t *testing.T) string {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "```ts\n")
+	example, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("the README has no example")
+	}
+	return example + "declare const bundle: import(\"@riffle/device\").Bundle;\n" +
+		"declare function show(arm: number): void;\n"
+}
 
 // The same sources give the same package, byte for byte, and npm installs it without a network, with its types.
 func TestThePackageInstalls(t *testing.T) {
@@ -54,12 +70,15 @@ func TestThePackageInstalls(t *testing.T) {
 	}
 
 	app := t.TempDir()
-	for file, text := range map[string]string{"package.json": `{"private":true,"type":"module"}`, "app.ts": consumer} {
+	for file, text := range map[string]string{"package.json": `{"private":true,"type":"module"}`, "app.ts": consumer,
+		"readme.ts": shown(t)} {
 		if err := os.WriteFile(filepath.Join(app, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	run(app, npm, "install", "--offline", "--no-audit", "--no-fund", filepath.Join(again, name))
-	run(app, "tsc", "--strict", "--noEmit", "--target", "ES2022", "--module", "ES2022", "--moduleResolution", "node",
-		"app.ts")
+	for _, way := range [][]string{{"ES2022", "node"}, {"nodenext", "nodenext"}} {
+		run(app, "tsc", "--strict", "--noEmit", "--target", "ES2022", "--module", way[0], "--moduleResolution", way[1],
+			"app.ts", "readme.ts")
+	}
 }
