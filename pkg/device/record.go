@@ -21,7 +21,7 @@ var (
 	// ErrReward says that a reward is not a finite number, or differs from the one given before.
 	ErrReward = errors.New("bad reward")
 	// ErrLate says that the reward window is over, or that the report has been made.
-	ErrLate = errors.New("the reward window is over")
+	ErrLate = errors.New("the reward window is over, or the report was made")
 )
 
 // errSecret is the answer to every attempt to write a record.
