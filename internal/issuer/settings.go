@@ -89,7 +89,8 @@ func Role() role.Role[Settings] {
 		Short: "credential installations of an organisation's app",
 		Long: `The issuer gives each account of an organisation a credential for one installation of its app, in a
 period. It stands behind a proxy that knows who is logged in. It needs no broker, and sees nothing of what people
-decide or report. GET /v1/openapi.json describes its requests.`,
+decide or report. GET /v1/openapi.json describes its requests. With mailbox.ingress it is a mailbox, too, described by
+GET /v1/deposits/openapi.json, and learns whether and when somebody was rewarded.`,
 		Defaults: Settings{
 			HTTP: HTTPSettings{Listen: "127.0.0.1:8406"}, Login: LoginSettings{Header: "Riffle-Account"},
 		},
