@@ -236,6 +236,7 @@ func TestSettingsThatCannotWork(t *testing.T) {
 	for name, change := range map[string]func(*Settings){
 		"no certificate": func(s *Settings) { s.Keys = t.TempDir() },
 		"no tokens":      func(s *Settings) { s.Login.Tokens = filepath.Join(t.TempDir(), "none") },
+		"end":            func(s *Settings) { s.Credentials.End = 1000 },
 		"no such file":   func(s *Settings) { s.HTTP.Cert, s.HTTP.CertKey = "none.pem", "none.key" },
 	} {
 		one := s

@@ -117,6 +117,9 @@ func (s Settings) load(heard func(error)) (l loaded, err error) {
 	var faults []error
 	if l.IssuerKeys, err = keyring.LoadIssuer(s.Keys); err != nil {
 		faults = append(faults, config.Wrong("keys", s.Keys, "cannot be used").From(err))
+	} else if end := s.Credentials.End; end != 0 && (end < l.First || end > l.Last) {
+		faults = append(faults, config.Wrong("credentials.end", end,
+			fmt.Sprintf("must be an epoch of the certificate, which is for %d to %d", l.First, l.Last)))
 	}
 	if l.tokens, err = listen.OpenTokens(s.Login.Tokens, heard); err != nil {
 		faults = append(faults, config.Wrong("login.tokens", s.Login.Tokens, "cannot be used").From(err))

@@ -29,6 +29,7 @@ type IssuerKeys struct {
 	Identity    *seal.Identity
 	Names       [32]byte // under which accounts are hashed
 	Certificate []byte   // the registrar's
+	First, Last uint64   // its epochs
 }
 
 // IssuerOptions is what the registrar lets an issuer do.
@@ -141,6 +142,7 @@ func LoadIssuer(root string) (*IssuerKeys, error) {
 	if !bytes.Equal(c.Key, k.Identity.Public()) {
 		return nil, fmt.Errorf("%s: %w: the certificate is another issuer's", path, ErrMismatch)
 	}
+	k.First, k.Last = c.First, c.Last
 	k.Certificate, err = os.ReadFile(filepath.Clean(path))
 	return k, err
 }
