@@ -253,6 +253,9 @@ export class Session {
     if (this.#kept.optedOut) return { reason: "opted_out", detail: "The person has opted out." };
     let status = await this.#status();
     if (!status.place) {
+      // Nobody asks the issuer for nothing: it counts a credential for good.
+      if (status.refused) return { reason: "limits", detail: status.refused };
+      if (status.final) return { reason: "no_place", detail: "Learning is over: the last policy stays." };
       const refused = await this.#ask(signal);
       if (refused) return refused;
       status = await this.#status();

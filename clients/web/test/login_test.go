@@ -36,4 +36,13 @@ func TestALoginPageIsNoMailbox(t *testing.T) {
 	if s.Reason != "not_admitted" || strings.Contains(s.Detail, "Log in") || !strings.Contains(s.Detail, "404") {
 		t.Errorf("an issuer that is not there: %+v", s)
 	}
+
+	// Whose limits refuse the plan asks the issuer nothing, for which a credential would be counted for good.
+	p = d.make("strict")
+	must(must(c.window()).open(p.address(d.app, "strict", "")))
+	p.run(t, `globalThis.riffle = await Riffle.open({ ...options, issuer: "/nowhere", limits: { epsilon: 0.001 } }); `+
+		decided, &s)
+	if s.Reason != "limits" {
+		t.Errorf("whose limits refuse the plan: %+v", s)
+	}
 }
