@@ -106,7 +106,7 @@ type PrivacySettings struct {
 
 	Epsilon float64 `key:"epsilon" doc:"Largest epsilon of one person's guarantee."`
 	Delta   float64 `key:"delta" doc:"The delta of that guarantee."`
-	DropOut float64 `key:"drop_out" doc:"Share of a cohort that may fail to report before the cohort is destroyed. Their noise is not counted."`
+	DropOut float64 `key:"drop_out" doc:"Share of a cohort that may fail to report before the cohort is destroyed, while at least min_cohort report. Their noise is not counted."`
 
 	Dishonest float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest, or of the registered devices where cohorts are panels. Their noise is not counted, and as many malformed bit messages as their reports hold are tolerated."`
 	// One is what one broken or malicious device can do to a cohort. It costs 1/(n-1) of the noise, which is little
