@@ -189,7 +189,8 @@ func TestFileOfATable(t *testing.T) {
 	}
 	people := collect(t, p, false)
 	if len(people) != 2 || !slices.Equal(people[0].Rewards, []float64{0.5, 1}) ||
-		!slices.Equal(people[1].Rewards, []float64{0, 0.25}) || people[0].Arms[1][3] < 0.7 || people[1].Arms[1][3] != 0 {
+		!slices.Equal(people[1].Rewards, []float64{0, 0.25}) || people[0].Arms[1][3] < 0.7 ||
+		people[1].Arms[1][3] != 0 {
 		t.Errorf("%+v", people)
 	}
 	_, err = population.File(write(t, []byte("age;of a\n100;0,5\n")), o)
