@@ -263,19 +263,18 @@ func (b *builder) arms(r row, d *Decision) error {
 	case arms != nil:
 	case b.fixed != nil:
 		arms = b.fixed
-	case v.missing() && v.json == nil && b.ids != nil:
+	case !v.there && b.ids != nil:
 		for _, id := range b.ids {
 			arms = append(arms, armNamed(id))
 		}
-	case v.missing() && v.json != nil:
-		return fault{column, "is null: list the arms that could be played"}
-	case v.missing() && b.o.Schema == nil:
-		return fault{column, "is missing: give the numbers of every arm that could be played, or the names of " +
-			"arms and " +
-			"a schema that makes numbers of what is known of a person: --features"}
-	case v.missing():
-		return fault{column, "is missing: say which arms could be played, for example --columns " +
-			"\"arms:=none|sms|call\""}
+	case !v.there && b.o.Schema == nil:
+		return fault{column, "is missing: give the numbers of every arm that could be played, or the names of arms " +
+			"and a schema that makes numbers of what is known of a person: --features"}
+	case !v.there:
+		return fault{column, "is missing: say which arms could be played, for example " +
+			"--columns \"arms:=none|sms|call\""}
+	case v.json == nil && v.cell == "" || v.json != nil && v.json.Kind() == 'n':
+		return fault{column, "is missing here: list the arms that could be played"}
 	case vectors(v):
 		if b.o.Schema != nil {
 			return fault{column, "has vectors, and a schema is given to make them: leave out --features, or name " +

@@ -24,4 +24,3 @@ func (e *Examiner) log(b block) (err error) {
 	}
 	return err
 }
-
