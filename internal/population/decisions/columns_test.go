@@ -33,13 +33,18 @@ func TestFormsAgree(t *testing.T) {
 	forms := map[string]string{
 		"CSV": "age,site,member,arm,reward,propensity,arms\n54,north,true,sms,1,0.5,none|sms\n" +
 			"18,,no,call,0,0.25,none|sms|call\n,south,,none,1,1,none\n",
-		"semicolons": "age;site;member;arm;reward;propensity;arms\n54,0;north;True;sms;1;0,5;\"[\"\"none\"\",\"\"sms\"\"]\"\n" +
+		"semicolons": "age;site;member;arm;reward;propensity;arms\n" +
+			"54,0;north;True;sms;1;0,5;\"[\"\"none\"\",\"\"sms\"\"]\"\n" +
 			"18;NA;0;call;0;0,25;none|sms|call\n;south;;none;1;1;none\n",
-		"JSON Lines": `{"age":54,"site":"north","member":true,"arm":"sms","reward":1,"propensity":0.5,"arms":["none","sms"]}
+		"JSON Lines": `
+{"age":54,"site":"north","member":true,"arm":"sms","reward":1,"propensity":0.5,"arms":["none","sms"]}
 {"age":18,"member":0,"arm":"call","reward":false,"propensity":0.25,"arms":["none","sms","call"]}
 {"site":"south","age":null,"arm":"none","reward":true,"propensity":1,"arms":[{"id":"none"}]}`,
-		"an app": `{"context":{"age":54,"site":"north","member":true},"arm":1,"reward":1,"propensity":0.5,"arms":[{"id":"none"},{"id":"sms"}]}
-{"context":{"age":18,"member":false},"arm":2,"reward":0,"propensity":0.25,"arms":[{"id":"none"},{"id":"sms"},{"id":"call"}]}
+		"an app": `
+{"context":{"age":54,"site":"north","member":true},"arm":1,"reward":1,"propensity":0.5,` +
+			`"arms":[{"id":"none"},{"id":"sms"}]}
+{"context":{"age":18,"member":false},"arm":2,"reward":0,"propensity":0.25,` +
+			`"arms":[{"id":"none"},{"id":"sms"},{"id":"call"}]}
 {"context":{"site":"south"},"arm":0,"reward":1,"propensity":1,"arms":[{"id":"none"}]}`,
 		"adf": `shared |a age:54 site=north member
 | id=none
@@ -53,8 +58,10 @@ shared | age:18 member:0
 shared | site=south
 0:-1:1 | id=none
 `,
-		"dsjson": `{"_label_cost":-1,"_label_probability":0.5,"_labelIndex":1,"c":{"U":{"age":54,"site":"north","member":true},"_multi":[{"id":"none"},{"id":"sms"}]}}
-{"_label_cost":0,"_label_probability":0.25,"_labelIndex":2,"c":{"age":18,"U":{"member":false},"_multi":[{"id":"none"},{"id":"sms"},{"id":"call"}]}}
+		"dsjson": `{"_label_cost":-1,"_label_probability":0.5,"_labelIndex":1,` +
+			`"c":{"U":{"age":54,"site":"north","member":true},"_multi":[{"id":"none"},{"id":"sms"}]}}
+{"_label_cost":0,"_label_probability":0.25,"_labelIndex":2,` +
+			`"c":{"age":18,"U":{"member":false},"_multi":[{"id":"none"},{"id":"sms"},{"id":"call"}]}}
 {"_label_cost":-1,"_label_probability":1,"_labelIndex":0,"c":{"U":{"site":"south"},"_multi":[{"T":{"id":"none"}}]}}`,
 	}
 	want, err := named(t, forms["CSV"])
@@ -102,7 +109,8 @@ func TestColumnsHaveRoles(t *testing.T) {
 			t.Errorf("%v: %v, %v; want %q", columns, got, err, want)
 		}
 	}
-	if _, err := named(t, "1:0:0.5 | age:3\n", "cost=x"); err == nil || !strings.Contains(err.Error(), "Vowpal Wabbit") {
+	_, err = named(t, "1:0:0.5 | age:3\n", "cost=x")
+	if err == nil || !strings.Contains(err.Error(), "Vowpal Wabbit") {
 		t.Error(err)
 	}
 }
@@ -155,7 +163,7 @@ func TestErrorsQuoteNoValue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, value := range []string{"54", "18", "north", "sms", "none", "0.25", "0.5", "true", "81ce", "true", "-1"} {
+		for _, value := range []string{"54", "18", "north", "sms", "none", "0.25", "0.5", "true", "81ce", "-1"} {
 			marked := strings.ReplaceAll(string(text), value, secret)
 			for _, s := range []decisions.Options{{Schema: schema}, {}, {Every: true}, {Strict: true, Schema: schema}} {
 				_, err := decisions.Read(strings.NewReader(marked), s)

@@ -55,8 +55,8 @@ func FuzzNamedLogs(f *testing.F) {
 	})
 }
 
-// FuzzColumns reads any text as a file of columns and as what a command line says. What is read can be read again: a log
-// is read with it, or refused.
+// FuzzColumns reads any text as a file of columns and as what a command line says. With what is read a log is read, or
+// refused with ErrLog.
 func FuzzColumns(f *testing.F) {
 	f.Add("arm: offer\npropensity: {value: 0.25}\narms: {value: [none, sms]}\n", "reward=clicked,arms:=a|b")
 	f.Add("reward: 1\n", "arm=")
@@ -79,7 +79,8 @@ func FuzzColumns(f *testing.F) {
 		for _, c := range []decisions.Columns{read, named} {
 			for _, s := range []*feature.Schema{nil, schema} {
 				for _, every := range []bool{false, true} {
-					_, err := decisions.Read(strings.NewReader(log), decisions.Options{Columns: c, Schema: s, Every: every})
+					o := decisions.Options{Columns: c, Schema: s, Every: every}
+					_, err := decisions.Read(strings.NewReader(log), o)
 					if err != nil && !errors.Is(err, decisions.ErrLog) {
 						t.Fatal(err)
 					}
