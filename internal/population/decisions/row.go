@@ -233,6 +233,10 @@ func (b *builder) reward(r row) (float64, error) {
 	if v.missing() && b.o.DropWithoutReward {
 		return 0, ErrNoReward
 	}
+	if v.missing() && r.columns(RoleRewards).there {
+		return 0, fault{column, "is missing: the log has the rewards of every arm, which riffle demo --data reads, " +
+			"and not what was played"}
+	}
 	if v.missing() {
 		return 0, fault{column, "is missing: every decision needs what it earned, or --drop-without-reward leaves " +
 			"out " +
@@ -269,7 +273,7 @@ func (b *builder) arms(r row, d *Decision) error {
 		}
 	case !v.there && b.o.Schema == nil:
 		return fault{column, "is missing: give the numbers of every arm that could be played, or the names of arms " +
-			"and a schema that makes numbers of what is known of a person: --features"}
+			"and a schema that makes numbers of what is known of a person: --features FILE (docs/features.md)"}
 	case !v.there:
 		return fault{column, "is missing: say which arms could be played, for example " +
 			"--columns \"arms:=none|sms|call\""}
