@@ -12,6 +12,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/evaluate"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/strict"
@@ -104,8 +105,8 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 			return nil, fmt.Errorf("--theta has %d numbers, the arms of the log %d: give as many", len(f.theta),
 				dimension)
 		}
-		if slices.ContainsFunc(f.theta, func(v float64) bool { return !(math.Abs(v) <= evaluate.Largest) }) {
-			return nil, fmt.Errorf("--theta must be finite numbers of at most %g", evaluate.Largest)
+		if slices.ContainsFunc(f.theta, func(v float64) bool { return !(math.Abs(v) <= decisions.Largest) }) {
+			return nil, fmt.Errorf("--theta must be finite numbers of at most %g", decisions.Largest)
 		}
 		return evaluate.Greedy(f.theta), nil
 	case f.policy == "":
@@ -130,7 +131,7 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 }
 
 // readLog reads the log, and the family of its rewards.
-func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, family.Family, error) {
+func (f evaluateFlags) readLog(path string) ([]decisions.Decision, family.Family, error) {
 	if err := checkConfidence(f.confidence); err != nil {
 		return nil, nil, err
 	}
@@ -138,19 +139,14 @@ func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, family.Family,
 	if err != nil {
 		return nil, nil, err
 	}
-	in, err := os.Open(path)
+	log, err := decisions.Open(path, decisions.Options{Family: family, Strict: f.strict})
 	if err != nil {
 		return nil, nil, err
 	}
-	defer in.Close()
-	log, err := evaluate.Read(in, evaluate.ReadOptions{Family: family, Strict: f.strict})
-	if err == nil && len(log) == 0 {
-		err = evaluate.ErrFew
+	if len(log.Decisions) == 0 {
+		return nil, nil, fmt.Errorf("%s: %w", path, evaluate.ErrFew)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return log, family, nil
+	return log.Decisions, family, nil
 }
 
 func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {

@@ -1,18 +1,16 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/command"
-	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/planner"
 	"github.com/riffle-dp/riffle/internal/planner/predict"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
@@ -70,7 +68,7 @@ func (f *predictFlags) resolve(o planner.Options, changed func(string) bool) err
 }
 
 // read reads the log. Where nothing else says so, it sets the plan's dimension.
-func (f *predictFlags) read(o *planner.Options) (err error) {
+func (f *predictFlags) read(o *planner.Options) error {
 	if f.log == "" {
 		return nil
 	}
@@ -78,23 +76,18 @@ func (f *predictFlags) read(o *planner.Options) (err error) {
 	if err != nil {
 		return err
 	}
-	file, err := os.Open(f.log)
+	log, err := decisions.Open(f.log, decisions.Options{Family: model})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	log, err := evaluate.Read(file, evaluate.ReadOptions{Family: model})
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.log, err)
-	}
-	if len(log) == 0 {
+	if len(log.Decisions) == 0 {
 		return fmt.Errorf("%s has no decisions", f.log)
 	}
-	for _, d := range log {
+	for _, d := range log.Decisions {
 		f.asked.Log = append(f.asked.Log, predict.Decision{Arms: d.Arms, Arm: d.Arm, Reward: d.Reward})
 	}
 	if f.needsLogsNumbers {
-		o.Dimension = len(log[0].Arms[0])
+		o.Dimension = len(log.Decisions[0].Arms[0])
 	}
 	return nil
 }

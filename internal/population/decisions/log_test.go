@@ -1,4 +1,4 @@
-package evaluate_test
+package decisions_test
 
 import (
 	"bytes"
@@ -7,19 +7,32 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/evaluate"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // readLogistic reads a log with rewards from 0 to 1.
-func readLogistic(t testing.TB, text string, strictly bool) ([]evaluate.Decision, error) {
+func readLogistic(t testing.TB, text string, strictly bool) ([]decisions.Decision, error) {
 	t.Helper()
-	return evaluate.Read(strings.NewReader(text), evaluate.ReadOptions{Family: newFamily(t), Strict: strictly})
+	f, err := family.New(family.NameLogistic, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := decisions.Read(strings.NewReader(text), decisions.Options{Family: f, Strict: strictly})
+	if err != nil {
+		return nil, err
+	}
+	return log.Decisions, nil
 }
 
 func TestWrittenLogsAreRead(t *testing.T) {
-	log, _ := logOf(t, 30, 2, evaluate.Uniform)
+	var log []decisions.Decision
+	for i := range 30 {
+		log = append(log, decisions.Decision{Arms: [][]float64{{float64(i) / 30, 1}, {0.1, -1e-9}}, Arm: i % 2,
+			Reward: float64(i % 3 / 2), Propensity: 1 / float64(i+1), Line: 2*i + 1})
+	}
 	var text bytes.Buffer
-	w := evaluate.NewWriter(&text)
+	w := decisions.NewWriter(&text)
 	for _, d := range log {
 		if err := w.Write(d); err != nil {
 			t.Fatal(err)
@@ -30,7 +43,7 @@ func TestWrittenLogsAreRead(t *testing.T) {
 	if err != nil || fmt.Sprint(again) != fmt.Sprint(log) {
 		t.Errorf("%v, want %v: %v", again, log, err)
 	}
-	if err := w.Write(evaluate.Decision{Arms: [][]float64{{1}}}); !errors.Is(err, evaluate.ErrLog) {
+	if err := w.Write(decisions.Decision{Arms: [][]float64{{1}}}); !errors.Is(err, decisions.ErrLog) {
 		t.Errorf("a propensity of 0 was written: %v", err)
 	}
 }
@@ -74,7 +87,7 @@ func TestFaultyLinesAreRefused(t *testing.T) {
 		{`[` + good + `]`, "it must be an object"}, {`age;dose;pressure`, "not JSON"}, {good[:20], "cut off"},
 	} {
 		log, err := readLogistic(t, good+"\n\n"+c.line+"\n"+good, false)
-		if !errors.Is(err, evaluate.ErrLog) || !strings.Contains(err.Error(), "line 3: ") ||
+		if !errors.Is(err, decisions.ErrLog) || !strings.Contains(err.Error(), "line 3: ") ||
 			!strings.Contains(err.Error(), c.problem) ||
 			log != nil {
 			t.Errorf("%s: %v, want %q", c.line, err, c.problem)
@@ -94,7 +107,7 @@ func FuzzDecisionLog(f *testing.F) {
 	f.Add([]byte(`{"arms":[[1],[0.5]],"arm":0,"reward":null,"propensity":0.5,"x":1}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		log, err := readLogistic(t, string(text), false)
-		if err != nil && !errors.Is(err, evaluate.ErrLog) {
+		if err != nil && !errors.Is(err, decisions.ErrLog) {
 			t.Fatal(err)
 		}
 		for _, d := range log {
