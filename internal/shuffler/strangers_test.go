@@ -84,8 +84,8 @@ func TestReportsOfStrangersAreForgottenWithTheirRound(t *testing.T) {
 	}
 }
 
-// refused waits until this many reports were refused as those of devices that do not hold their slot. It does not go by
-// what the manifest will count: a report that comes again, as to a machine that stood still for seconds, is not in that.
+// refused waits until this many reports were refused as those of devices that do not hold their slot. It does not go
+// by what the manifest will count, which leaves out a report that is delivered again, as to a machine that stood still.
 func (s *scene) refused(n int) {
 	s.t.Helper()
 	s.eventually("refused", func() bool {
