@@ -175,7 +175,7 @@ func same(t *testing.T, got, want []string) {
 	}
 }
 
-// mostTries is how many runs a busy machine has for one that it can keep up with. A run takes a second where it is idle.
+// mostTries is how many runs a busy machine has for one that it can keep up with. On an idle one a run takes a second.
 const mostTries = 20
 
 // outside is what is seen of a run with a record of that name.
