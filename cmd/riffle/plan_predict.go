@@ -10,7 +10,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/planner"
 	"github.com/riffle-dp/riffle/internal/planner/predict"
-	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
@@ -18,6 +17,7 @@ import (
 type predictFlags struct {
 	on               bool
 	log              string
+	of               logFlags
 	baseline         float64
 	asked            planner.Prediction
 	given            string // one of them that was given; "": none
@@ -34,10 +34,14 @@ func (f *predictFlags) add(flags *pflag.FlagSet) {
 		"mean reward of the best constant option; without it what follows if a score of 0 is the middle")
 	flags.StringVar(&f.log, "from-log", "",
 		"predict for the people of a log, as riffle evaluate reads it, in place of assumed ones")
+	f.of.add(flags)
 }
 
 // resolve holds the flags against what is planned.
 func (f *predictFlags) resolve(o planner.Options, changed func(string) bool) error {
+	if err := f.of.unused(changed, f.log != "", "--from-log"); err != nil {
+		return err
+	}
 	flags := []string{"effect", "baseline", "from-log"}
 	if i := slices.IndexFunc(flags, changed); i >= 0 {
 		f.given = "--" + flags[i]
@@ -68,7 +72,7 @@ func (f *predictFlags) resolve(o planner.Options, changed func(string) bool) err
 }
 
 // read reads the log. Where nothing else says so, it sets the plan's dimension.
-func (f *predictFlags) read(o *planner.Options) error {
+func (f *predictFlags) read(cmd *cobra.Command, o *planner.Options) error {
 	if f.log == "" {
 		return nil
 	}
@@ -76,7 +80,7 @@ func (f *predictFlags) read(o *planner.Options) error {
 	if err != nil {
 		return err
 	}
-	log, err := decisions.Open(f.log, decisions.Options{Family: model})
+	log, err := f.of.open(cmd, f.log, model, false)
 	if err != nil {
 		return err
 	}

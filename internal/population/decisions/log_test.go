@@ -57,7 +57,7 @@ func TestFaultyLinesAreRefused(t *testing.T) {
 		{`{"arms":[[1],[1]],"reward":1,"propensity":0.5}`, `"arm" is missing`},
 		{`{"arms":[[1]],"arm":0,"reward":1}`, `"propensity" is missing`},
 		{`{"arm":0,"reward":1,"propensity":1}`, `"arms" is missing`},
-		{`{"arms":[[1],[1]],"arm":0,"reward":null,"propensity":0.5}`, `"reward" is null`},
+		{`{"arms":[[1],[1]],"arm":0,"reward":null,"propensity":0.5}`, `"reward" is missing: every decision needs`},
 		{`{"arms":[[1],[null]],"arm":0,"reward":1,"propensity":0.5}`, `"arms[1][0]" is null`},
 		{`{"arms":[[1],null],"arm":0,"reward":1,"propensity":0.5}`, `"arms[1]" is null`},
 		{`{"arms":[[1],[1]],"arm":0,"reward":1,"reward":0,"propensity":0.5}`, `"reward" occurs twice`},
@@ -78,7 +78,7 @@ func TestFaultyLinesAreRefused(t *testing.T) {
 		{`{"arms":[[1],[1]],"arm":0,"reward":1e308,"propensity":0.5}`, `"reward" is not from 0 to 1`},
 		{`{"arms":[[1],[1]],"arm":0,"reward":1e400,"propensity":0.5}`, `"reward" is larger`},
 		{`{"arms":[[1],[1]],"arm":0,"reward":NaN,"propensity":0.5}`, "not JSON"},
-		{`{"arms":[[1],[1]],"arm":0,"reward":true,"propensity":1}`, "must be a number"},
+		{`{"arms":[[1],[1]],"arm":0,"reward":"1","propensity":1}`, "must be a number"},
 		{`{"arms":[[1],[1]],"arm":0,"reward":1,"propensity":0}`, `"propensity" must be above 0`},
 		{`{"arms":[[1],[1]],"arm":0,"reward":1,"propensity":-0.5}`, `"propensity" must be above 0`},
 		{`{"arms":[[1],[1]],"arm":0,"reward":1,"propensity":1.1}`, "at most 1"},
@@ -97,7 +97,7 @@ func TestFaultyLinesAreRefused(t *testing.T) {
 	if log, err := readLogistic(t, more, false); err != nil || len(log) != 1 {
 		t.Errorf("fields for the log's own use: %v", err)
 	}
-	if _, err := readLogistic(t, more, true); err == nil || !strings.Contains(err.Error(), `"who"`) {
+	if _, err := readLogistic(t, more, true); err == nil || !strings.Contains(err.Error(), `"at"`) {
 		t.Errorf("fields for the log's own use, strictly: %v", err)
 	}
 }
