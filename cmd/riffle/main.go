@@ -45,7 +45,8 @@ and a reward within a fixed time. README.md says when not to use it, docs/tutori
 		{"try", "Try it:", []*cobra.Command{
 			demoCommand(), planCommand(), evaluateCommand(), fitCommand(), trialCommand(),
 		}},
-		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), witnessCommand()}},
+		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), policyCommand(),
+			witnessCommand()}},
 		{"run", "Run it:", []*cobra.Command{
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()),
 			withWorkers(role.Command(shuffler.Role()), role.Command(work.Role())),
