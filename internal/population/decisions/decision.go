@@ -1,9 +1,4 @@
-// Package evaluate values a policy on a log that another policy made, without playing it: off-policy evaluation.
-//
-// A log holds decisions with the probability with which each arm was played. Devices know that probability: it comes
-// with every decision (glm.Decision.Propensity). Make a log only of people who agreed to it, or keep it on the devices.
-// Riffle itself never sends it anywhere. The estimates are not private: they are for those who hold the log anyway.
-package evaluate
+package decisions
 
 import (
 	"encoding/json"
@@ -13,19 +8,21 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/glm/family"
-	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
-// ErrLog wraps every reason to refuse a log.
-var ErrLog = errors.New("evaluate: bad log")
-
-// Decision is one line of a log.
+// Decision is one decision of a log.
 type Decision struct {
 	Arms       [][]float64 `json:"arms"`       // all arms that could be played; a policy scales longer ones to norm 1
 	Arm        int         `json:"arm"`        // index of the arm played
 	Reward     float64     `json:"reward"`     // reward of that arm
 	Propensity float64     `json:"propensity"` // probability with which it was played, in (0, 1]
+
+	ID   string `json:"-"` // what the log calls the decision; mostly empty
+	Line int    `json:"-"` // of the file, from 1; 0: of no file
 }
+
+// Largest is the largest number that an arm or a parameter may have: products and squares of it are numbers.
+const Largest = 1e100
 
 // Writer writes decisions as Read reads them, one at a time.
 type Writer struct{ lines *json.Encoder }
@@ -40,44 +37,6 @@ func (w *Writer) Write(d Decision) error {
 	}
 	return w.lines.Encode(d)
 }
-
-// ReadOptions of Read.
-type ReadOptions struct {
-	Family family.Family // its range holds all rewards; nil: any finite rewards
-	Strict bool          // refuse fields that a decision does not have, which a log may have for its own use
-}
-
-const example = `{"arms": [[0.2, 1], [0.4, 0]], "arm": 1, "reward": 1, "propensity": 0.25}`
-
-// Read reads a log of JSON Lines and skips blank lines. A line that is not a whole decision is an error that names the
-// line: to leave it out, or to take what it lacks for zero, would bias the estimates.
-func Read(in io.Reader, o ReadOptions) ([]Decision, error) {
-	var log []Decision
-	for row, err := range strict.Rows[Decision](in, strict.Options{Unknown: !o.Strict}) {
-		if _, ok := errors.AsType[*strict.Error](err); ok {
-			return nil, fmt.Errorf("%w: %w. A line is like %s", ErrLog, err, example)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrLog, err)
-		}
-		d := row.Value
-		if err = d.check(); err == nil {
-			err = d.fits(o.Family)
-		}
-		if err == nil && len(log) > 0 && len(d.Arms[0]) != len(log[0].Arms[0]) {
-			err = fmt.Errorf("its arms have dimension %d, those before %d: all arms of a log must be alike",
-				len(d.Arms[0]), len(log[0].Arms[0]))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: line %d: %w", ErrLog, row.Line, err)
-		}
-		log = append(log, d)
-	}
-	return log, nil
-}
-
-// Largest is the largest number that an arm or a parameter may have: products and squares of it are numbers.
-const Largest = 1e100
 
 func (d Decision) check() error {
 	if len(d.Arms) == 0 {
