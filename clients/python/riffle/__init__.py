@@ -23,6 +23,8 @@ A client of a deployment that runs, for an app:
     decision = client.decide("person-7", arms=["none", "reminder"], context={"evening": True})
     client.reward(decision, 1)
 
+A device of one person, which takes part over HTTPS as a phone does: riffle.Device.
+
 To check what servers did:
 
     riffle.audit("out/audit", trust="bundle.json")
@@ -39,6 +41,8 @@ riffle.Warning says what a result must not be read without. Progress goes to the
 from ._client import Acceptance, Client, Decision, Refused
 from ._commands import audit, evaluate, fit, plan, report, simulate, verify
 from ._deployment import Deployment
+from ._device import Device
+from ._library import DeviceError
 from ._program import Error, Warning, made_with, program
 from ._results import Audit, Certificate, Evaluation, Fit, Plan, Report, Result, Simulation
 
@@ -48,7 +52,8 @@ except ImportError:  # in a clone of the sources
     __version__ = "0.0.0"
 
 __all__ = [
-    "Acceptance", "Audit", "Certificate", "Client", "Decision", "Deployment", "Error", "Evaluation", "Fit", "Plan",
+    "Acceptance", "Audit", "Certificate", "Client", "Decision", "Deployment", "Device", "DeviceError",
+    "Error", "Evaluation", "Fit", "Plan",
     "Refused", "Report", "Result", "Simulation", "Warning", "audit", "evaluate", "fit", "made_with", "plan", "program",
     "report", "simulate", "verify",
 ]
