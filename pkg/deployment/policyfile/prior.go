@@ -41,7 +41,7 @@ func Policy(text []byte) (*glm.Policy, error) {
 func (f *File) Prior() (theta []float64, precision symmetric.Packed, err error) {
 	s := f.Policy.Scaling
 	if f.Policy.Profile != glm.Practical || s == nil || !slices.Equal(s.Theta, f.Policy.Theta) {
-		return nil, nil, fmt.Errorf("%w that can be a prior: it has no covariance of its coefficients; a policy of the "+
+		return nil, nil, fmt.Errorf("%w that can be a prior: it has no covariance of its coefficients; one of the "+
 			"profile %s has one, once a cohort is over and unless a rule stopped it", ErrFile, glm.Practical)
 	}
 	inverse, err := convex.Inverse(s.Covariance.Dense(f.Policy.Dimension))
