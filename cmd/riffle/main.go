@@ -42,7 +42,9 @@ and a reward within a fixed time. README.md says when not to use it, docs/tutori
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"try", "Try it:", []*cobra.Command{demoCommand(), planCommand(), evaluateCommand(), fitCommand()}},
+		{"try", "Try it:", []*cobra.Command{
+			demoCommand(), planCommand(), evaluateCommand(), replayCommand(), fitCommand(),
+		}},
 		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), witnessCommand()}},
 		{"run", "Run it:", []*cobra.Command{
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()),

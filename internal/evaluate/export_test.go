@@ -34,5 +34,5 @@ func Diagnose(log []Decision, target Target) (*Overlap, error) {
 	if err != nil {
 		return nil, err
 	}
-	return overlap(log, probabilities)
+	return overlap(log, played(log, probabilities))
 }
