@@ -57,6 +57,7 @@ Neither the log nor these figures are private: they are for those who hold the l
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
+	f.log.log.add(flags)
 	flags.StringSliceVar(&f.trust, "trust", nil, "channels to replay, as shuffle,shares; default all four")
 	flags.Float64Var(&f.epsilon, "epsilon", plan.DefaultEpsilon, "epsilon of each person's privacy guarantee")
 	flags.Float64Var(&f.delta, "delta", plan.DefaultDelta, "delta of each person's privacy guarantee")
@@ -70,7 +71,7 @@ Neither the log nor these figures are private: they are for those who hold the l
 	flags.IntVar(&f.rounds, "rounds", replay.DefaultRounds,
 		"how often the log is replayed in each channel, in three runs each time")
 	flags.StringVar(&f.out, "out", "", "file of a picture, .png or .svg")
-	flags.BoolVar(&f.log.strict, "strict", false, "refuse lines with fields beside the four of a decision")
+	flags.BoolVar(&f.log.strict, "strict", false, "refuse columns that have no role")
 	flags.BoolVar(&f.log.json, "json", false, "print the result as one JSON object")
 	return cmd
 }
@@ -87,7 +88,17 @@ func (f replayFlags) asked(dimension int) (o replay.Options, err error) {
 		}
 		o.Channels = append(o.Channels, c)
 	}
-	if f.options == 0 && f.context == 0 {
+	schema, err := readSchema(f.log.log.features)
+	if err != nil {
+		return o, err
+	}
+	switch {
+	case schema != nil && (f.options != 0 || f.context != 0):
+		return o, errors.New("--features says how arms are made: leave --options and --context out")
+	case schema != nil:
+		o.Learner.Structure = schema.Structure()
+		return o, nil
+	case f.options == 0 && f.context == 0:
 		return o, nil
 	}
 	if f.options < 2 || f.context < 1 || f.options*f.context != dimension {
@@ -99,7 +110,7 @@ func (f replayFlags) asked(dimension int) (o replay.Options, err error) {
 }
 
 func runReplay(cmd *cobra.Command, path string, f replayFlags) error {
-	log, _, err := f.log.readLog(path)
+	log, _, err := f.log.readLog(cmd, path)
 	if err != nil {
 		return err
 	}

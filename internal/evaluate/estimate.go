@@ -9,6 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
@@ -105,11 +106,11 @@ const MinDecisions = 10
 // ErrFew reports a log that is too short.
 var ErrFew = fmt.Errorf("evaluate: at least %d decisions are needed", MinDecisions)
 
-func few(log []Decision) error { return fmt.Errorf("%w, the log has %d", ErrFew, len(log)) }
+func few(log []decisions.Decision) error { return fmt.Errorf("%w, the log has %d", ErrFew, len(log)) }
 
 // Evaluate estimates the target's mean reward from the log. The error is ErrOverlap where the log is shown not to hold
 // it.
-func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
+func Evaluate(log []decisions.Decision, target Target, o Options) (*Estimates, error) {
 	if len(log) < MinDecisions {
 		return nil, few(log)
 	}
@@ -166,7 +167,7 @@ func (e Estimate) finite() error {
 }
 
 // propensities are what the target does in each decision.
-func propensities(log []Decision, target Target) ([][]float64, error) {
+func propensities(log []decisions.Decision, target Target) ([][]float64, error) {
 	probabilities := make([][]float64, len(log))
 	for i, d := range log {
 		p, err := target(d.Arms)
@@ -182,7 +183,7 @@ func propensities(log []Decision, target Target) ([][]float64, error) {
 }
 
 // played is the probability with which a target takes the arm that was played in each decision.
-func played(log []Decision, probabilities [][]float64) []float64 {
+func played(log []decisions.Decision, probabilities [][]float64) []float64 {
 	p := make([]float64, len(log))
 	for i, d := range log {
 		p[i] = probabilities[i][d.Arm]
@@ -203,12 +204,12 @@ func (m model) mean(arm []float64) float64 {
 
 // robust is the doubly robust score of a decision for a target with these probabilities of arms. The model must not be
 // fitted to the decision.
-func (m model) robust(d Decision, p []float64) float64 {
+func (m model) robust(d decisions.Decision, p []float64) float64 {
 	return m.direct(d, p) + p[d.Arm]/d.Propensity*(d.Reward-m.mean(d.Arms[d.Arm]))
 }
 
 // direct is what the model alone expects of a decision: the direct method.
-func (m model) direct(d Decision, p []float64) (score float64) {
+func (m model) direct(d decisions.Decision, p []float64) (score float64) {
 	for a, x := range d.Arms {
 		if p[a] > 0 {
 			score += p[a] * m.mean(x)
@@ -219,7 +220,7 @@ func (m model) direct(d Decision, p []float64) (score float64) {
 
 // fits returns two reward models. Model k serves the decisions of parity k and is fitted on the others. Features are
 // scaled by the largest norm of an arm that was played, if that is above 1.
-func fits(log []Decision, o Options) (models [2]model, err error) {
+func fits(log []decisions.Decision, o Options) (models [2]model, err error) {
 	longest := 1.0
 	for _, d := range log {
 		longest = math.Max(longest, convex.Norm(d.Arms[d.Arm]))

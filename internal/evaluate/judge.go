@@ -1,15 +1,17 @@
 package evaluate
 
+import "github.com/riffle-dp/riffle/internal/population/decisions"
+
 // Judge values targets on a log decision by decision. It is for a caller whose target for a decision was made without
 // that decision.
 type Judge struct {
-	log    []Decision
+	log    []decisions.Decision
 	o      Options
 	models [2]model
 }
 
 // NewJudge fits the reward models of a log.
-func NewJudge(log []Decision, o Options) (*Judge, error) {
+func NewJudge(log []decisions.Decision, o Options) (*Judge, error) {
 	if len(log) < MinDecisions {
 		return nil, few(log)
 	}

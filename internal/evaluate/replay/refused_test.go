@@ -9,6 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/evaluate/replay"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -25,16 +26,16 @@ func TestLogsWithoutOverlapAreRefused(t *testing.T) {
 	w := newWorld(t, 3, 2, 3, 0)
 	for name, c := range map[string]struct {
 		rows  int
-		spoil func(d *evaluate.Decision)
+		spoil func(d *decisions.Decision)
 		says  string
 	}{
-		"certain":         {600, func(d *evaluate.Decision) { d.Propensity = 1 }, "could not be"},
-		"never arm 1":     {1200, func(d *evaluate.Decision) { d.Arm = 0 }, "in place of 1"},
-		"too large":       {1200, func(d *evaluate.Decision) { d.Propensity = 0.8 }, "mean weight"},
-		"too few":         {200, func(*evaluate.Decision) {}, "two of the smallest cohorts"},
-		"rare":            {3000, func(d *evaluate.Decision) { d.Propensity = 0.01 }, "1 row in 100"},
-		"nothing":         {0, func(*evaluate.Decision) {}, "1 row"},
-		"beyond the rows": {1200, func(d *evaluate.Decision) { d.Arms = append(d.Arms, d.Arms[0], d.Arms[1]) }, ""},
+		"certain":         {600, func(d *decisions.Decision) { d.Propensity = 1 }, "could not be"},
+		"never arm 1":     {1200, func(d *decisions.Decision) { d.Arm = 0 }, "in place of 1"},
+		"too large":       {1200, func(d *decisions.Decision) { d.Propensity = 0.8 }, "mean weight"},
+		"too few":         {200, func(*decisions.Decision) {}, "two of the smallest cohorts"},
+		"rare":            {3000, func(d *decisions.Decision) { d.Propensity = 0.01 }, "1 row in 100"},
+		"nothing":         {0, func(*decisions.Decision) {}, "1 row"},
+		"beyond the rows": {1200, func(d *decisions.Decision) { d.Arms = append(d.Arms, d.Arms[0], d.Arms[1]) }, ""},
 	} {
 		log := w.log(c.rows, rand.NewChaCha8([32]byte{3}))
 		for i := range log {

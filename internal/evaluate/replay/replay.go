@@ -58,6 +58,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/play"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
@@ -140,7 +141,7 @@ type Outcome struct {
 }
 
 // Run replays the log. Its errors wrap ErrReplay, evaluate.ErrOverlap or evaluate.ErrFew.
-func Run(ctx context.Context, log []evaluate.Decision, o Options) (*Result, error) {
+func Run(ctx context.Context, log []decisions.Decision, o Options) (*Result, error) {
 	all, r, err := prepare(log, o)
 	if err != nil {
 		return nil, err
@@ -169,7 +170,7 @@ func Run(ctx context.Context, log []evaluate.Decision, o Options) (*Result, erro
 }
 
 // prepare checks what is asked for, and how many people a run has.
-func prepare(log []evaluate.Decision, o Options) (*replayer, *Result, error) {
+func prepare(log []decisions.Decision, o Options) (*replayer, *Result, error) {
 	o.Confidence, o.Rounds = cmp.Or(o.Confidence, 0.95), cmp.Or(o.Rounds, DefaultRounds)
 	if o.Rounds < minRounds {
 		return nil, nil, fmt.Errorf("%w: %d rounds; give at least %d", ErrReplay, o.Rounds, minRounds)
@@ -220,8 +221,8 @@ func prepare(log []evaluate.Decision, o Options) (*replayer, *Result, error) {
 }
 
 // shortened is the log with arms as devices have them: those longer than 1 scaled to norm 1.
-func shortened(log []evaluate.Decision) (scaled []evaluate.Decision, changed int) {
-	scaled = make([]evaluate.Decision, len(log))
+func shortened(log []decisions.Decision) (scaled []decisions.Decision, changed int) {
+	scaled = make([]decisions.Decision, len(log))
 	for i, d := range log {
 		arms, any := make([][]float64, len(d.Arms)), false
 		for a, x := range d.Arms {
@@ -240,7 +241,7 @@ func shortened(log []evaluate.Decision) (scaled []evaluate.Decision, changed int
 
 // least is the least propensity that an arm of the log had, as far as the log shows: that of an arm which was played,
 // or the mean of the others beside it, of which one has no more.
-func least(log []evaluate.Decision) (float64, error) {
+func least(log []decisions.Decision) (float64, error) {
 	q := math.Inf(1)
 	for i, d := range log {
 		here := d.Propensity

@@ -14,6 +14,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/play"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -24,7 +25,7 @@ import (
 
 // replayer is one replay of a log.
 type replayer struct {
-	log      []evaluate.Decision
+	log      []decisions.Decision
 	least    float64
 	config   learner.Config
 	judge    *evaluate.Judge

@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/play"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -37,11 +37,11 @@ func (w world) draw(src *rand.ChaCha8) ([][]float64, []float64) {
 	return arms, w.env.Means(arms)
 }
 
-func (w world) log(n int, src *rand.ChaCha8) (log []evaluate.Decision) {
+func (w world) log(n int, src *rand.ChaCha8) (log []decisions.Decision) {
 	r := rand.New(src)
 	for range n {
 		arms, means := w.draw(src)
-		d := evaluate.Decision{Arms: arms, Arm: r.IntN(w.arms), Propensity: (1 - w.greed) / float64(w.arms)}
+		d := decisions.Decision{Arms: arms, Arm: r.IntN(w.arms), Propensity: (1 - w.greed) / float64(w.arms)}
 		if r.Float64() < w.greed {
 			d.Arm = 0
 		}
