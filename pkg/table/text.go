@@ -30,7 +30,7 @@ func Plain(from io.Reader) (*bufio.Reader, error) {
 		return nil, wrong("the file is a spreadsheet or another packed file: save it as CSV in UTF-8")
 	case bytes.HasPrefix(start, []byte("PAR1")):
 		return nil, wrong("the file is Parquet: convert it, in Python with pandas: " +
-			`pandas.read_parquet("FILE").to_csv("FILE.csv", index=False)`)
+			`pandas.read_parquet("FILE").to_json("FILE.jsonl", orient="records", lines=True, double_precision=15)`)
 	case bytes.HasPrefix(start, []byte("\xff\xfe")) || bytes.HasPrefix(start, []byte("\xfe\xff")) ||
 		bytes.IndexByte(start, 0) >= 0:
 		return nil, wrong("the file is UTF-16: save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8")

@@ -19,6 +19,11 @@ func (b *builder) encode(r row, d *Decision, of []fields) error {
 		return err
 	}
 	arms, ids := make([]feature.Arm, len(of)), make([]string, len(of))
+	if len(of) > feature.MaxArms {
+		return fmt.Errorf("it has %d arms, and a decision has at most %d: leave out arms that are never "+
+			"played", len(of),
+			feature.MaxArms)
+	}
 	for i, from := range of {
 		if arms[i].ID, err = b.id(from, i); err != nil {
 			return err
@@ -26,60 +31,75 @@ func (b *builder) encode(r row, d *Decision, of []fields) error {
 		if arms[i].Features, err = b.values(from, b.armFields); err != nil {
 			return fmt.Errorf("arm %d: %w", i, err)
 		}
+		if slices.Contains(ids[:i], arms[i].ID) {
+			return fmt.Errorf("arm %d: its %q is also that of another arm: give each its own", i, feature.ID)
+		}
 		ids[i] = arms[i].ID
 	}
 	if d.Arm = r.played; !r.indexed {
 		column, v := b.of(r.columns, RoleArm)
-		if d.Arm, err = played(v, ids); err != nil {
+		if d.Arm, err = played(v, ids, r.counted); err != nil {
 			return fmt.Errorf("%q %w", column, err)
 		}
 	}
-	if d.Arms, err = b.o.Schema.Encode(context, arms); err != nil {
-		return err
-	}
-	return nil
+	d.Arms, err = b.o.Schema.Encode(context, arms)
+	return err
 }
 
 // id is that of an arm: what it says, or else its index.
 func (b *builder) id(arm fields, index int) (string, error) {
 	v := arm(feature.ID)
-	if !v.there {
-		return strconv.Itoa(index), nil
+	id, problem := strconv.Itoa(index), ""
+	if v.there {
+		id, problem = v.text()
 	}
-	id, problem := v.text()
-	if problem == "" && (id == "" || len(id) > feature.MaxText) {
+	listed := b.ids == nil || name(id, b.ids) >= 0
+	switch {
+	case problem != "":
+	case id == "" || len(id) > feature.MaxText:
 		problem = fmt.Sprintf("must be a text of 1 to %d bytes", feature.MaxText)
+	case !listed && !v.there:
+		problem = fmt.Sprintf("is missing: name the arm, as one of the %d ids of the schema", len(b.ids))
+	case !listed:
+		problem = fmt.Sprintf("is none of the %d ids of the schema: correct it, or give the schema the id or %q",
+			len(b.ids), "other")
+	case b.ids != nil:
+		id = b.ids[name(id, b.ids)]
 	}
 	if problem != "" {
-		return "", fmt.Errorf("arm %d: %q %s", index, feature.ID, problem)
+		return "", fmt.Errorf("arm %d: %w", index, fault{feature.ID, problem})
 	}
 	return id, nil
 }
 
-// played is the index of the arm that a value names.
-func played(v value, ids []string) (int, error) {
+// played is the index of the arm that a value names. Where no name is a number, a number in JSON is the index, as
+// devices answer; if arms are counted, the first is 1.
+func played(v value, ids []string, counted bool) (int, error) {
 	text, problem := v.text()
-	if problem == "" && v.there {
-		if at := name(text, ids); at >= 0 {
-			return at, nil
-		}
-	}
-	switch {
-	case v.missing():
-		return 0, fault{"", "is missing: give the arm that was played"}
+	switch at := name(text, ids); {
 	case problem != "":
 		return 0, fault{"", problem}
+	case v.there && at >= 0:
+		return at, nil
+	case v.missing():
+		return 0, fault{"", "is missing: give the arm that was played"}
 	}
 	numbered := slices.ContainsFunc(ids, func(id string) bool { _, ok := whole(id); return ok })
-	if v.json != nil && v.json.Kind() == '0' && !numbered { // an index, as devices answer
-		if at, err := strconv.Atoi(text); err == nil && at >= 0 && at < len(ids) {
-			return at, nil
-		}
-		return 0, fmt.Errorf("is none of the %d arms: it is the index of the one played, from 0, or its name",
+	if numbered || !counted && (v.json == nil || v.json.Kind() != '0') {
+		return 0, fmt.Errorf("is none of the names of the %d arms that could be played: correct it, or list all arms",
 			len(ids))
 	}
-	return 0, fmt.Errorf("is none of the names of the %d arms that could be played: correct it, or list all arms",
-		len(ids))
+	first := 0
+	if counted {
+		first = 1
+	}
+	at, err := strconv.Atoi(text)
+	if at -= first; err != nil || at < 0 || at >= len(ids) {
+		return 0, fmt.Errorf("is none of the %d arms: it is the index of the one played, from %d, or its "+
+			"name", len(ids),
+			first)
+	}
+	return at, nil
 }
 
 // values are the schema's fields in the context or in an arm.

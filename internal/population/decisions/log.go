@@ -18,6 +18,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -75,7 +76,7 @@ func Read(in io.Reader, o Options) (*Log, error) {
 	log := &Log{}
 	for d, err := range Rows(in, o) {
 		switch {
-		case errors.Is(err, errNoReward):
+		case errors.Is(err, ErrNoReward):
 			log.Dropped++
 		case err != nil:
 			return nil, err
@@ -94,8 +95,9 @@ func Rows(in io.Reader, o Options) iter.Seq2[Decision, error] {
 		for d, err := range decided(in, o) {
 			switch {
 			case errors.Is(err, table.ErrTable):
-				err = fmt.Errorf("%w: %s", ErrLog, problemOf(err))
-			case err != nil && !errors.Is(err, errNoReward):
+				_, said, _ := strings.Cut(err.Error(), ": ") // without the name of the other package
+				err = fmt.Errorf("%w: %s", ErrLog, said)
+			case err != nil && !errors.Is(err, ErrNoReward):
 				err = fmt.Errorf("%w: %w", ErrLog, err)
 			}
 			if !yield(d, err) {
@@ -119,7 +121,7 @@ func at(line int, err error) error { return lineError{line, err} }
 
 // located is an error that names its line, or the whole file.
 func located(err error, line int) error {
-	if _, at := errors.AsType[lineError](err); at || err == nil || errors.Is(err, errNoReward) ||
+	if _, at := errors.AsType[lineError](err); at || err == nil || errors.Is(err, ErrNoReward) ||
 		errors.Is(err, table.ErrTable) {
 		return err
 	}
@@ -151,7 +153,7 @@ func decided(in io.Reader, o Options) iter.Seq2[Decision, error] {
 				d, err = b.decision(r)
 			}
 			err = located(err, r.line)
-			if !yield(d, err) || err != nil && !errors.Is(err, errNoReward) {
+			if !yield(d, err) || err != nil && !errors.Is(err, ErrNoReward) {
 				return
 			}
 		}

@@ -20,6 +20,7 @@ type row struct {
 	arms    []fields
 	played  int      // index of the arm that was played, if indexed
 	indexed bool     // the form of the log has an index
+	counted bool     // arms that have no numbers for names are numbered from 1
 	names   []string // of all columns, for those that want to know; nil: not known
 }
 
@@ -47,8 +48,8 @@ func (f fault) Error() string {
 	return fmt.Sprintf("%q %s", f.column, f.problem)
 }
 
-// errNoReward says that a row has no reward and is to be left out.
-var errNoReward = errors.New("no reward")
+// ErrNoReward says of a row that it has no reward and is left out, as Options.DropWithoutReward asks. More rows follow.
+var ErrNoReward = errors.New("no reward")
 
 // newBuilder checks the columns that were named against the schema.
 func newBuilder(o Options, of form) (*builder, error) {
@@ -122,7 +123,8 @@ func (b *builder) decision(r row) (d Decision, err error) {
 		return d, fault{column, problem}
 	}
 	if !(d.Propensity > 0 && d.Propensity <= 1) {
-		return d, fault{column, "must be above 0 and at most 1: it is the probability of the arm played"}
+		return d, fault{column, "must be above 0 and at most 1: it is the probability of the arm played, not a " +
+			"percentage"}
 	}
 	if _, named := b.columns[RoleDecision]; named {
 		if column, v = b.of(r.columns, RoleDecision); !v.missing() {
@@ -150,7 +152,7 @@ func (b *builder) reward(r row) (float64, error) {
 	}
 	column, v := b.of(r.columns, role)
 	if v.missing() && b.o.DropWithoutReward {
-		return 0, errNoReward
+		return 0, ErrNoReward
 	}
 	if v.missing() {
 		return 0, fault{column, "is missing: every decision needs what it earned, or --drop-without-reward leaves " +
@@ -167,9 +169,9 @@ func (b *builder) reward(r row) (float64, error) {
 	case f == nil || x >= f.MinReward() && x <= f.MaxReward():
 		return x, nil
 	case sign < 0:
-		return 0, fault{column, fmt.Sprintf("is not from %g to %g: a reward is minus the cost, and from %g to %g in "+
-			"this family: shift the costs, or give the family and the largest reward", -f.MaxReward(), -f.MinReward()+0,
-			f.MinReward(), f.MaxReward())}
+		return 0, fault{column, fmt.Sprintf("is not from %g to %g: the reward is minus the cost, and from %g to %g in "+
+			"this family: subtract the largest cost from all, or take a family and a largest reward that hold them",
+			-f.MaxReward(), -f.MinReward()+0, f.MinReward(), f.MaxReward())}
 	}
 	return 0, fault{column, fmt.Sprintf("is not from %g to %g, as in this family: give the family and the largest "+
 		"reward", f.MinReward(), f.MaxReward())}
@@ -262,7 +264,7 @@ func vectors(v value) bool {
 
 // armNamed has an id and nothing else.
 func armNamed(id string) fields {
-	return func(column string) value { return value{there: column == feature.ID, cell: id} }
+	return func(column string) value { return value{there: column == feature.ID, cell: id, exact: true} }
 }
 
 // armsOf are the arms in a value: names, or objects with an id.
@@ -279,7 +281,7 @@ func armsOf(v value) (arms []fields, err error) {
 	var list []jsontext.Value
 	if err := strict.Unmarshal(v.json, (*values)(&list), strict.Options{}); err != nil || len(list) == 0 {
 		return nil, errors.New("is no list of arms: write names as none|sms|call, or a list in JSON of names, of " +
-			"objects with an id, or of vectors")
+			"objects with an id, or of vectors (in Python: json.dumps)")
 	}
 	for i, one := range list {
 		if one.Kind() != '{' {

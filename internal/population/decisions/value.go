@@ -2,6 +2,7 @@ package decisions
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -23,6 +24,7 @@ type value struct {
 	row     table.Row // that the cell is of, whose table has a decimal mark; none: a point
 	at      int       // column of the row
 	of      bool      // row is set
+	exact   bool      // whatever the text is, it is a value: what is missing is not there
 	problem string    // why it cannot be had; no value of it
 }
 
@@ -35,7 +37,7 @@ func (v value) missing() bool {
 	if v.json != nil {
 		return v.json.Kind() == 'n'
 	}
-	return v.problem == "" && (!v.there || table.IsMissing(v.cell))
+	return v.problem == "" && (!v.there || !v.exact && table.IsMissing(v.cell))
 }
 
 // reward is a number, or true for 1 and false for 0.
@@ -69,7 +71,9 @@ func (v value) number() (x float64, problem string) {
 	if v.of {
 		x, err := v.row.Number(v.at)
 		if err != nil {
-			return 0, "must be a number: " + problemOf(err)
+			return 0, "must be a number, with the one decimal mark of the table (a comma only where semicolons " +
+				"separate " +
+				"columns) and without a mark of thousands"
 		}
 		return x, ""
 	}
@@ -78,14 +82,6 @@ func (v value) number() (x float64, problem string) {
 		return 0, "must be a number"
 	}
 	return x, ""
-}
-
-// problemOf is what a table says of a value, without what it is said of.
-func problemOf(err error) string {
-	if _, said, ok := strings.Cut(err.Error(), ": "); ok {
-		return said
-	}
-	return err.Error()
 }
 
 // text is a text. A number in JSON is its shortest decimal.
@@ -149,8 +145,16 @@ func (v value) field(f feature.Field) (x any, problem string) {
 		return v.flag()
 	}
 	text, problem := v.text()
-	if at := name(text, f.Values); problem == "" && at >= 0 {
+	at := name(text, f.Values)
+	switch {
+	case problem != "":
+	case len(text) > feature.MaxText:
+		problem = fmt.Sprintf("must be a text of at most %d bytes", feature.MaxText)
+	case f.Kind == feature.Category && at >= 0:
 		text = f.Values[at]
+	case f.Kind == feature.Category && !f.Other:
+		problem = fmt.Sprintf("is none of the %d values of the schema: correct it, or give the schema the value or "+
+			`"other"`, len(f.Values))
 	}
 	return some(text, problem)
 }

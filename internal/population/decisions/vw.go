@@ -70,7 +70,7 @@ func vwCB(text io.Reader) iter.Seq2[row, error] {
 				yield(row{}, err)
 				return
 			}
-			if !yield(row{line: l.line, columns: l.role, context: l.features.get,
+			if !yield(row{line: l.line, columns: l.role, context: l.features.get, counted: true,
 				names: slices.Sorted(maps.Keys(l.features))}, nil) {
 				return
 			}
@@ -133,11 +133,11 @@ func vwBlock(block []*vwLine) (row, error) {
 // role is what a label says.
 func (l *vwLine) role(column string) value {
 	if column == vwColumns[RoleDecision] {
-		return value{there: l.tag != "", cell: l.tag}
+		return value{there: l.tag != "", cell: l.tag, exact: true}
 	}
 	for i, role := range []string{RoleArm, RoleCost, RolePropensity} {
 		if column == vwColumns[role] {
-			return value{there: true, cell: l.label[i]}
+			return value{there: true, cell: l.label[i], exact: true}
 		}
 	}
 	return value{}
@@ -219,11 +219,11 @@ func vwFeature(word string) (name string, v value) {
 		if x, err := strconv.ParseFloat(weight, 64); weighted && (err != nil || x != 1) {
 			return name, value{there: true, problem: "has both a text and a weight: give one of them"}
 		}
-		return name, value{there: true, cell: text}
+		return name, value{there: true, cell: text, exact: true}
 	}
 	name, number, ok := strings.Cut(word, ":")
 	if !ok {
 		number = "1"
 	}
-	return name, value{there: true, cell: number}
+	return name, value{there: true, cell: number, exact: true}
 }
