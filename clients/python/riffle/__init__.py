@@ -7,6 +7,7 @@ Before anything runs, and on data that you hold:
 
     riffle.plan(users=2000, dim=3)           what privacy costs, and what will be learnt
     riffle.evaluate("log.jsonl")             what a policy would have earned on logged decisions
+    riffle.replay("log.csv", ...)            what a deployment would have brought on them
     riffle.fit(people, "pressure", ...)      a private regression, whose coefficients may be published
     riffle.simulate(users=1000)              a whole deployment, with simulated people
 
@@ -42,13 +43,13 @@ riffle.Warning says what a result must not be read without. Progress goes to the
 """
 
 from ._client import Acceptance, Client, Decision, Refused
-from ._commands import audit, evaluate, fit, plan, policy, report, simulate, verify
+from ._commands import audit, evaluate, fit, plan, policy, replay, report, simulate, verify
 from ._deployment import Deployment
 from ._device import Device
 from ._library import DeviceError
 from ._policy import Policy
 from ._program import Error, Warning, made_with, program
-from ._results import Audit, Certificate, Evaluation, Fit, Plan, Report, Result, Simulation
+from ._results import Audit, Certificate, Evaluation, Fit, Plan, Replay, Report, Result, Simulation
 
 try:
     from ._built import VERSION as __version__
@@ -57,8 +58,8 @@ except ImportError:  # in a clone of the sources
 
 __all__ = [
     "Acceptance", "Audit", "Certificate", "Client", "Decision", "Deployment", "Device", "DeviceError", "Error",
-    "Evaluation", "Fit", "Plan", "Policy", "Refused", "Report", "Result", "Simulation", "Warning", "audit", "evaluate",
-    "fit", "made_with", "plan", "policy", "program", "report", "simulate", "verify",
+    "Evaluation", "Fit", "Plan", "Policy", "Refused", "Replay", "Report", "Result", "Simulation", "Warning", "audit",
+    "evaluate", "fit", "made_with", "plan", "policy", "program", "replay", "report", "simulate", "verify",
 ]
 
 for _name in __all__:  # as help and tracebacks name them

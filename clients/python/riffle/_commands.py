@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Tuple,
 from ._frames import file, lines, log_file, written
 from ._program import EXIT_BREACH, Error, flags, result, run
 from ._policy import Policy
-from ._results import Audit, Certificate, Evaluation, Fit, Plan, Report, Simulation
+from ._results import Audit, Certificate, Evaluation, Fit, Plan, Replay, Report, Simulation
 
 if TYPE_CHECKING:
     import os
@@ -114,8 +114,32 @@ def evaluate(log: "Table", *, schema: "Optional[Schema]" = None, columns: Option
     given = flags({"theta": theta, "prior": prior, "write_prior": write_prior, "confidence": confidence, **more})
     with log_file(log, schema, columns) as (path, read), tempfile.TemporaryDirectory(prefix="riffle-") as folder:
         if policy is not None:
-            given.append("--policy=" + written(folder, "policy.json", policy.json if isinstance(policy, Policy) else policy))
+            of = policy.json if isinstance(policy, Policy) else policy
+            given.append("--policy=" + written(folder, "policy.json", of))
         return Evaluation.of(*result("evaluate", [path, *read, *given]))
+
+
+def replay(log: "Table", *, schema: "Optional[Schema]" = None, columns: Optional[Mapping[str, Any]] = None,
+           trust: Optional[Sequence[str]] = None, epsilon: Optional[float] = None, delta: Optional[float] = None,
+           confidence: Optional[float] = None, **more: Any) -> Replay:
+    """What would a deployment have brought on your own past decisions, before it begins?
+
+    >>> columns = {"arms": ["none", "reminder"], "arm": "offer", "reward": "clicked", "propensity": "chance"}
+    >>> r = riffle.replay("log.csv", schema=schema, columns=columns)
+    >>> r.frame                    # what was played, uniform play, each channel, and learning without privacy
+    >>> r.gain                     # over what was played, with intervals
+
+    log, schema, columns   as in riffle.evaluate
+    trust                  channels to replay: ["shares", "local"]; else all four
+    more                   every other flag of `riffle replay`
+
+    The learner in force draws an option for each person of the log. Where the log has the same option, the person counts
+    with its reward. So the intervals are of live runs with as many people as .people. A log that could not play what the
+    learner plays is refused. Neither the log nor these figures are private.
+    """
+    given = flags({"trust": trust, "epsilon": epsilon, "delta": delta, "confidence": confidence, **more})
+    with log_file(log, schema, columns) as (path, read):
+        return Replay.of(*result("replay", [path, *read, *given]))
 
 
 def simulate(data: "Optional[Table]" = None, *, users: Optional[int] = None, trust: Optional[str] = None,

@@ -60,6 +60,9 @@ class Said(unittest.TestCase):
         self.assertEqual((said.exception.what, said.exception.remedy),
                          ("no plan: too few people", "give more people"))
         with self.assertRaises(riffle.Error) as said:
+            _program.failed("plan", "", ["planning, 3%", "Warning: keys", "riffle plan: no; more"])
+        self.assertEqual(said.exception.what, "no")
+        with self.assertRaises(riffle.Error) as said:
             _program.failed("plan", "", ["riffle plan: unknown flag: --usrs"])
         self.assertIn("--usrs", said.exception.what)
         self.assertIn("--help", said.exception.remedy)
@@ -74,7 +77,7 @@ class Said(unittest.TestCase):
     def test_warnings_are_warnings_and_progress_is_logged(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = fake(folder, """[ "$1" = version ] && echo '{"version": "v1"}' && exit
-echo 'planning, 10%' >&2; echo 'Warning: keys of nobody' >&2; echo '{"a": 1}'""")
+echo 'planning, 10%' >&2; echo planning >&2; echo 'Warning: keys of nobody' >&2; echo '{"a": 1}'""")
             with mock.patch.dict(os.environ, {_program.VARIABLE: path}), \
                     mock.patch.object(_program, "made_with", lambda: None), \
                     self.assertLogs("riffle", "INFO") as logged, warnings.catch_warnings(record=True) as warned:
