@@ -43,7 +43,7 @@ and a reward within a fixed time. README.md says when not to use it, docs/tutori
 		commands  []*cobra.Command
 	}{
 		{"try", "Try it:", []*cobra.Command{
-			demoCommand(), planCommand(), evaluateCommand(), fitCommand(), trialCommand(),
+			demoCommand(), planCommand(), evaluateCommand(), replayCommand(), fitCommand(), trialCommand(),
 		}},
 		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), policyCommand(),
 			witnessCommand()}},
