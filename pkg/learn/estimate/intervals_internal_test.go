@@ -72,6 +72,22 @@ func TestNewtonRowsMoveAsStated(t *testing.T) {
 	}
 }
 
+// oneRelease is a release with the noise, whatever the budget.
+func oneRelease(moved mechanism.Sensitivity, noise mechanism.Noise) releases {
+	return releases{block: moved.Dim, blocks: 1, moved: moved, noises: []mechanism.Noise{noise}}
+}
+
+// sumsOf are the noised sums of a linear fit, and the variance of a coordinate's noise.
+func sumsOf(t *testing.T, f Fit, rows [][]float64, target []float64, noise mechanism.Noise) ([]float64, float64) {
+	t.Helper()
+	planned := oneRelease(momentsMove(len(f.Features)), noise)
+	sums, err := f.release(planned, 0, len(rows), groupOf(nil), f.momentsOf(rows, target))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sums, f.variance(planned, 0, len(rows))
+}
+
 // A fit spends its budget and not more: the guarantee is that of the noise that was added, of which half would exceed
 // it.
 func TestFitKeepsItsBudget(t *testing.T) {
@@ -110,7 +126,7 @@ func TestFitKeepsItsBudget(t *testing.T) {
 	const runs = 4000
 	var sum, squares float64
 	for range runs {
-		sums, variance := f.sums(rows[:2], target[:2], momentsMove(1).Dim, noise)
+		sums, variance := sumsOf(t, f, rows[:2], target[:2], noise)
 		z := sums[2] / math.Sqrt(variance)
 		sum, squares = sum+z, squares+z*z
 	}
@@ -145,11 +161,11 @@ func TestFitAddsItsNoise(t *testing.T) {
 	}
 	for _, local := range []bool{false, true} {
 		f.Local = local
-		exact, _ := f.sums(rows, target, momentsMove(4).Dim, mechanism.None{})
+		exact, _ := sumsOf(t, f, rows, target, mechanism.None{})
 		var draws []float64
 		stated := 0.0
 		for range runs {
-			sums, variance := f.sums(rows, target, momentsMove(4).Dim, noise)
+			sums, variance := sumsOf(t, f, rows, target, noise)
 			stated = variance
 			for i, v := range sums {
 				draws = append(draws, v-exact[i])
@@ -164,17 +180,18 @@ func TestFitAddsItsNoise(t *testing.T) {
 		}
 		check("linear", draws, deviation)
 	}
-	theta := make([]float64, 5)
-	exact, err := f.newton(rows, target, theta, mechanism.None{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var draws []float64
-	for range runs {
-		got, err := f.newton(rows, target, theta, noise)
-		if err != nil {
+	f.Local = false
+	step := func(noise mechanism.Noise) newtonStep {
+		steps := []newtonStep{{to: make([]float64, 5)}}
+		if err := f.newton(oneRelease(newtonMove(4), noise), 0, steps, rows, target, nil); err != nil {
 			t.Fatal(err)
 		}
+		return steps[0]
+	}
+	exact := step(mechanism.None{})
+	var draws []float64
+	for range runs {
+		got := step(noise)
 		for i := range 5 {
 			for j := i; j < 5; j++ {
 				scale := math.Sqrt2
