@@ -96,7 +96,7 @@ func TestALedgerAllowsFitsUntilItsBudgetIsSpent(t *testing.T) {
 func TestFitsAtTheSameTimeShareOneLedger(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "people.ledger")
 	begin := fit.Ledger{Epsilon: 1, Delta: 1e-6}
-	rho, err := privacy.RhoFor(1, begin.FitDelta())
+	rho, err := privacy.RhoFor(1, begin.FitDelta(false))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,9 +76,17 @@ type head struct {
 	Delta   float64 `json:"delta"`
 }
 
-// FitDelta is the part of delta that a fit's noise may use, for the fit to have all of a ledger's budget: what is left
-// is for the events of small probability.
-func (l Ledger) FitDelta() float64 { return (1 - privacy.TailShare) * l.Delta }
+// binomialFits is how many fits with binomial noise a ledger has room for: each gives up as much of delta.
+const binomialFits = 20
+
+// FitDelta is the delta that one fit is planned for. Without binomial noise it is such that a fit can have all of the
+// ledger's budget: what is left of delta is for the events of small probability.
+func (l Ledger) FitDelta(binomial bool) float64 {
+	if binomial {
+		return l.Delta / binomialFits
+	}
+	return (1 - privacy.TailShare) * l.Delta
+}
 
 // cost is a guarantee as zCDP, after an event of the probability tail; rounded up. A pure epsilon is epsilon^2/2-zCDP
 // (Bun and Steinke, "Concentrated Differential Privacy", 2016, Proposition 1.4).
@@ -105,12 +113,12 @@ func (l Ledger) Check() error {
 	if err := privacy.CheckTarget(l.Epsilon, l.Delta); err != nil {
 		return err
 	}
-	return privacy.CheckTarget(l.Epsilon, l.FitDelta())
+	return privacy.CheckTarget(l.Epsilon, l.FitDelta(true))
 }
 
 // budget is what all fits together may cost.
 func (l Ledger) budget() (rho, tail float64) {
-	rho, err := privacy.RhoFor(l.Epsilon, l.FitDelta())
+	rho, err := privacy.RhoFor(l.Epsilon, l.FitDelta(false))
 	if err != nil { // Check has passed
 		return 0, 0
 	}
@@ -129,16 +137,22 @@ const leastLeft = 1e-3
 // Left is the largest epsilon of one more fit, rounded down to three digits. For binomial noise, whose zCDP is larger
 // at the same epsilon, it is smaller.
 func (l Ledger) Left(binomial bool) float64 {
-	all, _ := l.budget()
-	rho, _ := l.spent()
+	all, allTail := l.budget()
+	rho, tail := l.spent()
 	left := privacy.Guarantee{Rho: math.Max(0, all-rho)}
 	switch {
+	case binomial && tail+privacy.TailShare*l.FitDelta(true) > allTail:
+		return 0
 	case binomial:
 		left = privacy.Guarantee{Mu: math.Sqrt(2 * left.Rho)}
 	case len(l.Fits) == 0:
 		return l.Epsilon
 	}
-	epsilon := math.Min(l.Epsilon, left.Epsilon(l.FitDelta()))
+	delta := l.FitDelta(binomial)
+	if binomial {
+		delta *= 1 - privacy.TailShare
+	}
+	epsilon := math.Min(l.Epsilon, left.Epsilon(delta))
 	if !(epsilon > leastLeft*l.Epsilon) {
 		return 0
 	}

@@ -67,7 +67,7 @@ func TestALedgerSaysWhatIsLeft(t *testing.T) {
 	for _, epsilon := range []float64{0.01, 0.5, 1, 3, 20} {
 		l := Ledger{Epsilon: epsilon, Delta: 1e-6}
 		fit := func(epsilon float64) Spent {
-			rho, err := privacy.RhoFor(epsilon, l.FitDelta())
+			rho, err := privacy.RhoFor(epsilon, l.FitDelta(false))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,11 +93,12 @@ func TestALedgerSaysWhatIsLeft(t *testing.T) {
 		if _, err := l.Add(fit(1.02 * left)); !errors.Is(err, ErrSpent) {
 			t.Errorf("epsilon %v: more than is left: %v", epsilon, err)
 		}
-		mu, err := privacy.MuFor(l.Left(true), l.FitDelta())
+		mu, err := privacy.MuFor(l.Left(true), (1-privacy.TailShare)*l.FitDelta(true))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Add(spentOf(privacy.Guarantee{Mu: mu, TailDelta: privacy.TailShare * l.Delta / 2})); err != nil {
+		if _, err := l.Add(spentOf(privacy.Guarantee{Mu: mu,
+			TailDelta: privacy.TailShare * l.FitDelta(true)})); err != nil {
 			t.Errorf("epsilon %v: what is left of binomial noise: %v", epsilon, err)
 		}
 		for _, nothing := range []privacy.Guarantee{privacy.NoGuarantee(), {Rho: math.Inf(1)}, {Rho: math.NaN()}} {

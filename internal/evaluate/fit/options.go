@@ -103,13 +103,13 @@ func Run(o Options) (*Result, error) {
 	}
 	with := d.with
 	with.Epsilon, with.Delta, with.Level, with.Local = o.Epsilon, o.Delta, o.Level, o.Trust == plan.Local
-	if o.Trust == plan.Shuffle || o.Trust == plan.Shares {
-		with.Encode = o.encode
-	} else if o.Ledger != nil {
-		with.Delta = o.Ledger.FitDelta()
+	if o.Ledger != nil {
+		with.Delta = o.Ledger.FitDelta(o.binomial())
+	}
+	if o.binomial() {
+		with.Encode = encoder(play.Channel{Trust: o.Trust, Epsilon: o.Epsilon, Delta: with.Delta})
 	}
 	o.Warn(count)
-	var spent *Ledger
 	charged := Spent{Family: o.Family, Trust: string(o.Trust), Target: o.Target, Features: d.features, By: o.By,
 		Rows: count}
 	if o.DryRun {
@@ -120,22 +120,25 @@ func Run(o Options) (*Result, error) {
 		return nil, err
 	}
 	with.Noise = o.Noise
+	var after Ledger
 	with.Spend = func(g privacy.Guarantee) error {
 		if o.Ledger == nil {
 			return nil
 		}
 		charged.Guarantee, charged.At = g, o.Now()
-		after, err := o.Charge(charged, header)
-		spent = &after
+		var err error
+		after, err = o.Charge(charged, header)
 		return err
 	}
 	r, err := o.fit(with, d, rows, target, data, c)
-	if err != nil {
-		return nil, err
+	if err == nil && o.Ledger != nil {
+		r.Ledger = balance(after, o.binomial())
 	}
-	r.Ledger = balance(spent)
-	return r, nil
+	return r, err
 }
+
+// binomial reports whether the noise is: devices send integers.
+func (o Options) binomial() bool { return o.Trust == plan.Shuffle || o.Trust == plan.Shares }
 
 // fit fits all rows, or those of each group.
 func (o Options) fit(with estimate.Fit, d design, rows [][]float64, target []float64, data *table.Table, c columns,
@@ -162,21 +165,23 @@ func (o Options) fit(with estimate.Fit, d design, rows [][]float64, target []flo
 	return o.result(fitted, d), nil
 }
 
-// encode plans the encodings of a channel whose devices send integers, with the default terms of a deployment.
-func (o Options) encode(v privacy.Vector, shares []float64, rows int) ([]protocol.Encoding, privacy.Guarantee, error) {
-	channel := play.Channel{Trust: o.Trust, Epsilon: o.Epsilon, Delta: o.Delta}
-	q := learn.Question{Form: learn.Sums, People: rows}
-	for _, share := range shares {
-		q.Statistics = append(q.Statistics, learn.Statistic{Name: v.Name, Lower: v.Lower, Upper: v.Upper,
-			Diameter: v.Diameter, Share: share})
+// encoder plans the encodings of a channel whose devices send integers, with the default terms of a deployment.
+func encoder(channel play.Channel) func(privacy.Vector, []float64, int) ([]protocol.Encoding, privacy.Guarantee,
+	error) {
+	return func(v privacy.Vector, shares []float64, rows int) ([]protocol.Encoding, privacy.Guarantee, error) {
+		q := learn.Question{Form: learn.Sums, People: rows}
+		for _, share := range shares {
+			q.Statistics = append(q.Statistics, learn.Statistic{Name: v.Name, Lower: v.Lower, Upper: v.Upper,
+				Diameter: v.Diameter, Share: share})
+		}
+		solution, err := channel.Solution(q)
+		if err != nil {
+			return nil, privacy.NoGuarantee(), err
+		}
+		var out []protocol.Encoding
+		for _, r := range solution.Releases {
+			out = append(out, r.Encoding)
+		}
+		return out, solution.Guarantee, nil
 	}
-	solution, err := channel.Solution(q)
-	if err != nil {
-		return nil, privacy.NoGuarantee(), err
-	}
-	var out []protocol.Encoding
-	for _, r := range solution.Releases {
-		out = append(out, r.Encoding)
-	}
-	return out, solution.Guarantee, nil
 }

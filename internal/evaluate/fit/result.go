@@ -73,17 +73,14 @@ type Balance struct {
 	Epsilon float64 `json:"epsilon"` // of all fits together, at Delta
 	Delta   float64 `json:"delta"`
 	Spent   float64 `json:"spent_epsilon"` // what all fits so far reveal together, this one included
-	Left    float64 `json:"left_epsilon"`  // of one more fit, in the trust central or local
+	Left    float64 `json:"left_epsilon"`  // of one more fit: in the same trust, or of the list in central or local
 	Fits    int     `json:"fits"`
 	List    []Spent `json:"list,omitempty"`
 }
 
-// balance is that of a ledger; nil stays nil.
-func balance(l *Ledger) *Balance {
-	if l == nil {
-		return nil
-	}
-	return &Balance{Epsilon: l.Epsilon, Delta: l.Delta, Spent: l.SpentEpsilon(), Left: l.Left(false),
+// balance is that of a ledger, with what is left for a fit with or without binomial noise.
+func balance(l Ledger, binomial bool) *Balance {
+	return &Balance{Epsilon: l.Epsilon, Delta: l.Delta, Spent: l.SpentEpsilon(), Left: l.Left(binomial),
 		Fits: len(l.Fits)}
 }
 
@@ -110,13 +107,13 @@ func (o Options) dryResult(with estimate.Fit, d design, charged Spent, header []
 		if err != nil {
 			return nil, err
 		}
-		r.Ledger = balance(&after)
+		r.Ledger = balance(after, o.binomial())
 	}
 	return r, nil
 }
 
 // described is all of a result that does not depend on what was found.
-func (o Options) described(g privacy.Guarantee, rows int) *Result {
+func (o Options) described(g privacy.Guarantee, rows, features int) *Result {
 	r := &Result{Family: o.Family, Trust: o.Trust, Epsilon: g.Epsilon(o.Delta), Delta: o.Delta, Guarantee: g,
 		Rows: rows, Confidence: o.Level, Target: o.Target, By: o.By,
 		RestsOn: "whoever holds the file and ran this: they see all rows. Those who get the result need not be trusted"}
@@ -129,7 +126,10 @@ func (o Options) described(g privacy.Guarantee, rows int) *Result {
 			simulated
 	}
 	r.Assumes = "rows are independent, and the target spreads equally around the prediction everywhere"
-	if r.Family == Logistic {
+	switch {
+	case o.By != "" && features == 0:
+		r.Assumes = "rows are independent"
+	case r.Family == Logistic:
 		r.Assumes = "rows are independent, and the log odds are linear in the features"
 	}
 	return r
@@ -137,14 +137,14 @@ func (o Options) described(g privacy.Guarantee, rows int) *Result {
 
 // result is that of a fit of all rows.
 func (o Options) result(fitted estimate.Fitted, d design) *Result {
-	r := o.described(fitted.Guarantee, fitted.Rows)
+	r := o.described(fitted.Guarantee, fitted.Rows, len(d.names))
 	r.Estimates = estimates(fitted, d.names)
 	return r
 }
 
 // groupResult is that of a fit of each group.
 func (o Options) groupResult(all []estimate.Group, d design, rows int) *Result {
-	r := o.described(all[0].Guarantee, rows)
+	r := o.described(all[0].Guarantee, rows, len(d.names))
 	for i, g := range all {
 		out := Group{Name: d.groups[i], Count: coefficient(g.Count, true), Mean: coefficient(g.Mean, true)}
 		if len(d.names) > 0 {

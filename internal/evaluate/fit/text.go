@@ -197,7 +197,7 @@ func (b *Balance) sentence(w io.Writer) {
 
 // Statement is what a ledger says, with all of its fits.
 func Statement(l Ledger) *Balance {
-	b := balance(&l)
+	b := balance(l, false)
 	b.List = l.Fits
 	return b
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/mechanism"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // The replacement of one row moves the statistic by no more than the guarantee counts, over corners of the range and
@@ -77,6 +79,18 @@ func oneRelease(moved mechanism.Sensitivity, noise mechanism.Noise) releases {
 	return releases{block: moved.Dim, blocks: 1, moved: moved, noises: []mechanism.Noise{noise}}
 }
 
+// coarse encodes vectors to few levels, with 400 noise bits of each row: a channel for which nothing is planned.
+func coarse(v privacy.Vector, shares []float64, _ int) (out []protocol.Encoding, g privacy.Guarantee, err error) {
+	for range shares {
+		e, err := privacy.EncodingAt(v, 4, 400, protocol.BiasHalf)
+		if err != nil {
+			return nil, privacy.NoGuarantee(), err
+		}
+		out = append(out, e)
+	}
+	return out, privacy.Guarantee{Mu: 1}, nil
+}
+
 // sumsOf are the noised sums of a linear fit, and the variance of a coordinate's noise.
 func sumsOf(t *testing.T, f Fit, rows [][]float64, target []float64, noise mechanism.Noise) ([]float64, float64) {
 	t.Helper()
@@ -139,7 +153,7 @@ func TestFitKeepsItsBudget(t *testing.T) {
 	}
 }
 
-// The noise is in what every row sends (Local), and in what every round of the logistic fit releases, with the
+// The noise is in what every row sends (Local, Encode), and in what every round of the logistic fit releases, with the
 // deviation that the guarantee is computed from. A variance of 3000 draws is within 14 % but for one run in 1e7.
 func TestFitAddsItsNoise(t *testing.T) {
 	f := Fit{Features: make([]Range, 4), Target: Range{-1, 1}, Noise: rand.NewChaCha8([32]byte{3})}
@@ -181,6 +195,27 @@ func TestFitAddsItsNoise(t *testing.T) {
 		check("linear", draws, deviation)
 	}
 	f.Local = false
+	// Integers: the rounding of a row adds at most a quarter of a level, and the noise bits their own variance.
+	planned := oneRelease(momentsMove(4), nil)
+	planned.noises = nil
+	var err error
+	if planned.encodings, _, err = coarse(privacy.Vector{Name: "moments", Lower: f.momentsVector().lower,
+		Upper: f.momentsVector().upper, Diameter: planned.moved.L2}, []float64{1}, len(rows)); err != nil {
+		t.Fatal(err)
+	}
+	exactly, _ := sumsOf(t, f, rows, target, mechanism.None{})
+	var ones []float64
+	for range runs {
+		sums, err := f.release(planned, 0, len(rows), groupOf(nil), f.momentsOf(rows, target))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range sums {
+			ones = append(ones, v-exactly[i])
+		}
+	}
+	// Two rows of 400 noise bits: the rounding is less than a part in 400 of it.
+	check("integers", ones, math.Sqrt(f.variance(planned, 0, len(rows))))
 	step := func(noise mechanism.Noise) newtonStep {
 		steps := []newtonStep{{to: make([]float64, 5)}}
 		if err := f.newton(oneRelease(newtonMove(4), noise), 0, steps, rows, target, nil); err != nil {
