@@ -49,7 +49,7 @@ func (r *replayer) parts(f *figure, values []float64) (p Parts) {
 	for g := range groups {
 		contrasts := make([]float64, len(rests))
 		for q, rest := range rests {
-			fold := foldsOf(q)
+			fold := r.o.folds(q)
 			for h, v := range rest {
 				if h == g {
 					continue

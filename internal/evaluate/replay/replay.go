@@ -82,10 +82,11 @@ type Options struct {
 	Progress func(done, all int)
 
 	planned map[plan.Channel]play.Trust // made before; nil: every replay plans
+	seed    uint64                      // of coins and noise
 }
 
 // DefaultRounds make the part of chance a small one of most intervals.
-const DefaultRounds = 20
+const DefaultRounds = 40
 
 const (
 	minRounds = 5  // by which chance can be estimated
