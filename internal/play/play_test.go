@@ -189,9 +189,9 @@ type first struct{}
 func (first) Choose([][]float64) (int, error) { return 0, nil }
 func (first) Learn(float64) error             { return nil }
 
-// Runs that share a plan have its noise: where the sources are the same, the run that plans, one that takes its plans and
-// one that plans for itself are one and the same run; with other sources the noise is scaled to what the other run
-// releases, as a plan for it would (to a tenth). Before there is a plan there is no channel.
+// Runs that share a plan have its noise: where the sources are the same, the run that plans, one that takes its plans
+// and one that plans for itself are one and the same run; with other sources the noise is scaled to what that run releases,
+// as a plan for it would (to a tenth). Before there is a plan there is no channel.
 func TestRunsSharePlans(t *testing.T) {
 	of := terms
 	of.Channel, of.MaxMessages, of.MaxShift = plan.Central, 0, 0
@@ -229,7 +229,8 @@ func TestRunsSharePlans(t *testing.T) {
 			ratio := b.Encodings[i].Variance(uint64(step.Cohort), b.ServerNoise[i])[0] /
 				e.Variance(uint64(step.Cohort), a.ServerNoise[i])[0]
 			if compared++; ratio < 0.9 || ratio > 1.1 {
-				t.Errorf("epoch %d, statistic %d: a shared plan has %.3f of the variance of its own", step.Epoch, i, ratio)
+				t.Errorf("epoch %d, statistic %d: a shared plan has %.3f of the variance of its own", step.Epoch, i,
+					ratio)
 			}
 		}
 		return mine, cost, nil
