@@ -190,8 +190,8 @@ func (first) Choose([][]float64) (int, error) { return 0, nil }
 func (first) Learn(float64) error             { return nil }
 
 // Runs that share a plan have its noise: where the sources are the same, the run that plans, one that takes its plans
-// and one that plans for itself are one and the same run; with other sources the noise is scaled to what that run releases,
-// as a plan for it would (to a tenth). Before there is a plan there is no channel.
+// and one that plans for itself are one and the same run. With other sources the noise is scaled to what that run
+// releases, as a plan for it would scale it (to a tenth). Before there is a plan there is no channel.
 func TestRunsSharePlans(t *testing.T) {
 	of := terms
 	of.Channel, of.MaxMessages, of.MaxShift = plan.Central, 0, 0
