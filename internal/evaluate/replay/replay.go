@@ -243,8 +243,9 @@ func shortened(log []decisions.Decision) (scaled []decisions.Decision, changed i
 // least is the least propensity that an arm of the log had, as far as the log shows: that of an arm which was played,
 // or the mean of the others beside it, of which one has no more.
 func least(log []decisions.Decision) (float64, error) {
-	q := math.Inf(1)
+	q, choice := math.Inf(1), len(log) == 0
 	for i, d := range log {
+		choice = choice || len(d.Arms) > 1
 		here := d.Propensity
 		if others := len(d.Arms) - 1; others > 0 {
 			here = min(here, (1-d.Propensity)/float64(others))
@@ -255,6 +256,10 @@ func least(log []decisions.Decision) (float64, error) {
 				"part of the log in which it did", evaluate.ErrOverlap, i+1, d.Propensity)
 		}
 		q = min(q, here)
+	}
+	if !choice {
+		return 0, fmt.Errorf("%w: no decision of the log had two arms to choose from, so that there is nothing to learn",
+			ErrReplay)
 	}
 	return q, nil
 }
