@@ -29,7 +29,8 @@ func (p Parts) freedom(rows, rounds int) float64 {
 	if v == 0 {
 		return n
 	}
-	return max(min(q, groups-1, n), v*v/(p.Direct*p.Direct/n+p.Learning*p.Learning/(groups-1)+p.Chance*p.Chance/q))
+	parts := p.Direct*p.Direct/n + p.Learning*p.Learning/(groups-1) + p.Chance*p.Chance/q
+	return max(min(q, groups-1, n), v*v/parts)
 }
 
 // parts are those of a figure whose rows have these values: their mean scores, or what they are above something else.

@@ -258,7 +258,8 @@ func least(log []decisions.Decision) (float64, error) {
 		q = min(q, here)
 	}
 	if !choice {
-		return 0, fmt.Errorf("%w: no decision of the log had two arms to choose from, so that there is nothing to learn",
+		return 0, fmt.Errorf("%w: no decision of the log had two arms to choose from, so that there is nothing to "+
+			"learn",
 			ErrReplay)
 	}
 	return q, nil
