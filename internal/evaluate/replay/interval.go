@@ -21,8 +21,8 @@ type Parts struct {
 // itself uncertain.
 func (p Parts) total() float64 { return p.Direct + max(p.Learning, -p.Direct/2) + p.Chance }
 
-// freedom is the number of degrees of freedom, by Satterthwaite's rule. It is that of the part with the fewest at least:
-// where a part of learning below 0 makes the sum small, the rule would find fewer than any part has.
+// freedom is the number of degrees of freedom, by Satterthwaite's rule. It is that of the part with the fewest at
+// least: where a part of learning below 0 makes the sum small, the rule would find fewer than any part has.
 func (p Parts) freedom(rows, rounds int) float64 {
 	n, q := float64(rows-1), float64(rounds-1)
 	v := p.total()
