@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from ._client import Arm, Client
-from ._commands import audit, report
-from ._frames import frame
+from ._commands import audit, policy, report
+from ._frames import frame, written
+from ._policy import Policy
 from ._program import Error, failed, flags, program, run
 from ._results import Audit, Report
 
@@ -86,9 +87,9 @@ class Deployment:
         if self._process is not None:
             raise Error("this deployment runs already", "close it first, or make another one")
         with tempfile.TemporaryDirectory(prefix="riffle-") as folder:
-            given = [*self._flags, f"--features={self._written(folder, 'schema.json', self._schema)}"]
+            given = [*self._flags, f"--features={written(folder, 'schema.json', self._schema)}"]
             if self._settings is not None:
-                given.append(f"--config={self._written(folder, 'analyzer.yaml', self._settings)}")
+                given.append(f"--config={written(folder, 'analyzer.yaml', self._settings)}")
             self._process = subprocess.Popen([str(program()), "trial", "--tied", "--json", *given], text=True,
                                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                              encoding="utf-8")
@@ -112,14 +113,6 @@ class Deployment:
                 return said
         self._process.wait()
         failed("trial", "", self._process.stderr.read().splitlines())
-
-    @staticmethod
-    def _written(folder: str, name: str, of: "Union[Mapping[str, Any], Path_]") -> str:
-        if not isinstance(of, Mapping):
-            return str(of)
-        path = Path(folder) / name
-        path.write_text(json.dumps(of), encoding="utf-8")  # JSON is YAML
-        return str(path)
 
     def close(self) -> None:
         """Ends all of its processes, and removes what is not to be kept."""
@@ -178,7 +171,7 @@ class Deployment:
             raise
         if failures:
             raise failures[0]
-        return frame(sorted(rows, key=lambda row: row["epoch"]))
+        return frame(sorted(rows, key=lambda row: int(row["epoch"])))
 
     def _live(self, client: Client, number: int, context: Mapping[str, Any], arms: Sequence[Arm],
               reward: Callable[[Mapping[str, Any], str], float], rows: List[Dict[str, Any]], lock: threading.Lock,
@@ -219,13 +212,18 @@ class Deployment:
                 return
             if time.monotonic() > end:
                 raise Error(f"after {timeout:g} seconds the deployment is in epoch {status['epoch']}, whose cohort has "
-                            f"{status['cohort']} people", "have more people decide: it learns once a cohort is complete")
+                            f"{status['cohort']} people", "have more people decide, so that the cohort is complete")
             time.sleep(LOOK)
 
     def audit(self, **more: Any) -> Audit:
         """Audits it while it runs: see riffle.audit."""
         self._runs()
         return audit(keys=self.keys, broker_url=self.broker_url, **more)
+
+    def policy(self) -> Policy:
+        """The newest policy, of audited logs: see riffle.policy."""
+        self._runs()
+        return policy(keys=self.keys, broker_url=self.broker_url)
 
     def report(self, **more: Any) -> Report:
         """Says whether the policy helps, where settings have a control group: see riffle.report."""

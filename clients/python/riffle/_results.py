@@ -151,14 +151,61 @@ class Evaluation(Result):
         for of in (self.json, self.json.get("comparison") or {}):
             for name, v in of.items():
                 if isinstance(v, Mapping) and "value" in v:
-                    within = v.get("interval") or {}
-                    rows.append({"estimate": name, "value": v["value"], "standard_error": within.get("se"),
-                                 "low": within.get("low"), "high": within.get("high")})
+                    rows.append(_valued({"estimate": name}, v))
         return frame(rows, "estimate")
 
     def plot(self, ax: "Optional[matplotlib.axes.Axes]" = None) -> "matplotlib.axes.Axes":
         """Draws the estimates with their intervals. Needs matplotlib."""
         return _plots.intervals(self.frame, "value", "mean reward", ax)
+
+
+@dataclass(frozen=True)
+class Replay(Result):
+    """What a deployment would have brought on past decisions: see riffle.replay. Not private.
+
+    decisions            of the log
+    people               whom each replay accepted: intervals are of live runs with so many
+    epsilon, delta       guarantee of each person in a live run
+
+    frame                the mean reward of what was played, of uniform play, of each channel and of the same learner
+                         without privacy: while_learning, and last_policy for those who come after it, with intervals
+    gain                 the same less what was played, with the intervals of the difference
+    """
+
+    decisions: int
+    people: int
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, json: Dict[str, Any], notes: Tuple[str, ...]) -> "Replay":
+        return cls(json, notes, json["decisions"], json["people"], json["epsilon"], json["delta"])
+
+    def _table(self, suffix: str) -> "pandas.DataFrame":
+        ways = [(c["trust"], c) for c in self.json["channels"]] + [("without_privacy", self.json["without_privacy"])]
+        rows = [] if suffix else [_valued({"way": way, "part": "all"}, self.json[way]) for way in ("logged", "uniform")]
+        rows += [_valued({"way": way, "part": part}, of[part + suffix]) for way, of in ways
+                 for part in ("while_learning", "last_policy")]
+        return frame(rows).set_index(["way", "part"])
+
+    @property
+    def frame(self) -> "pandas.DataFrame":
+        return self._table("")
+
+    @property
+    def gain(self) -> "pandas.DataFrame":
+        return self._table("_over_logged")
+
+    def plot(self, ax: "Optional[matplotlib.axes.Axes]" = None) -> "matplotlib.axes.Axes":
+        """Draws the gain of the last policy over what was played. Needs matplotlib."""
+        return _plots.intervals(self.gain.xs("last_policy", level="part"), "value", "reward over what was played", ax)
+
+
+def _valued(row: Dict[str, Any], of: Mapping[str, Any]) -> Dict[str, Any]:
+    """A row with a value and its interval, where there is one."""
+    within = of.get("interval") or {}
+    return {**row, "value": of["value"], "standard_error": within.get("se"), "low": within.get("low"),
+            "high": within.get("high")}
 
 
 @dataclass(frozen=True)
