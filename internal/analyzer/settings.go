@@ -44,6 +44,8 @@ type Settings struct {
 
 	Features string `key:"features" doc:"File with the schema of features (JSON), by which apps' contexts and arms become vectors of learner.dimension numbers. It is announced, and cannot change during a deployment. Empty: apps send vectors."`
 
+	Questions string `key:"questions" doc:"Folder of questions to panels, as riffle ask writes them, one file each. An epoch that begins asks the first one, by file name, that was not asked, in place of teaching the learner; it costs a person who is drawn one of privacy.records. Whoever can write here decides what panels are asked. Empty: nothing is asked."`
+
 	// A report that the broker does not store is lost, and with enough of them each cohort.
 	MaxReportSize int `key:"max_report_size" doc:"Largest report in bytes that the broker stores, as given to riffle broker provision --max-report-size. A plan with larger reports is refused at the start: people would enrol, and every cohort would be destroyed. 0: not checked."`
 
@@ -350,8 +352,9 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
 		Registrar: keys.Bundle.Registrar, Hosts: keys.Bundle.RegistrarParty().Hosts, Source: entropy.New(),
 		Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
-		Timing: s.timing(), Rules: s.Rules.rules(), Schema: s.announcedSchema(),
-		Log: env.Log, Messages: messages, Steps: steps, Clock: env.Clock,
+		Timing: s.timing(), Questions: s.questions(), MaxReport: s.MaxReportSize, Rules: s.Rules.rules(),
+		Schema: s.announcedSchema(),
+		Log:    env.Log, Messages: messages, Steps: steps, Clock: env.Clock,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})
 	if err != nil {

@@ -129,6 +129,9 @@ func (s Settings) lifeFaults() (faults []error) {
 			add(of.key, of.value, "needs panels, and cannot go with", "admission.mode", mode)
 		}
 	}
+	if s.Questions != "" && mode == arrival {
+		add("questions", s.Questions, "needs panels, and cannot go with", "admission.mode", mode)
+	}
 	if p.Period > 0 && p.Period < p.Records {
 		add("privacy.period", p.Period, "must be 0 or at least", "privacy.records", p.Records)
 	}
@@ -331,4 +334,12 @@ func triangle(rows [][]float64, n int) (out symmetric.Packed, err error) {
 		}
 	}
 	return out, nil
+}
+
+// questions are those that wait in the folder; nil without one.
+func (s Settings) questions() Questions {
+	if s.Questions == "" {
+		return nil
+	}
+	return QuestionsIn(s.Questions)
 }
