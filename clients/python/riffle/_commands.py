@@ -133,9 +133,9 @@ def replay(log: "Table", *, schema: "Optional[Schema]" = None, columns: Optional
     trust                  channels to replay: ["shares", "local"]; else all four
     more                   every other flag of `riffle replay`
 
-    The learner in force draws an option for each person of the log. Where the log has the same option, the person counts
-    with its reward. So the intervals are of live runs with as many people as .people. A log that could not play what the
-    learner plays is refused. Neither the log nor these figures are private.
+    The learner in force draws an option for each person of the log. Where the log has the same option, the person
+    counts with its reward. So the intervals are of live runs with as many people as .people. A log that could not play
+    what the learner plays is refused. Neither the log nor these figures are private.
     """
     given = flags({"trust": trust, "epsilon": epsilon, "delta": delta, "confidence": confidence, **more})
     with log_file(log, schema, columns) as (path, read):

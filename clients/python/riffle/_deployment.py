@@ -120,6 +120,8 @@ class Deployment:
         if child is None:
             return
         child.communicate()  # closes its input, which ends it
+        if hasattr(self, "client"):
+            self.client.close()
 
     def _runs(self) -> None:
         if self._process is None:
