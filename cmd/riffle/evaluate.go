@@ -13,7 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/population/decisions"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/deployment/policyfile"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
@@ -74,7 +74,7 @@ agreed to it. Neither the log nor the estimates are private.`[1:],
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.policy, "policy", "",
-		"file of the policy to value, as announced (JSON); default uniform play")
+		"file of the policy to value: of riffle policy export, or a policy\nas announced (JSON); default uniform play")
 	flags.Float64SliceVar(&f.theta, "theta", nil, "value the policy that plays greedily by this parameter")
 	f.log.add(flags)
 	f.prior.add(flags)
@@ -123,11 +123,7 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &glm.Policy{}
-	err = strict.Unmarshal(text, p, strict.Options{})
-	if err == nil {
-		err = p.Validate()
-	}
+	p, err := policyfile.Policy(text)
 	if err == nil && p.Dimension != dimension {
 		err = fmt.Errorf("the policy has dimension %d, the arms of the log %d", p.Dimension, dimension)
 	}

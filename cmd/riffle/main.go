@@ -51,7 +51,7 @@ and a reward within a fixed time. README.md says when not to use it, docs/tutori
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()),
 			withWorkers(role.Command(shuffler.Role()), role.Command(work.Role())),
 			withWorkers(role.Command(analyzer.Role()), role.Command(analyzer.WorkerRole())),
-			role.Command(ingress.Role()), role.Command(issuer.Role()), loadCommand(),
+			role.Command(ingress.Role()), role.Command(issuer.Role()), askCommand(), loadCommand(),
 		}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

@@ -93,8 +93,9 @@ func policyExportCommand() *cobra.Command {
 		Long: `
 Writes the newest policy of a deployment, in one of these formats:
 
-  json    all of it: the policy as devices have it, the schema, each coefficient by name with its interval,
-          the digest, and what learning it revealed. riffle evaluate --policy and learner.prior read it
+  json    all of it: the policy as devices have it, the schema, each coefficient by name with its
+          interval, the digest, and what learning revealed; riffle evaluate --policy and the setting
+          learner.prior read it
   python  a file with one function, which plays as a device does and needs nothing but Python
   sql     a query over a table of arms, which plays as a device does that does not explore
   pmml    PMML 4.4, which predicts the reward of an arm; it does not choose

@@ -1,4 +1,4 @@
-package main
+package fit
 
 import (
 	"math"
@@ -18,7 +18,7 @@ func FuzzFitBounds(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		columns, err := fitFlags{boundsFile: path, bounds: []string{flag}}.columns()
+		columns, err := Options{BoundsFile: path, Bounds: []string{flag}}.declared()
 		if err != nil {
 			return
 		}

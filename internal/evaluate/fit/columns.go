@@ -1,4 +1,4 @@
-package main
+package fit
 
 import (
 	"errors"
@@ -18,26 +18,26 @@ import (
 
 // Rules for missing values (--missing).
 const (
-	missingRefuse = "refuse"
-	missingMiddle = "middle"
+	MissingRefuse = "refuse"
+	MissingMiddle = "middle"
 )
 
-// fitColumns are what the command line says of columns, before any row is read.
-type fitColumns struct {
+// columns are what the command line says of columns, before any row is read.
+type columns struct {
 	order      []string // of those that have bounds or categories, as they were given
 	bounds     map[string]estimate.Range
 	categories map[string][]string
 }
 
-// columns reads the bounds, from the file of --bounds-file and then from --bounds, and the categories.
-func (f fitFlags) columns() (c fitColumns, err error) {
-	c = fitColumns{bounds: map[string]estimate.Range{}, categories: map[string][]string{}}
-	if f.boundsFile != "" {
-		if err := c.readBounds(f.boundsFile); err != nil {
+// declared reads the bounds, from the file of --bounds-file and then from --bounds, and the categories.
+func (o Options) declared() (c columns, err error) {
+	c = columns{bounds: map[string]estimate.Range{}, categories: map[string][]string{}}
+	if o.BoundsFile != "" {
+		if err := c.readBounds(o.BoundsFile); err != nil {
 			return c, err
 		}
 	}
-	for _, text := range f.bounds {
+	for _, text := range o.Bounds {
 		name, values, _ := strings.Cut(text, "=")
 		low, high, _ := strings.Cut(values, ",")
 		l, err := strconv.ParseFloat(strings.TrimSpace(low), 64)
@@ -49,7 +49,7 @@ func (f fitFlags) columns() (c fitColumns, err error) {
 		}
 		c.bound(name, b)
 	}
-	for _, text := range f.categories {
+	for _, text := range o.Categories {
 		name, list, _ := strings.Cut(text, "=")
 		values := strings.Split(list, ",")
 		for i := range values {
@@ -68,14 +68,14 @@ func (f fitFlags) columns() (c fitColumns, err error) {
 	return c, nil
 }
 
-func (c *fitColumns) bound(name string, r estimate.Range) {
+func (c *columns) bound(name string, r estimate.Range) {
 	if _, again := c.bounds[name]; !again {
 		c.order = append(c.order, name)
 	}
 	c.bounds[name] = r
 }
 
-func (c *fitColumns) readBounds(path string) error {
+func (c *columns) readBounds(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (c *fitColumns) readBounds(path string) error {
 }
 
 // boundsOf are those of a column, which must be given.
-func (c fitColumns) boundsOf(column string) (estimate.Range, error) {
+func (c columns) boundsOf(column string) (estimate.Range, error) {
 	b, ok := c.bounds[column]
 	if !ok {
 		return b, fmt.Errorf("column %q has no bounds: say --bounds %s=LOW,HIGH with what is known of it "+
@@ -106,34 +106,42 @@ func (c fitColumns) boundsOf(column string) (estimate.Range, error) {
 	return b, nil
 }
 
-// A fitDesign is what to fit: known from the command line and a header alone.
-type fitDesign struct {
+// A design is what to fit: known from the command line and a header alone.
+type design struct {
 	features []string // columns
+	groups   []string // with --by
 	names    []string // of coefficients: a column, or COLUMN=VALUE for each value of a category but the first
 	with     estimate.Fit
 }
 
 // design lays the coefficients out. header is nil where there is no file.
-func (f fitFlags) design(c fitColumns, header []string) (d fitDesign, err error) {
-	d.features = f.features
+func (o Options) design(c columns, header []string) (d design, err error) {
+	d.features = o.Features
 	if d.features == nil {
 		from := header
 		if header == nil {
 			from = c.order
 		}
 		for _, name := range from {
-			if slices.Contains(c.order, name) && name != f.target {
+			if slices.Contains(c.order, name) && name != o.Target && name != o.By {
 				d.features = append(d.features, name)
 			}
 		}
 	}
-	if len(d.features) == 0 {
+	if o.By != "" {
+		d.groups = c.categories[o.By]
+		d.with.Groups = len(d.groups)
+		if d.groups == nil {
+			return d, fmt.Errorf("--by %s: say which groups there are: --category %s=FIRST,SECOND,.. with all that "+
+				"are possible, whether a row is in them or not", o.By, o.By)
+		}
+	} else if len(d.features) == 0 {
 		return d, errors.New("no column but the target has bounds: say --bounds COLUMN=LOW,HIGH or --category " +
 			"COLUMN=FIRST,SECOND for each feature")
 	}
 	for i, name := range d.features {
-		if name == f.target || slices.Contains(d.features[:i], name) {
-			return d, fmt.Errorf("column %q is named twice: a column is the target or one feature", name)
+		if name == o.Target || name == o.By || slices.Contains(d.features[:i], name) {
+			return d, fmt.Errorf("column %q is named twice: a column is the target, --by or one feature", name)
 		}
 		if values := c.categories[name]; values != nil {
 			for _, v := range values[1:] {
@@ -148,8 +156,8 @@ func (f fitFlags) design(c fitColumns, header []string) (d fitDesign, err error)
 		}
 		d.names, d.with.Features = append(d.names, name), append(d.with.Features, b)
 	}
-	if f.family == "linear" {
-		d.with.Target, err = c.boundsOf(f.target)
+	if o.Family == Linear {
+		d.with.Target, err = c.boundsOf(o.Target)
 	}
 	return d, err
 }
@@ -177,11 +185,11 @@ func readTable(path string, stdin io.Reader) (*table.Table, error) {
 // rows are the features of all rows, missing values by the rule, and the target.
 //
 // A value that is missing, or not declared, is refused with the flag that is about it.
-func (f fitFlags) rows(t *table.Table, c fitColumns, d fitDesign) (rows [][]float64, target []float64, err error) {
-	gaps, column := f.missing == missingMiddle, f.target
+func (o Options) rows(t *table.Table, c columns, d design) (rows [][]float64, target []float64, err error) {
+	gaps, column := o.Missing == MissingMiddle, o.Target
 	defer func() {
 		switch {
-		case errors.Is(err, table.ErrMissing) && column == f.target:
+		case errors.Is(err, table.ErrMissing) && column == o.Target:
 			err = fmt.Errorf("%w. A target cannot be missing: the fit would have to guess it", err)
 		case errors.Is(err, table.ErrMissing):
 			err = fmt.Errorf("%w. --missing middle puts the middle of its bounds there", err)
@@ -215,15 +223,15 @@ func (f fitFlags) rows(t *table.Table, c fitColumns, d fitDesign) (rows [][]floa
 			rows[i] = append(rows[i], v)
 		}
 	}
-	column = f.target
-	if values := c.categories[f.target]; values != nil {
-		of, err := t.Categories(f.target, values, false)
+	column = o.Target
+	if values := c.categories[o.Target]; values != nil {
+		of, err := t.Categories(o.Target, values, false)
 		for _, at := range of {
 			target = append(target, float64(at))
 		}
 		return rows, target, err
 	}
-	target, err = t.Numbers(f.target, false)
+	target, err = t.Numbers(o.Target, false)
 	return rows, target, err
 }
 
@@ -237,4 +245,17 @@ func indicator(at, value int) float64 {
 	default:
 		return 0
 	}
+}
+
+// groups are the rows' groups. Nobody is in none: how many are would not be public.
+func (o Options) groups(t *table.Table, c columns) ([]int, error) {
+	group, err := t.Categories(o.By, c.categories[o.By], false)
+	switch {
+	case errors.Is(err, table.ErrMissing):
+		return nil, fmt.Errorf("%w. A row without a group cannot be left out: declare a group for those who have "+
+			"none, and write it there", err)
+	case errors.Is(err, table.ErrUndeclared):
+		return nil, fmt.Errorf("%w: --category %s=FIRST,SECOND,.. declares all groups", err, o.By)
+	}
+	return group, err
 }
