@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Tuple,
 from ._frames import file, lines, log_file, written
 from ._program import EXIT_BREACH, Error, flags, result, run
 from ._policy import Policy
-from ._results import Audit, Certificate, Evaluation, Fit, Plan, Replay, Report, Simulation
+from ._results import Audit, Certificate, Evaluation, Fit, Ledger, Plan, Replay, Report, Simulation
 
 if TYPE_CHECKING:
     import os
@@ -56,7 +56,8 @@ def plan(users: Optional[int] = None, *, dim: Optional[int] = None, options: Opt
 def fit(data: "Optional[Table]", target: str, *, epsilon: float, bounds: Mapping[str, Tuple[float, float]],
         categories: Optional[Mapping[str, Sequence[Any]]] = None, features: Optional[Sequence[str]] = None,
         delta: Optional[float] = None, family: Optional[str] = None, trust: Optional[str] = None,
-        missing: Optional[str] = None, confidence: Optional[float] = None, dry_run: bool = False,
+        by: Optional[str] = None, missing: Optional[str] = None, confidence: Optional[float] = None,
+        ledger: "Optional[Path_]" = None, budget: Optional[float] = None, dry_run: bool = False,
         rows: Optional[int] = None, **more: Any) -> Fit:
     """Fits a private regression to a table that you hold. The coefficients may be published.
 
@@ -69,15 +70,18 @@ def fit(data: "Optional[Table]", target: str, *, epsilon: float, bounds: Mapping
     bounds       public bounds of each column, outside which values are clipped: from general knowledge, never from data
     categories   all values that a column can have; coefficients are against the first one
     family       linear, or logistic for a target of 0 and 1
-    trust        central: whoever runs this sees the rows; local: every row is noised alone
+    trust        central: whoever runs this sees the rows; shuffle, shares, local: what devices would have found
+    by           a column of groups, declared in categories: rows, mean and a fit of each, for the price of one fit
+    ledger       a file of what all fits of the same people spent; the first one begins it, with budget
     dry_run      say what such a fit will be able to show: spends nothing, and needs no data but rows
     more         every other flag of `riffle fit`
 
-    Each call is a new draw of noise and spends epsilon again, so do not repeat it until you like the result. Rows of a
-    DataFrame go to the program through a pipe, never to the disk.
+    Each call is a new draw of noise and spends epsilon again, so do not repeat it until you like the result. A ledger
+    refuses what its budget does not allow. Rows of a DataFrame go to the program through a pipe, never to the disk.
     """
     given = flags({"target": target, "epsilon": epsilon, "delta": delta, "features": features, "family": family,
-                   "trust": trust, "missing": missing, "confidence": confidence, "rows": rows, **more})
+                   "trust": trust, "by": by, "missing": missing, "confidence": confidence, "ledger": ledger,
+                   "budget": budget, "rows": rows, **more})
     given += [f"--bounds={column}={low!r},{high!r}" for column, (low, high) in bounds.items()]
     for column, values in (categories or {}).items():
         given.append(f"--category={column}=" + ",".join(str(v) for v in values))
@@ -89,6 +93,18 @@ def fit(data: "Optional[Table]", target: str, *, epsilon: float, bounds: Mapping
         return Fit.of(*result("fit", ["-", *given], data=lines(data)))
     with file(data) as path:
         return Fit.of(*result("fit", [path, *given]))
+
+
+def ledger(path: "Path_") -> Ledger:
+    """What fits of the same people have spent, and what is left: the file that riffle.fit keeps with ledger=.
+
+    >>> l = riffle.ledger("people.ledger")
+    >>> l.spent_epsilon, l.left_epsilon
+    >>> l.frame                    # each fit
+    """
+    if not Path(path).is_file():
+        raise Error(f"there is no ledger {path}", "begin it with a fit: riffle.fit(..., ledger=, budget=)")
+    return Ledger.of(*result("fit", flags({"ledger": path})))
 
 
 def evaluate(log: "Table", *, schema: "Optional[Schema]" = None, columns: Optional[Mapping[str, Any]] = None,

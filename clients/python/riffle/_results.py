@@ -103,7 +103,10 @@ class Fit(Result):
     assumes              what must be true for the intervals to hold
     dry_run              nothing was read or spent: the errors are those to expect, and no coefficient is one
 
-    frame                a row for each coefficient: value, standard_error, low and high of the interval
+    frame                a row for each coefficient: value, standard_error, low and high of the interval; with by= also
+                         for each group
+    groups               with by=: a row for each group, with its number of rows and its mean of the target
+    left_epsilon         with ledger=: what a further fit may spend
     """
 
     epsilon: float
@@ -121,11 +124,51 @@ class Fit(Result):
 
     @property
     def frame(self) -> "pandas.DataFrame":
-        return frame([flat(c) for c in self.json["coefficients"]], "name")
+        if "groups" not in self.json:
+            return frame([flat(c) for c in self.json["coefficients"]], "name")
+        rows = [{"group": g["name"], **flat(c)} for g in self.json["groups"] for c in g.get("coefficients") or []]
+        made = frame(rows)
+        return made.set_index(["group", "name"]) if rows else made
+
+    @property
+    def groups(self) -> "pandas.DataFrame":
+        return frame([flat(g) for g in self.json.get("groups") or []], "name")
+
+    @property
+    def left_epsilon(self) -> Optional[float]:
+        left: Optional[float] = (self.json.get("ledger") or {}).get("left_epsilon")
+        return left
 
     def plot(self, ax: "Optional[matplotlib.axes.Axes]" = None) -> "matplotlib.axes.Axes":
-        """Draws the coefficients, but for the intercept, with their intervals. Needs matplotlib."""
-        return _plots.intervals(self.frame.drop(index="(intercept)", errors="ignore"), "value", self.target, ax)
+        """Draws the coefficients, but for intercepts, with their intervals. Needs matplotlib."""
+        named = self.frame
+        shown = named[named.index.get_level_values("name") != "(intercept)"]
+        return _plots.intervals(shown, "value", self.target, ax)
+
+
+@dataclass(frozen=True)
+class Ledger(Result):
+    """What fits of the same people have spent: see riffle.ledger.
+
+    epsilon, delta       budget of all fits together
+    spent_epsilon        by fits until now
+    left_epsilon         what a further fit may spend
+
+    frame                a row for each fit
+    """
+
+    epsilon: float
+    delta: float
+    spent_epsilon: float
+    left_epsilon: float
+
+    @classmethod
+    def of(cls, json: Dict[str, Any], notes: Tuple[str, ...]) -> "Ledger":
+        return cls(json, notes, json["epsilon"], json["delta"], json["spent_epsilon"], json["left_epsilon"])
+
+    @property
+    def frame(self) -> "pandas.DataFrame":
+        return frame(flat(f) for f in self.json["list"])
 
 
 @dataclass(frozen=True)

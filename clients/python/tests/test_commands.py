@@ -88,6 +88,21 @@ class WithPandas(unittest.TestCase):
         self.assertAlmostEqual(f.frame.loc["age", "value"], 0.6, delta=0.3)  # many standard errors
         self.assertEqual(f.rows, 4000)
 
+    def test_fits_of_groups_under_a_ledger(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            kept = Path(folder) / "people.ledger"
+            about = {"bounds": BOUNDS, "categories": {"sex": ["f", "m"]}, "by": "sex", "ledger": kept}
+            f = riffle.fit(people(4000), "pressure", epsilon=2, budget=3, **about)
+            self.assertEqual(list(f.groups.index), ["f", "m"])
+            self.assertEqual(list(f.frame.loc["m"].index), ["(intercept)", "age"])
+            self.assertLess(f.left_epsilon, 3)
+            with self.assertRaisesRegex(riffle.Error, "ledger|budget|left"):
+                riffle.fit(people(4000), "pressure", epsilon=2.9, **about)
+            left = riffle.ledger(kept)
+            self.assertEqual((left.left_epsilon, len(left.frame)), (f.left_epsilon, 1))
+        with self.assertRaisesRegex(riffle.Error, "no ledger"):
+            riffle.ledger(kept)
+
     def test_a_fit_names_the_line_and_no_value(self) -> None:
         table = people(100)
         table.loc[7, "sex"] = "secret"
