@@ -92,7 +92,7 @@ class Deployment:
                 given.append(f"--config={written(folder, 'analyzer.yaml', self._settings)}")
             self._process = subprocess.Popen([str(program()), "trial", "--tied", "--json", *given], text=True,
                                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                             encoding="utf-8")
+                                             encoding="utf-8", start_new_session=True)
             try:
                 said = self._said()
             except BaseException:
@@ -145,7 +145,7 @@ class Deployment:
         self._runs()
         todo: "queue.SimpleQueue[tuple[int, Mapping[str, Any]]]" = queue.SimpleQueue()
         for number, context in enumerate(people.to_dict("records") if hasattr(people, "to_dict") else people):
-            todo.put((number, {str(name): v for name, v in context.items()}))
+            todo.put((number, {str(name): None if v != v else v for name, v in context.items()}))  # NaN is missing
         rows: List[Dict[str, Any]] = []
         failures: List[BaseException] = []
         lock = threading.Lock()

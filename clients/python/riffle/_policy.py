@@ -89,7 +89,7 @@ class Policy(Result):
         """
         choose = self._choose()
         rows = [choose(context, _arms(arms), **more)[0] for context in self._contexts(people)]
-        return pandas_module().Series(rows, index=people.index, name="arm")
+        return pandas_module().Series(rows, index=people.index, name="arm", dtype=object)
 
     def probabilities(self, people: "pandas.DataFrame", arms: Sequence[Any], **more: Any) -> "pandas.DataFrame":
         """With what probability each person gets each arm: a column for each arm. Arguments are those of choose."""

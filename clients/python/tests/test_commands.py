@@ -88,6 +88,18 @@ class WithPandas(unittest.TestCase):
         self.assertAlmostEqual(f.frame.loc["age", "value"], 0.6, delta=0.3)  # many standard errors
         self.assertEqual(f.rows, 4000)
 
+    def test_people_of_a_table_are_simulated(self) -> None:
+        draw = random.Random(3)
+        made = pandas.DataFrame([{"arms": [[0.5, 0], [0, 0.5]], "rewards": [int(draw.random() < 0.1), 1]}
+                                 for _ in range(200)])
+        with tempfile.TemporaryDirectory() as folder:
+            s = riffle.simulate(made, holdout=0, trust="shares", epsilon=4, delta=1e-4, hosts=1,
+                                export=Path(folder) / "export")
+            self.assertEqual((s.users, s.epsilon <= 4), (200, True))
+            self.assertLess(s.frame.loc["riffle", "regret"], s.frame.loc["uniform", "regret"])
+            self.assertIn("analyzer", s.processes.index)
+            self.assertTrue(riffle.audit(Path(folder) / "export", trust=Path(folder) / "export" / "bundle.json").ok)
+
     def test_fits_of_groups_under_a_ledger(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             kept = Path(folder) / "people.ledger"
