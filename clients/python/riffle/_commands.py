@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def plan(users: Optional[int] = None, *, dim: Optional[int] = None, options: Optional[int] = None,
          context: Optional[int] = None, epsilon: Optional[float] = None, delta: Optional[float] = None,
          trust: Optional[str] = None, effect: Optional[float] = None, baseline: Optional[float] = None,
-         from_log: "Optional[Table]" = None, schema: "Optional[Schema]" = None,
+         from_log: Optional[Table] = None, schema: Optional[Schema] = None,
          columns: Optional[Mapping[str, Any]] = None, predict: bool = True, **more: Any) -> Plan:
     """What will privacy cost, and what will be learnt, before anything runs?
 
@@ -53,11 +53,11 @@ def plan(users: Optional[int] = None, *, dim: Optional[int] = None, options: Opt
         return Plan.of(*result("plan", [*given, f"--from-log={log}", *read]))
 
 
-def fit(data: "Optional[Table]", target: str, *, epsilon: float, bounds: Mapping[str, Tuple[float, float]],
+def fit(data: Optional[Table], target: str, *, epsilon: float, bounds: Mapping[str, Tuple[float, float]],
         categories: Optional[Mapping[str, Sequence[Any]]] = None, features: Optional[Sequence[str]] = None,
         delta: Optional[float] = None, family: Optional[str] = None, trust: Optional[str] = None,
         by: Optional[str] = None, missing: Optional[str] = None, confidence: Optional[float] = None,
-        ledger: "Optional[Path_]" = None, budget: Optional[float] = None, dry_run: bool = False,
+        ledger: Optional[Path_] = None, budget: Optional[float] = None, dry_run: bool = False,
         rows: Optional[int] = None, **more: Any) -> Fit:
     """Fits a private regression to a table that you hold. The coefficients may be published.
 
@@ -95,7 +95,7 @@ def fit(data: "Optional[Table]", target: str, *, epsilon: float, bounds: Mapping
         return Fit.of(*result("fit", [path, *given]))
 
 
-def ledger(path: "Path_") -> Ledger:
+def ledger(path: Path_) -> Ledger:
     """What fits of the same people have spent, and what is left: the file that riffle.fit keeps with ledger=.
 
     >>> l = riffle.ledger("people.ledger")
@@ -107,9 +107,9 @@ def ledger(path: "Path_") -> Ledger:
     return Ledger.of(*result("fit", flags({"ledger": path})))
 
 
-def evaluate(log: "Table", *, schema: "Optional[Schema]" = None, columns: Optional[Mapping[str, Any]] = None,
-             policy: "Union[None, Policy, Path_]" = None, theta: Optional[Sequence[float]] = None,
-             prior: "Optional[Path_]" = None, write_prior: "Optional[Path_]" = None,
+def evaluate(log: Table, *, schema: Optional[Schema] = None, columns: Optional[Mapping[str, Any]] = None,
+             policy: Union[None, Policy, Path_] = None, theta: Optional[Sequence[float]] = None,
+             prior: Optional[Path_] = None, write_prior: Optional[Path_] = None,
              confidence: Optional[float] = None, **more: Any) -> Evaluation:
     """What would a policy have earned on decisions that were logged, without playing it?
 
@@ -135,7 +135,7 @@ def evaluate(log: "Table", *, schema: "Optional[Schema]" = None, columns: Option
         return Evaluation.of(*result("evaluate", [path, *read, *given]))
 
 
-def replay(log: "Table", *, schema: "Optional[Schema]" = None, columns: Optional[Mapping[str, Any]] = None,
+def replay(log: Table, *, schema: Optional[Schema] = None, columns: Optional[Mapping[str, Any]] = None,
            trust: Optional[Sequence[str]] = None, epsilon: Optional[float] = None, delta: Optional[float] = None,
            confidence: Optional[float] = None, **more: Any) -> Replay:
     """What would a deployment have brought on your own past decisions, before it begins?
@@ -158,9 +158,9 @@ def replay(log: "Table", *, schema: "Optional[Schema]" = None, columns: Optional
         return Replay.of(*result("replay", [path, *read, *given]))
 
 
-def simulate(data: "Optional[Table]" = None, *, users: Optional[int] = None, trust: Optional[str] = None,
+def simulate(data: Optional[Table] = None, *, users: Optional[int] = None, trust: Optional[str] = None,
              epsilon: Optional[float] = None, delta: Optional[float] = None, seed: Optional[int] = None,
-             export: "Optional[Path_]" = None, **more: Any) -> Simulation:
+             export: Optional[Path_] = None, **more: Any) -> Simulation:
     """Runs a whole deployment on this machine with simulated people, and compares what they missed.
 
     >>> s = riffle.simulate(users=1000, trust="shares")          # some ten seconds
@@ -183,7 +183,7 @@ def simulate(data: "Optional[Table]" = None, *, users: Optional[int] = None, tru
             return Simulation.of(*result("demo", [*given, f"--data={path}"]))
 
 
-def audit(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None, keys: "Optional[Path_]" = None,
+def audit(folder: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,
           broker_url: Optional[str] = None, **more: Any) -> Audit:
     """Did the servers do what they said? Recomputes everything that they announced, learned and spent.
 
@@ -201,7 +201,7 @@ def audit(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None, 
     return Audit.of(*_checked("audit", folder, trust=trust, keys=keys, broker_url=broker_url, **more))
 
 
-def report(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None, keys: "Optional[Path_]" = None,
+def report(folder: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,
            broker_url: Optional[str] = None, **more: Any) -> Report:
     """Does the policy help, compared with a control group, and what did that cost people's privacy?
 
@@ -213,7 +213,7 @@ def report(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None,
     return Report.of(*_checked("report", folder, trust=trust, keys=keys, broker_url=broker_url, **more))
 
 
-def _checked(command: str, folder: "Optional[Path_]", **options: Any) -> Tuple[Any, Tuple[str, ...]]:
+def _checked(command: str, folder: Optional[Path_], **options: Any) -> Tuple[Any, Tuple[str, ...]]:
     given: List[str] = flags(options)
     if folder is not None:
         if not Path(folder).is_dir():
@@ -222,7 +222,7 @@ def _checked(command: str, folder: "Optional[Path_]", **options: Any) -> Tuple[A
     return result(command, given, codes=(0, EXIT_BREACH))
 
 
-def verify(certificate: "Path_", *, trust: "Optional[Path_]" = None) -> Certificate:
+def verify(certificate: Path_, *, trust: Optional[Path_] = None) -> Certificate:
     """Does the certificate of an epoch hold? Needs no connection.
 
     >>> c = riffle.verify("out/audit/certificates/epoch-1.json", trust="bundle.json")
@@ -235,7 +235,7 @@ def verify(certificate: "Path_", *, trust: "Optional[Path_]" = None) -> Certific
     return Certificate.of(*result("verify", [str(certificate), *flags({"trust": trust})], codes=(0, EXIT_BREACH)))
 
 
-def policy(source: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None, keys: "Optional[Path_]" = None,
+def policy(source: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,
            broker_url: Optional[str] = None, **more: Any) -> Policy:
     """The newest policy of a deployment, which is public: its coefficients by name, and a function that chooses.
 
