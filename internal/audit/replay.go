@@ -14,8 +14,9 @@ import (
 // alone. From an entry on that leaves no state to go on from it judges nothing more.
 type replay struct {
 	*findings
-	machine *deployment.Machine // nil: nothing can be recomputed (any more)
-	stated  []byte              // digest of the policy that the analyzer said last that it learned
+	announced func(Announced)     // nil: nobody asks
+	machine   *deployment.Machine // nil: nothing can be recomputed (any more)
+	stated    []byte              // digest of the policy that the analyzer said last that it learned
 }
 
 // begin makes the machine that everything is compared with.
@@ -39,6 +40,11 @@ func (re *replay) giveUp(s *statement) {
 // where that is not compared bit for bit with what is recomputed.
 func (re *replay) announce(s *statement, a *plan.Announcement) {
 	recomputed := re.follows(s, a)
+	if recomputed && re.announced != nil {
+		if e, err := re.machine.Estimate(); err == nil {
+			re.announced(Announced{a, s.digest, e})
+		}
+	}
 	if recomputed && !a.Final {
 		re.machine.Announced(a, s.digest)
 	}
@@ -55,6 +61,13 @@ func (re *replay) announce(s *statement, a *plan.Announcement) {
 func (re *replay) follows(s *statement, a *plan.Announcement) bool {
 	if re.machine == nil {
 		return false
+	}
+	if a.Question != nil {
+		if err := re.machine.Ask(a.Plan.AskedKind(), a.Question); err != nil {
+			re.wrong(QuestionRefused, s, "it asks what cannot be asked here: %v", err)
+			re.giveUp(s)
+			return false
+		}
 	}
 	own, err := re.machine.Next(a.AnalyzerKey, a.Commitment)
 	if err != nil {
@@ -141,6 +154,11 @@ func (re *replay) absorb(s *statement, v *wire.Counts, r *round) {
 		re.wrong(CountsImpossible, s, "nothing can be learned from the counts: %v", err)
 		re.giveUp(s)
 		return
+	}
+	if r.a.Question != nil && !v.Destroyed {
+		if r.row.Answer, err = deployment.AnswerOf(r.a, r.learned.Sums, v.Reports); err != nil {
+			re.wrong(CountsImpossible, s, "nothing is answered by the counts: %v", err)
+		}
 	}
 	re.report.WrongShare = re.machine.WrongShare()
 	if estimate, err := re.machine.Estimate(); err == nil {

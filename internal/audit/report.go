@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -74,6 +75,8 @@ type Report struct {
 	Unlisted  int         `json:"unlisted,omitempty"` // breaches beyond those
 	Notes     []string    `json:"notes"`              // what could not be checked and why, and what a reader must know
 	Rounds    []Row       `json:"rounds,omitempty"`   // only where they were asked for (Options.Row)
+	// Terms are what the coefficients of rounds stand for, by the configured schema; none without one.
+	Terms []string `json:"terms,omitempty"`
 }
 
 // Panel is how a deployment draws its cohorts, and whom it protects: everything that a person does in an epoch.
@@ -103,6 +106,14 @@ type Lift struct {
 func (p Panel) Unit() string {
 	return certificate.Unit(plan.Plan{Panel: new(plan.Panel), Decisions: p.Decisions, Records: p.Records,
 		Period: p.Period})
+}
+
+// Protected says what the report's epsilon protects.
+func (r *Report) Protected() string {
+	if r.Panel != nil {
+		return r.Panel.Unit()
+	}
+	return certificate.Unit(plan.Plan{})
 }
 
 // panelOf is how a plan draws its cohort; nil of a plan that draws none.
@@ -208,6 +219,8 @@ type Row struct {
 	Influence []plan.StatedInfluence `json:"influence,omitempty"`
 	Moved     float64                `json:"one_device_deviations,omitempty"`
 	Action    string                 `json:"action,omitempty"` // by the rules: rollback, stop or nothing
+	// Answer is what the panel answered, of an epoch that asked a question and was released; recomputed.
+	Answer *deployment.Answer `json:"answer,omitempty"`
 }
 
 // Refused is how many reports of a round were refused for a reason.

@@ -201,7 +201,7 @@ var labGuards = []guard{
 		at:   "lab/poison", test: "TestHonestDevicesGiveTheChannelsSums",
 	}, {
 		what: "arm of a file scaled into the unit ball",
-		file: "internal/population/jsonlines.go",
+		file: "internal/population/file.go",
 		old:  "x[i] = v / top / root",
 		new:  "x[i] = v",
 		at:   "internal/population", test: "TestFileClipsLongArms",
