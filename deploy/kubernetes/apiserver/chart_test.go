@@ -89,7 +89,7 @@ ingress: 0
 	}
 
 	// What cannot change: the API server refuses it, and the workload stays as it was.
-	if err := upgrade(changes + "storageClass: other"); err == nil || !strings.Contains(err.Error(), "Forbidden") {
+	if err := upgrade(changes + "storageClass: other"); err == nil || !strings.Contains(err.Error(), "immutable") {
 		t.Errorf("another class of volumes: %v", err)
 	}
 	if now := k.state(t)["StatefulSet/riffle-mixing/shuffler"]; !reflect.DeepEqual(now,
@@ -112,8 +112,10 @@ ingress: 0
 			t.Errorf("after a rollback %s is\n%v\nand was\n%v", name, again[name], first[name])
 		}
 	}
-	if len(again) != len(first) {
-		t.Errorf("after a rollback there are %v", slices.Sorted(maps.Keys(again)))
+	for name := range again {
+		if first[name] == nil && !leftAlone(name) {
+			t.Errorf("after a rollback there is %s", name)
+		}
 	}
 
 	uninstall := action.NewUninstall(k.helm(t))
@@ -122,7 +124,7 @@ ingress: 0
 		t.Fatal(err)
 	}
 	for name := range k.state(t) {
-		if !strings.HasPrefix(name, "ConfigMap/") { // of the script of the keys
+		if !leftAlone(name) {
 			t.Errorf("%s is left", name)
 		}
 	}
@@ -131,6 +133,12 @@ ingress: 0
 			t.Errorf("uninstalling deletes the namespace %s with its keys", side)
 		}
 	}
+}
+
+// leftAlone reports whether an object is not helm's: what the script of the keys made, and the job of an upgrade that
+// was followed by one that the API server refused. Kubernetes removes that one a day after it is done.
+func leftAlone(name string) bool {
+	return slices.Contains([]string{"riffle-public", "nats-config", "provision-2"}, name[strings.LastIndex(name, "/")+1:])
 }
 
 // podsAreAdmitted creates the pod of each workload, as its controller would: what the namespaces enforce of pods is
@@ -162,11 +170,9 @@ func (k *cluster) podsAreAdmitted(t *testing.T) {
 		}
 		pods++
 		// What this stands on: a pod that asks for more is refused.
-		yes := true
-		spec.Containers[0].SecurityContext.Privileged = &yes
-		spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil
+		spec.Containers[0].SecurityContext.Capabilities = nil
 		if err := create(o.GetNamespace(), spec); !apierrors.IsForbidden(err) {
-			t.Errorf("%s: a privileged pod: %v", name, err)
+			t.Errorf("%s: a pod with capabilities: %v", name, err)
 		}
 	}
 	if pods != 8 {

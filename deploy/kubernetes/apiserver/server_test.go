@@ -71,7 +71,7 @@ func start(t *testing.T) *cluster {
 	k := &cluster{config: server.ClientConfig, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	file := clientapi.NewConfig()
 	file.Clusters["c"] = &clientapi.Cluster{Server: k.config.Host, CertificateAuthority: k.config.CAFile,
-		CertificateAuthorityData: k.config.CAData}
+		CertificateAuthorityData: k.config.CAData, TLSServerName: k.config.ServerName}
 	file.AuthInfos["u"] = &clientapi.AuthInfo{Token: k.config.BearerToken}
 	file.Contexts["x"] = &clientapi.Context{Cluster: "c", AuthInfo: "u"}
 	file.CurrentContext = "x"
