@@ -12,6 +12,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/evaluate"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/strict"
@@ -22,6 +23,7 @@ type evaluateFlags struct {
 	theta                 []float64
 	maxReward, confidence float64
 	json, strict          bool
+	log                   logFlags
 	prior                 priorFlags
 }
 
@@ -35,15 +37,18 @@ Estimates what a policy would have earned on the decisions of a log, without pla
 prints three estimates: by inverse propensity scores (IPS), by self-normalised ones (SNIPS), and by
 the doubly robust method, with confidence intervals where the log is large enough for them.
 
-The log has one JSON object per line, and every line needs all of arms (the features of all arms
-that could be played), arm (the index of the arm that was played, from 0), reward, and propensity (the
-probability with which that arm was played; devices know it):
+The log is JSON Lines, CSV (commas, semicolons or tabs), or of Vowpal Wabbit, also packed with gzip. Each
+decision has arms (that could be played), arm (the one that was), reward, and propensity (the
+probability with which it was played; devices know it):
 
   {"arms": [[0.2, 1], [0.4, 0]], "arm": 1, "reward": 1, "propensity": 0.25}
 
-Further fields are ignored (--strict refuses them). A line that lacks something, or has a null, is
-refused. So is a log that is proved not to hold what the policy would have earned: the policy plays
-what could not be played, or the weights do not have the mean 1 that right propensities give them.
+--columns names other columns. Where arms have names and not numbers, --features gives the schema by
+which devices make numbers. docs/data.md has every form, and the rule for missing values.
+
+Further columns are ignored (--strict refuses them). A row that lacks something is refused. So is a
+log that is proved not to hold what the policy would have earned: the policy plays what could not be
+played, or the weights do not have the mean 1 that right propensities give them.
 
 With --write-prior, the command fits what a deployment may know before its first person (the
 setting learner.prior) to two thirds of the log, writes it to a file, and judges that file by the
@@ -55,7 +60,9 @@ agreed to it. Neither the log nor the estimates are private.`[1:],
 		Example: `  riffle evaluate log.jsonl --policy policy.json
   riffle evaluate log.jsonl --theta 0.3,-1.2,0.8 --json
   riffle evaluate log.jsonl --write-prior prior.json --epsilon 1 --default-arm 0
-  riffle evaluate newer.jsonl --prior prior.json`,
+  riffle evaluate newer.jsonl --prior prior.json
+  riffle evaluate offers.csv.gz --features schema.json \
+      --columns arm=offer,reward=clicked,propensity:=0.25`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.prior.write != "" {
@@ -69,11 +76,12 @@ agreed to it. Neither the log nor the estimates are private.`[1:],
 	flags.StringVar(&f.policy, "policy", "",
 		"file of the policy to value, as announced (JSON); default uniform play")
 	flags.Float64SliceVar(&f.theta, "theta", nil, "value the policy that plays greedily by this parameter")
+	f.log.add(flags)
 	f.prior.add(flags)
 	flags.StringVar(&f.family, "family", family.NameLogistic, strict.List(family.Names(), "or")+" rewards")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
-	flags.BoolVar(&f.strict, "strict", false, "refuse lines with fields beside the four of a decision")
+	flags.BoolVar(&f.strict, "strict", false, "refuse columns that have no role")
 	flags.BoolVar(&f.json, "json", false, "print the estimates as one JSON object")
 	return cmd
 }
@@ -104,8 +112,8 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 			return nil, fmt.Errorf("--theta has %d numbers, the arms of the log %d: give as many", len(f.theta),
 				dimension)
 		}
-		if slices.ContainsFunc(f.theta, func(v float64) bool { return !(math.Abs(v) <= evaluate.Largest) }) {
-			return nil, fmt.Errorf("--theta must be finite numbers of at most %g", evaluate.Largest)
+		if slices.ContainsFunc(f.theta, func(v float64) bool { return !(math.Abs(v) <= decisions.Largest) }) {
+			return nil, fmt.Errorf("--theta must be finite numbers of at most %g", decisions.Largest)
 		}
 		return evaluate.Greedy(f.theta), nil
 	case f.policy == "":
@@ -130,7 +138,7 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 }
 
 // readLog reads the log, and the family of its rewards.
-func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, family.Family, error) {
+func (f evaluateFlags) readLog(cmd *cobra.Command, path string) ([]decisions.Decision, family.Family, error) {
 	if err := checkConfidence(f.confidence); err != nil {
 		return nil, nil, err
 	}
@@ -138,19 +146,14 @@ func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, family.Family,
 	if err != nil {
 		return nil, nil, err
 	}
-	in, err := os.Open(path)
+	log, err := f.log.open(cmd, path, family, f.strict)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer in.Close()
-	log, err := evaluate.Read(in, evaluate.ReadOptions{Family: family, Strict: f.strict})
-	if err == nil && len(log) == 0 {
-		err = evaluate.ErrFew
+	if len(log.Decisions) == 0 {
+		return nil, nil, fmt.Errorf("%s: %w", path, evaluate.ErrFew)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return log, family, nil
+	return log.Decisions, family, nil
 }
 
 func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
@@ -160,7 +163,7 @@ func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
 				name)
 		}
 	}
-	log, family, err := f.readLog(path)
+	log, family, err := f.readLog(cmd, path)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func runWritePrior(cmd *cobra.Command, path string, f evaluateFlags) error {
 	if p.epsilon == 0 && cmd.Flags().Changed("delta") {
 		return fmt.Errorf("--delta is of a guarantee, and there is none: give --epsilon too")
 	}
-	log, family, err := f.readLog(path)
+	log, family, err := f.readLog(cmd, path)
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
+	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
@@ -99,4 +103,67 @@ func (f *populationFlags) openOptions() (*population.Population, error) {
 			f.context, f.options*f.context, f.data, d)
 	}
 	return people, nil
+}
+
+// logFlags say how a log of decisions is read.
+type logFlags struct {
+	columns  []string
+	features string
+	drop     bool
+}
+
+func (f *logFlags) add(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.columns, "columns", nil,
+		"what the columns of the log are: ROLE=COLUMN or ROLE:=VALUE, separated by commas, or @FILE (YAML);\n"+
+			"default LOG.columns.yaml, if it is there. Roles: docs/data.md")
+	flags.StringVar(&f.features, "features", "",
+		"file with the schema of features, where the log names arms and what was known of people")
+	flags.BoolVar(&f.drop, "drop-without-reward", false,
+		"leave out rows without a reward, and say how many; else they are refused")
+}
+
+// unused refuses flags about a log where none is read, which the flag other would name.
+func (f *logFlags) unused(changed func(string) bool, read bool, other string) error {
+	for _, name := range []string{"columns", "features", "drop-without-reward"} {
+		if changed(name) && !read {
+			return fmt.Errorf("--%s is about a log, and none is read: name one with %s, or leave it out", name, other)
+		}
+	}
+	return nil
+}
+
+// open reads a log whole, and says how many rows it left out.
+func (f *logFlags) open(cmd *cobra.Command, path string, of family.Family, strict bool) (*decisions.Log, error) {
+	o := decisions.Options{Family: of, Strict: strict, DropWithoutReward: f.drop}
+	var err error
+	if f.columns != nil {
+		if o.Columns, err = decisions.ParseColumns(f.columns); err != nil {
+			return nil, err
+		}
+	}
+	if o.Schema, err = readSchema(f.features); err != nil {
+		return nil, err
+	}
+	log, err := decisions.Open(path, o)
+	if err == nil && log.Dropped > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Left out: %d rows without a reward, of %d. What follows is about the others.\n",
+			log.Dropped, log.Dropped+len(log.Decisions))
+	}
+	return log, err
+}
+
+// readSchema reads a schema of features; nil without a path.
+func readSchema(path string) (*feature.Schema, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := feature.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
 }

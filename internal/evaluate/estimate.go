@@ -9,6 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
@@ -106,7 +107,7 @@ var ErrFew = fmt.Errorf("evaluate: at least %d decisions are needed", MinDecisio
 
 // Evaluate estimates the target's mean reward from the log. The error is ErrOverlap where the log is shown not to hold
 // it.
-func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
+func Evaluate(log []decisions.Decision, target Target, o Options) (*Estimates, error) {
 	if len(log) < MinDecisions {
 		return nil, fmt.Errorf("%w, the log has %d", ErrFew, len(log))
 	}
@@ -161,7 +162,7 @@ func (e Estimate) finite() error {
 }
 
 // propensities are what the target does in each decision.
-func propensities(log []Decision, target Target) ([][]float64, error) {
+func propensities(log []decisions.Decision, target Target) ([][]float64, error) {
 	probabilities := make([][]float64, len(log))
 	for i, d := range log {
 		p, err := target(d.Arms)
@@ -189,7 +190,7 @@ func (m model) mean(arm []float64) float64 {
 
 // robust is the doubly robust score of a decision for a target with these probabilities of arms. The model must not be
 // fitted to the decision.
-func (m model) robust(d Decision, p []float64) float64 {
+func (m model) robust(d decisions.Decision, p []float64) float64 {
 	score := p[d.Arm] / d.Propensity * (d.Reward - m.mean(d.Arms[d.Arm]))
 	for a, x := range d.Arms {
 		score += p[a] * m.mean(x)
@@ -199,7 +200,7 @@ func (m model) robust(d Decision, p []float64) float64 {
 
 // fits returns two reward models. Model k serves the decisions of parity k and is fitted on the others. Features are
 // scaled by the largest norm of an arm that was played, if that is above 1.
-func fits(log []Decision, o Options) (models [2]model, err error) {
+func fits(log []decisions.Decision, o Options) (models [2]model, err error) {
 	longest := 1.0
 	for _, d := range log {
 		longest = math.Max(longest, convex.Norm(d.Arms[d.Arm]))

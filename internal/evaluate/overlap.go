@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 )
 
 // ErrOverlap wraps every reason why a log cannot say anything of a target: the log's policy could not play what the
@@ -60,7 +62,7 @@ type Overlap struct {
 
 // overlap says how far the log supports a target of these probabilities of arms. Where it is proved that it does not,
 // the error is ErrOverlap.
-func overlap(log []Decision, probabilities [][]float64) (*Overlap, error) {
+func overlap(log []decisions.Decision, probabilities [][]float64) (*Overlap, error) {
 	o, n := &Overlap{weights: make([]float64, len(log))}, float64(len(log))
 	var sum, squares, fourths, expected, expectedFourths float64
 	arms, rarest, heaviest := 0, 0, 0

@@ -341,3 +341,9 @@ func (s *Schema) addLimits() error {
 	}
 	return nil
 }
+
+// ContextFields are the fields of the context.
+func (s *Schema) ContextFields() []Field { return slices.Clone(s.form.Context) }
+
+// ArmFields are the fields of arms, the id among them if it is a field.
+func (s *Schema) ArmFields() []Field { return slices.Clone(s.form.Arms) }
