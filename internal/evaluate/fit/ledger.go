@@ -228,8 +228,8 @@ func DecodeLedger(text []byte) (l Ledger, whole int, err error) {
 			err := strict.Unmarshal(line, &s, strict.Options{})
 			if rho, _ := cost(s.Guarantee); err != nil || !(rho > 0 && !math.IsInf(rho, 1)) || s.Rows < 1 ||
 				s.Target == "" {
-				return Ledger{}, 0, fmt.Errorf("%w: line %d is no fit that was counted: restore what was there, or nobody "+
-					"knows what was spent", ErrLedger, i+1)
+				return Ledger{}, 0, fmt.Errorf("%w: line %d is no fit that was counted: restore what was there, or "+
+					"nobody knows what was spent", ErrLedger, i+1)
 			}
 			l.Fits = append(l.Fits, s)
 		}
