@@ -164,7 +164,10 @@ func (f fitFlags) run(cmd *cobra.Command, args []string) (*fit.Result, error) {
 func (f fitFlags) open(delta bool) (*fit.Ledger, error) {
 	if f.budget != 0 {
 		l := fit.Ledger{Epsilon: f.budget, Delta: f.Delta}
-		return &l, l.Check()
+		if err := l.Check(); err != nil {
+			return nil, fmt.Errorf("--budget: %w", err)
+		}
+		return &l, nil
 	}
 	l, err := readLedger(f.ledger)
 	if err == nil && delta && f.Delta != l.Delta {

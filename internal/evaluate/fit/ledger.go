@@ -215,23 +215,21 @@ func DecodeLedger(text []byte) (l Ledger, whole int, err error) {
 		case len(line) == 0:
 		case i == 0:
 			var h head
-			if err := strict.Unmarshal(line, &h, strict.Options{}); err != nil {
-				return Ledger{}, 0, fmt.Errorf("%w: line 1: %w", ErrLedger, err)
+			if err := strict.Unmarshal(line, &h, strict.Options{}); err != nil || h.Format != format {
+				return Ledger{}, 0, fmt.Errorf("%w: line 1 is not that of a %s: is this the right file?", ErrLedger,
+					format)
 			}
 			l.Epsilon, l.Delta = h.Epsilon, h.Delta
-			if h.Format != format {
-				return Ledger{}, 0, fmt.Errorf("%w: line 1: the format is not %q", ErrLedger, format)
-			}
 			if err := l.Check(); err != nil {
 				return Ledger{}, 0, fmt.Errorf("%w: line 1: %w", ErrLedger, err)
 			}
 		default:
 			var s Spent
-			if err := strict.Unmarshal(line, &s, strict.Options{}); err != nil {
-				return Ledger{}, 0, fmt.Errorf("%w: line %d: %w", ErrLedger, i+1, err)
-			}
-			if rho, _ := cost(s.Guarantee); !(rho > 0 && !math.IsInf(rho, 1)) || s.Rows < 1 || s.Target == "" {
-				return Ledger{}, 0, fmt.Errorf("%w: line %d: this is no fit that was counted", ErrLedger, i+1)
+			err := strict.Unmarshal(line, &s, strict.Options{})
+			if rho, _ := cost(s.Guarantee); err != nil || !(rho > 0 && !math.IsInf(rho, 1)) || s.Rows < 1 ||
+				s.Target == "" {
+				return Ledger{}, 0, fmt.Errorf("%w: line %d is no fit that was counted: restore what was there, or "+
+					"nobody knows what was spent", ErrLedger, i+1)
 			}
 			l.Fits = append(l.Fits, s)
 		}

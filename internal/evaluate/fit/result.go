@@ -92,6 +92,9 @@ func (o Options) dryResult(with estimate.Fit, d design, charged Spent, header []
 		return nil, err
 	}
 	r := o.result(fitted, d)
+	if len(d.names) == 0 { // groups and nothing else
+		r.Coefficients[0].Name = "mean of a group"
+	}
 	r.DryRun, r.Weak, r.Epsilon, r.By, r.Guarantee = true, nil, o.Epsilon, o.By, privacy.Guarantee{}
 	if r.RowsFor, err = with.RowsFor(logistic); err != nil {
 		return nil, err

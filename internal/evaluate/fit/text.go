@@ -43,7 +43,7 @@ func (r *Result) table(w io.Writer, e *Estimates, of string) {
 		unit = " (log odds)"
 	}
 	if r.DryRun {
-		_, _ = fmt.Fprintf(table, "%s%s on\tinterval to expect (%s): coefficient +-\t\n", r.Target, unit, r.percent())
+		_, _ = fmt.Fprintf(table, "%s%s on\tinterval to expect (%s): +-\t\n", r.Target, unit, r.percent())
 		for _, c := range e.Coefficients {
 			half := "-"
 			if c.High != nil {

@@ -70,12 +70,18 @@ func (f Fit) count(n, variance float64) Coefficient {
 	return Coefficient{Value: n, Noise: math.Sqrt(variance), Low: n - half, High: n + half}
 }
 
-// mean is that of the target: the regression on nothing but the intercept.
+// mean is that of the target: the regression on nothing but the intercept. It is within the bounds, to which targets
+// are clipped, and so is what is left of its interval.
 func (f Fit) mean(o noisedMoments) (Coefficient, error) {
 	f.Features = nil
 	o.m, o.s = o.m.SliceSym(0, 1).(*mat.SymDense), o.s[:1]
 	out, err := f.solve(o)
-	return out.Intercept, err
+	c := out.Intercept
+	if !math.IsInf(c.High, 1) {
+		within := func(v float64) float64 { return math.Max(f.Target.Low, math.Min(f.Target.High, v)) }
+		c.Low, c.Value, c.High = within(c.Low), within(c.Value), within(c.High)
+	}
+	return c, err
 }
 
 // share is the number of a group's rows and the mean of their targets, 0 and 1, from the round at 0. There p is one
