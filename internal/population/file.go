@@ -34,16 +34,16 @@ type FileOptions struct {
 	Schema  *feature.Schema
 }
 
-// File returns the people of a file with the reward of every arm, which package decisions reads: JSON Lines, or a table;
-// as it is, or compressed with gzip. A line of JSON Lines is like
+// File returns the people of a file with the reward of every arm, which package decisions reads: JSON Lines, or a
+// table; as it is, or compressed with gzip. A line of JSON Lines is like
 //
 //	{"arms": [[0.1, 0.9], [0.3, -0.2]], "rewards": [1, 0]}
 //
 // File reads the whole file once, so that a malformed line is found before any decision; its error wraps
 // decisions.ErrLog and names the line, and quotes nothing of it. After that each pass streams: memory holds one line,
-// whatever the size of the file. People come in the order of the file, so put them in the order in which they would have
-// come, or shuffle them first. The number of arms may differ from person to person; the dimension may not. An arm of
-// norm above 1 is scaled to norm 1 and counted in Info().Clipping.
+// whatever the size of the file. People come in the order of the file, so put them in the order in which they would
+// have come, or shuffle them first. The number of arms may differ from person to person; the dimension may not. An arm
+// of norm above 1 is scaled to norm 1 and counted in Info().Clipping.
 func File(path string, o FileOptions) (*Population, error) {
 	o.Family = cmp.Or(o.Family, family.NameLogistic)
 	o.MaxReward = cmp.Or(o.MaxReward, 1)
@@ -188,7 +188,8 @@ func (f *file) check(d decisions.Decision) (fileLine, error) {
 	l := fileLine{person: Person{Arms: d.Arms, Rewards: d.Rewards}}
 	dim := len(d.Arms[0])
 	if f.info.Dim != 0 && dim != f.info.Dim {
-		return l, fmt.Errorf("it changed while it was in use: arms of %d numbers were there, now of %d", f.info.Dim, dim)
+		return l, fmt.Errorf("it changed while it was in use: arms of %d numbers were there, now of %d", f.info.Dim,
+			dim)
 	}
 	if err := f.o.Structure.Validate(dim); err != nil {
 		return l, fmt.Errorf("%w: line %d: \"arms\" has vectors of dimension %d, which is not what was declared of "+

@@ -162,7 +162,8 @@ func TestFileNamesTheBadLine(t *testing.T) {
 			text := "\xef\xbb\xbf" + strings.ReplaceAll(good+"\n"+c.line+"\n"+good, "\n", end)
 			_, err := population.File(write(t, []byte(text)), population.FileOptions{})
 			if !errors.Is(err, decisions.ErrLog) || !strings.Contains(err.Error(), c.want) ||
-				strings.Contains(err.Error(), "4711") || c.name != "Latin-1" && !strings.Contains(err.Error(), "line 3: ") {
+				strings.Contains(err.Error(), "4711") ||
+				c.name != "Latin-1" && !strings.Contains(err.Error(), "line 3: ") {
 				t.Errorf("%s: error %v, want one that names line 3 and says %q", c.name, err, c.want)
 			}
 		}

@@ -21,11 +21,16 @@ type Parts struct {
 // itself uncertain.
 func (p Parts) total() float64 { return p.Direct + max(p.Learning, -p.Direct/2) + p.Chance }
 
-// freedom is the number of degrees of freedom, by Satterthwaite's rule.
+// freedom is the number of degrees of freedom, by Satterthwaite's rule. It is that of the part with the fewest at
+// least: where a part of learning below 0 makes the sum small, the rule would find fewer than any part has.
 func (p Parts) freedom(rows, rounds int) float64 {
+	n, q := float64(rows-1), float64(rounds-1)
 	v := p.total()
-	return v * v / (p.Direct*p.Direct/float64(rows) + p.Learning*p.Learning/(groups-1) +
-		p.Chance*p.Chance/float64(rounds-1))
+	if v == 0 {
+		return n
+	}
+	parts := p.Direct*p.Direct/n + p.Learning*p.Learning/(groups-1) + p.Chance*p.Chance/q
+	return max(min(q, groups-1, n), v*v/parts)
 }
 
 // parts are those of a figure whose rows have these values: their mean scores, or what they are above something else.
@@ -49,7 +54,7 @@ func (r *replayer) parts(f *figure, values []float64) (p Parts) {
 	for g := range groups {
 		contrasts := make([]float64, len(rests))
 		for q, rest := range rests {
-			fold := foldsOf(q)
+			fold := r.o.folds(q)
 			for h, v := range rest {
 				if h == g {
 					continue
@@ -91,11 +96,7 @@ func (f *figure) rests() (rests [][]float64, means []float64) {
 
 // quantile is that of Student's law for the confidence.
 func (r *replayer) quantile(p Parts) float64 {
-	freedom := p.freedom(len(r.log), r.o.Rounds)
-	if !(freedom >= 1) {
-		freedom = 1
-	}
-	return distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile((1 + r.o.Confidence) / 2)
+	return distuv.StudentsT{Sigma: 1, Nu: p.freedom(len(r.log), r.o.Rounds)}.Quantile((1 + r.o.Confidence) / 2)
 }
 
 // baselines values what was played, and uniform play.

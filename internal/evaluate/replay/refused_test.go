@@ -36,13 +36,17 @@ func TestLogsWithoutOverlapAreRefused(t *testing.T) {
 		"rare":            {3000, func(d *decisions.Decision) { d.Propensity = 0.01 }, "1 row in 100"},
 		"nothing":         {0, func(*decisions.Decision) {}, "1 row"},
 		"beyond the rows": {1200, func(d *decisions.Decision) { d.Arms = append(d.Arms, d.Arms[0], d.Arms[1]) }, ""},
+		"one arm": {1200, func(d *decisions.Decision) {
+			*d = decisions.Decision{Arms: d.Arms[:1], Propensity: 1}
+		}, "nothing to learn"},
 	} {
 		log := w.log(c.rows, rand.NewChaCha8([32]byte{3}))
 		for i := range log {
 			c.spoil(&log[i])
 		}
 		_, err := replay.Run(context.Background(), log, options(3))
-		if !errors.Is(err, evaluate.ErrOverlap) || !strings.Contains(err.Error(), c.says) {
+		refused := errors.Is(err, evaluate.ErrOverlap) || errors.Is(err, replay.ErrReplay)
+		if !refused || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

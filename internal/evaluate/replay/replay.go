@@ -82,10 +82,11 @@ type Options struct {
 	Progress func(done, all int)
 
 	planned map[plan.Channel]play.Trust // made before; nil: every replay plans
+	seed    uint64                      // of coins and noise
 }
 
 // DefaultRounds make the part of chance a small one of most intervals.
-const DefaultRounds = 20
+const DefaultRounds = 40
 
 const (
 	minRounds = 5  // by which chance can be estimated
@@ -242,8 +243,9 @@ func shortened(log []decisions.Decision) (scaled []decisions.Decision, changed i
 // least is the least propensity that an arm of the log had, as far as the log shows: that of an arm which was played,
 // or the mean of the others beside it, of which one has no more.
 func least(log []decisions.Decision) (float64, error) {
-	q := math.Inf(1)
+	q, choice := math.Inf(1), len(log) == 0
 	for i, d := range log {
+		choice = choice || len(d.Arms) > 1
 		here := d.Propensity
 		if others := len(d.Arms) - 1; others > 0 {
 			here = min(here, (1-d.Propensity)/float64(others))
@@ -254,6 +256,11 @@ func least(log []decisions.Decision) (float64, error) {
 				"part of the log in which it did", evaluate.ErrOverlap, i+1, d.Propensity)
 		}
 		q = min(q, here)
+	}
+	if !choice {
+		return 0, fmt.Errorf("%w: no decision of the log had two arms to choose from, so that there is nothing to "+
+			"learn",
+			ErrReplay)
 	}
 	return q, nil
 }

@@ -65,18 +65,19 @@ const (
 )
 
 // stream is the generator of one purpose in one round: a simulation's, so that a replay can be repeated.
-func stream(number, purpose int) *rand.ChaCha8 {
+func (o Options) stream(number, purpose int) *rand.ChaCha8 {
 	var key [32]byte
 	copy(key[:8], "replay  ")
 	binary.LittleEndian.PutUint64(key[8:], uint64(number))
 	binary.LittleEndian.PutUint64(key[16:], uint64(purpose))
+	binary.LittleEndian.PutUint64(key[24:], o.seed)
 	return rand.NewChaCha8(key)
 }
 
 // deal deals the rows to groups.
 func (r *replayer) deal() {
 	r.group = make([]int, len(r.log))
-	for k, i := range rand.New(stream(0, streamGroups)).Perm(len(r.log)) {
+	for k, i := range rand.New(r.o.stream(0, streamGroups)).Perm(len(r.log)) {
 		r.group[i] = k % groups
 	}
 }
@@ -133,7 +134,7 @@ func (r *replayer) rehearse() error {
 	}
 	r.cohorts = l.Schedule()
 	for _, t := range r.channels {
-		_, _, err := r.run(t.first, r.o.Rounds, foldsOf(r.o.Rounds), 0)
+		_, _, err := r.run(t.first, r.o.Rounds, r.o.folds(r.o.Rounds), 0)
 		var infeasible *calibrate.Infeasible
 		if errors.As(err, &infeasible) || errors.Is(err, privacy.ErrUncertified) {
 			t.infeasible = err
@@ -166,10 +167,10 @@ func (r *replayer) gather(of []round) {
 	}
 }
 
-// foldsOf deals the groups to folds.
-func foldsOf(number int) []int {
+// folds deals the groups to folds.
+func (o Options) folds(number int) []int {
 	fold := make([]int, groups)
-	for k, g := range rand.New(stream(number, streamFolds)).Perm(groups) {
+	for k, g := range rand.New(o.stream(number, streamFolds)).Perm(groups) {
 		fold[g] = k / perFold
 	}
 	return fold
@@ -177,7 +178,7 @@ func foldsOf(number int) []int {
 
 // round plays the runs of a round in every channel.
 func (r *replayer) round(ctx context.Context, number int) ([]round, error) {
-	fold, all := foldsOf(number), make([]round, len(r.channels))
+	fold, all := r.o.folds(number), make([]round, len(r.channels))
 	for c, t := range r.channels {
 		if t.infeasible != nil {
 			continue
@@ -207,8 +208,8 @@ var errShort = errors.New("too few rows")
 // run learns from all folds but one, and returns the policies that were in force and the last one.
 func (r *replayer) run(t play.Trust, number int, fold []int, out int) (path []glm.Policy, last glm.Policy, err error) {
 	for attempt := range attempts {
-		coins := stream(number, streamRows+attempt*folds+out)
-		path, last, err = r.attempt(t, stream(number, streamNoise), coins, fold, out)
+		coins := r.o.stream(number, streamRows+attempt*folds+out)
+		path, last, err = r.attempt(t, r.o.stream(number, streamNoise), coins, fold, out)
 		if !errors.Is(err, errShort) {
 			return path, last, err
 		}
@@ -255,7 +256,7 @@ func (r *replayer) attempt(t play.Trust, noise, coins protocol.Source, fold []in
 // score scores the rows that were kept out of a run: by one of its policies, drawn as a person of the run meets them,
 // and by the last one.
 func (r *replayer) score(into *round, path []glm.Policy, last glm.Policy, number int, fold []int, out int) error {
-	draw := rand.New(stream(number, streamRows+attempts*folds+out))
+	draw := rand.New(r.o.stream(number, streamRows+attempts*folds+out))
 	ends := make([]int, len(r.cohorts))
 	for k, n := range r.cohorts {
 		ends[k] = n

@@ -233,6 +233,10 @@ func (b *builder) reward(r row) (float64, error) {
 	if v.missing() && b.o.DropWithoutReward {
 		return 0, ErrNoReward
 	}
+	if v.missing() && r.columns(RoleRewards).there {
+		return 0, fault{column, "is missing: the log has the rewards of every arm, which riffle demo --data reads, " +
+			"and not what was played"}
+	}
 	if v.missing() {
 		return 0, fault{column, "is missing: every decision needs what it earned, or --drop-without-reward leaves " +
 			"out " +
@@ -263,19 +267,18 @@ func (b *builder) arms(r row, d *Decision) error {
 	case arms != nil:
 	case b.fixed != nil:
 		arms = b.fixed
-	case v.missing() && v.json == nil && b.ids != nil:
+	case !v.there && b.ids != nil:
 		for _, id := range b.ids {
 			arms = append(arms, armNamed(id))
 		}
-	case v.missing() && v.json != nil:
-		return fault{column, "is null: list the arms that could be played"}
-	case v.missing() && b.o.Schema == nil:
-		return fault{column, "is missing: give the numbers of every arm that could be played, or the names of " +
-			"arms and " +
-			"a schema that makes numbers of what is known of a person: --features"}
-	case v.missing():
-		return fault{column, "is missing: say which arms could be played, for example --columns " +
-			"\"arms:=none|sms|call\""}
+	case !v.there && b.o.Schema == nil:
+		return fault{column, "is missing: give the numbers of every arm that could be played, or the names of arms " +
+			"and a schema that makes numbers of what is known of a person: --features FILE (docs/features.md)"}
+	case !v.there:
+		return fault{column, "is missing: say which arms could be played, for example " +
+			"--columns \"arms:=none|sms|call\""}
+	case v.json == nil && v.cell == "" || v.json != nil && v.json.Kind() == 'n':
+		return fault{column, "is missing here: list the arms that could be played"}
 	case vectors(v):
 		if b.o.Schema != nil {
 			return fault{column, "has vectors, and a schema is given to make them: leave out --features, or name " +
