@@ -79,9 +79,7 @@ func TestChannelsAreTheGoldenOnes(t *testing.T) {
 // Every channel keeps to the epsilon asked for; only local and central, and server noise, leave a guarantee of the same
 // size if no other device is honest; shares costs a person less than shuffle, and its noise is nearer to a curator's.
 func TestChannelsBuyWhatTheyShould(t *testing.T) {
-	if testing.Short() { // nothing of it runs at the same time as anything else
-		t.Skip("without a second goroutine")
-	}
+	serial(t)
 	all := byName(t, byDefault(t))
 	for name, c := range all {
 		if c.Infeasible != "" || c.Epsilon == nil || !(*c.Epsilon <= 1) || c.Whom == "" {
@@ -114,9 +112,7 @@ func TestChannelsBuyWhatTheyShould(t *testing.T) {
 
 // Large dimensions have a plan by default, and the planner says that shares carries them.
 func TestLargeDimensionsAreCarriedByShares(t *testing.T) {
-	if testing.Short() {
-		t.Skip("plans four channels at fifty dimensions")
-	}
+	serial(t)
 	o := defaults()
 	o.Dimension = 50
 	if s := beside(t, o)[plan.Shares]; !s.Recommended || s.Infeasible != "" {
@@ -191,6 +187,7 @@ func TestCPUAddsUpTheSteps(t *testing.T) {
 
 // Every step of this machine takes some time. How much is not compared: the machine may do other work meanwhile.
 func TestTheMachineIsMeasured(t *testing.T) {
+	serial(t)
 	m, err := Measure()
 	if err != nil {
 		t.Fatal(err)
@@ -229,6 +226,7 @@ func TestOptionsOfChannelsAreChecked(t *testing.T) {
 // Servers' noise that an analyzer of the channel refuses is refused here, too, with the analyzer's reason; what it
 // takes is planned.
 func TestServerNoiseThatTheAnalyzerRefusesIsNotPlanned(t *testing.T) {
+	serial(t)
 	for _, of := range []struct {
 		channel plan.Channel
 		noise   float64
@@ -257,9 +255,7 @@ func TestServerNoiseThatTheAnalyzerRefusesIsNotPlanned(t *testing.T) {
 
 // With another channel the plan above the table is that channel's.
 func TestAnotherChannelIsPlanned(t *testing.T) {
-	if testing.Short() { // nothing of it runs at the same time as anything else
-		t.Skip("without a second goroutine")
-	}
+	serial(t)
 	for _, c := range []plan.Channel{plan.Shares, plan.Local, plan.Central} {
 		o := defaults()
 		o.Channel, o.Machine = c, fixed()
@@ -285,9 +281,7 @@ func TestAnotherChannelIsPlanned(t *testing.T) {
 // "If all report" and "if all are honest" mean the same in every channel and with servers' noise: reports that may be
 // dishonest are counted again, where devices' noise is what protects.
 func TestHonestReportsCountInEveryChannel(t *testing.T) {
-	if testing.Short() { // nothing of it runs at the same time as anything else
-		t.Skip("without a second goroutine")
-	}
+	serial(t)
 	for _, of := range []struct {
 		channel plan.Channel
 		server  float64

@@ -12,9 +12,7 @@ import (
 
 // Mean messages go where they help: small cohorts get more than large ones, and the mean is kept.
 func TestMeanMessagesGoToSmallCohorts(t *testing.T) {
-	if testing.Short() { // nothing of it runs at the same time as anything else
-		t.Skip("without a second goroutine")
-	}
+	serial(t)
 	o := defaults()
 	o.MaxMessages, o.MeanMessages = 0, 100
 	r, err := Run(o)
@@ -31,6 +29,7 @@ func TestMeanMessagesGoToSmallCohorts(t *testing.T) {
 
 // A searched division of the budget has no more noise in an estimate than the learner's.
 func TestSearchedShareHasLeastNoise(t *testing.T) {
+	serial(t)
 	o := defaults()
 	o.Cohorts = []int{500}
 	info, err := o.information()

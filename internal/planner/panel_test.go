@@ -36,6 +36,7 @@ func planned(t *testing.T, o PanelOptions) *Panel {
 // The numbers of a panel are those of the accountant, recomputed here: m from the tail, the tail within delta, and the
 // epochs of a person within what was asked.
 func TestPanelsKeepWhatWasAsked(t *testing.T) {
+	serial(t)
 	for _, c := range plan.Channels() {
 		o := drawn(c)
 		r := planned(t, o)
@@ -75,6 +76,7 @@ func TestNoisePerDecision(t *testing.T) {
 // The advised number is the one that tells most of all, and lies between 1 and the mean's neighbourhood; the noise of a
 // much larger one grows as its square.
 func TestAdvisedDecisions(t *testing.T) {
+	serial(t)
 	o := drawn(plan.Shares)
 	for _, x := range []struct {
 		size int

@@ -29,6 +29,7 @@ func vectors(dim, cohort, releases int, variance float64) Options {
 
 // The planner finds the message counts that the certificate makes possible.
 func TestPlansReachTheKnownMessageCounts(t *testing.T) {
+	serial(t)
 	for _, c := range []struct {
 		dim, releases int
 		variance      float64
@@ -46,9 +47,19 @@ func TestPlansReachTheKnownMessageCounts(t *testing.T) {
 	}
 }
 
+// serial skips a test in the step of the race detector, which runs with -short: plans are made without a second
+// goroutine, and only predictions with one.
+func serial(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
+}
+
 // byDefault is the plan of the default deployment, made once, which nobody may change.
 func byDefault(t *testing.T) *Result {
 	t.Helper()
+	serial(t)
 	r, err := planDefaults()
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +75,7 @@ var planDefaults = sync.OnceValues(func() (*Result, error) {
 
 // The terminal's table of the default deployment and of generic vectors.
 func TestTablesAreTheGoldenOnes(t *testing.T) {
+	serial(t)
 	vectors, err := Run(vectors(5, 2000, 32, 2))
 	if err != nil {
 		t.Fatal(err)
@@ -143,9 +155,7 @@ func TestJSONHasItsKeysAndReadsBack(t *testing.T) {
 
 // A plan keeps to the options, its sums are right, and a note says what it leaves unused.
 func TestResultsKeepToTheOptions(t *testing.T) {
-	if testing.Short() { // nothing of it runs at the same time as anything else
-		t.Skip("without a second goroutine")
-	}
+	serial(t)
 	random := rand.New(rand.NewPCG(5, 6))
 	found := 0
 	for range 10 {
@@ -228,9 +238,7 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 
 // A refusal names the option that binds, in the words of the command line, and its remedy works.
 func TestInfeasibleOptionsNameARemedyThatWorks(t *testing.T) {
-	if testing.Short() { // nothing of it runs at the same time as anything else
-		t.Skip("without a second goroutine")
-	}
+	serial(t)
 	for name, c := range map[string]struct {
 		change func(*Options)
 		option string
@@ -312,10 +320,8 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 // The default limit on messages follows the dimension: every dimension has a plan, with about the noise of 5
 // dimensions. What hosts would refuse is said.
 func TestEveryDimensionHasAPlan(t *testing.T) {
+	serial(t)
 	dimensions := []int{1, 20} // the golden one is of 5
-	if testing.Short() {       // nothing of it runs at the same time as anything else
-		dimensions = []int{1}
-	}
 	if os.Getenv("RIFFLE_LONG") != "" {
 		dimensions = append(dimensions, 2, 3, 5, 8, 10, 11, 15, 30, 36)
 	}
@@ -353,6 +359,7 @@ func TestEveryDimensionHasAPlan(t *testing.T) {
 
 // The picture of a frontier can be drawn, and the time of a bit message is a time.
 func TestFrontierIsDrawnAndSealingIsMeasured(t *testing.T) {
+	serial(t)
 	r, err := Run(vectors(5, 500, 2, 2))
 	if err != nil {
 		t.Fatal(err)

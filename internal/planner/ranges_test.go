@@ -12,6 +12,7 @@ import (
 // the promise. The long test has the whole grid; the short one its cheap points, the least epsilon and the least delta
 // among them.
 func TestStatedRangesHold(t *testing.T) {
+	serial(t)
 	targets := [][2]float64{{privacy.MinEpsilon, privacy.MaxDelta}, {1e-3, 1e-6}, {1, privacy.MinDelta},
 		{10, privacy.MaxDelta}}
 	if os.Getenv("RIFFLE_LONG") != "" {

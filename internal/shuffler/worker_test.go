@@ -66,8 +66,9 @@ func (b led) PublishManifest(ctx context.Context, e uint64, r uint32, payload []
 	return errors.Join(b.step("manifest"), b.Broker.PublishManifest(ctx, e, r, payload))
 }
 
-func newCrew(t *testing.T) *crew {
-	c := &crew{scene: newScene(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.TaskWait = time.Second })}
+func newCrew(t *testing.T, change ...func(*broker.Options, *bus.ProvisionOptions)) *crew {
+	tasks := func(_ *broker.Options, p *bus.ProvisionOptions) { p.TaskWait = time.Second }
+	c := &crew{scene: newScene(t, append(change, tasks)...)}
 	c.wrap = func(conn Broker) Broker { return led{conn, c} }
 	return c
 }
@@ -253,7 +254,7 @@ func TestAWorkerMayDieAtAnyStep(t *testing.T) {
 	for _, step := range []string{"report", "segment", "segment read", "chunk"} {
 		t.Run(strings.ReplaceAll(step, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			c := newCrew(t)
+			c := newCrew(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.AckWait = 5 * time.Second })
 			c.start()
 			var died atomic.Bool
 			var once atomic.Int32
