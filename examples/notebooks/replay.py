@@ -1,8 +1,8 @@
 # %% [markdown]
 # # What would a deployment have brought on our past decisions?
 #
-# The log holds decisions that were made by a coin, with its chance. `make_log.py log.csv` makes one; yours may have other
-# columns. A log with contexts and rewards is personal data in the clear, and so are the figures here.
+# The log holds decisions that were made by a coin, with its chance. `make_log.py log.csv` makes one; yours may have
+# other columns. A log with contexts and rewards is personal data in the clear, and so are the figures here.
 
 # %%
 import pandas

@@ -43,13 +43,13 @@ riffle.Warning says what a result must not be read without. Progress goes to the
 """
 
 from ._client import Acceptance, Client, Decision, Refused
-from ._commands import audit, evaluate, fit, plan, policy, replay, report, simulate, verify
+from ._commands import audit, evaluate, fit, ledger, plan, policy, replay, report, simulate, verify
 from ._deployment import Deployment
 from ._device import Device
 from ._library import DeviceError
 from ._policy import Policy
 from ._program import Error, Warning, made_with, program
-from ._results import Audit, Certificate, Evaluation, Fit, Plan, Replay, Report, Result, Simulation
+from ._results import Audit, Certificate, Evaluation, Fit, Ledger, Plan, Replay, Report, Result, Simulation
 
 try:
     from ._built import VERSION as __version__
@@ -58,8 +58,9 @@ except ImportError:  # in a clone of the sources
 
 __all__ = [
     "Acceptance", "Audit", "Certificate", "Client", "Decision", "Deployment", "Device", "DeviceError", "Error",
-    "Evaluation", "Fit", "Plan", "Policy", "Refused", "Replay", "Report", "Result", "Simulation", "Warning", "audit",
-    "evaluate", "fit", "made_with", "plan", "policy", "program", "replay", "report", "simulate", "verify",
+    "Evaluation", "Fit", "Ledger", "Plan", "Policy", "Refused", "Replay", "Report", "Result", "Simulation", "Warning",
+    "audit", "evaluate", "fit", "ledger", "made_with", "plan", "policy", "program", "replay", "report", "simulate",
+    "verify",
 ]
 
 for _name in __all__:  # as help and tracebacks name them

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Tuple,
 from ._frames import file, lines, log_file, written
 from ._program import EXIT_BREACH, Error, flags, result, run
 from ._policy import Policy
-from ._results import Audit, Certificate, Evaluation, Fit, Plan, Replay, Report, Simulation
+from ._results import Audit, Certificate, Evaluation, Fit, Ledger, Plan, Replay, Report, Simulation
 
 if TYPE_CHECKING:
     import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def plan(users: Optional[int] = None, *, dim: Optional[int] = None, options: Optional[int] = None,
          context: Optional[int] = None, epsilon: Optional[float] = None, delta: Optional[float] = None,
          trust: Optional[str] = None, effect: Optional[float] = None, baseline: Optional[float] = None,
-         from_log: "Optional[Table]" = None, schema: "Optional[Schema]" = None,
+         from_log: Optional[Table] = None, schema: Optional[Schema] = None,
          columns: Optional[Mapping[str, Any]] = None, predict: bool = True, **more: Any) -> Plan:
     """What will privacy cost, and what will be learnt, before anything runs?
 
@@ -53,10 +53,11 @@ def plan(users: Optional[int] = None, *, dim: Optional[int] = None, options: Opt
         return Plan.of(*result("plan", [*given, f"--from-log={log}", *read]))
 
 
-def fit(data: "Optional[Table]", target: str, *, epsilon: float, bounds: Mapping[str, Tuple[float, float]],
+def fit(data: Optional[Table], target: str, *, epsilon: float, bounds: Mapping[str, Tuple[float, float]],
         categories: Optional[Mapping[str, Sequence[Any]]] = None, features: Optional[Sequence[str]] = None,
         delta: Optional[float] = None, family: Optional[str] = None, trust: Optional[str] = None,
-        missing: Optional[str] = None, confidence: Optional[float] = None, dry_run: bool = False,
+        by: Optional[str] = None, missing: Optional[str] = None, confidence: Optional[float] = None,
+        ledger: Optional[Path_] = None, budget: Optional[float] = None, dry_run: bool = False,
         rows: Optional[int] = None, **more: Any) -> Fit:
     """Fits a private regression to a table that you hold. The coefficients may be published.
 
@@ -69,15 +70,18 @@ def fit(data: "Optional[Table]", target: str, *, epsilon: float, bounds: Mapping
     bounds       public bounds of each column, outside which values are clipped: from general knowledge, never from data
     categories   all values that a column can have; coefficients are against the first one
     family       linear, or logistic for a target of 0 and 1
-    trust        central: whoever runs this sees the rows; local: every row is noised alone
+    trust        central: whoever runs this sees the rows; shuffle, shares, local: what devices would have found
+    by           a column of groups, declared in categories: rows, mean and a fit of each, for the price of one fit
+    ledger       a file of what all fits of the same people spent; the first one begins it, with budget
     dry_run      say what such a fit will be able to show: spends nothing, and needs no data but rows
     more         every other flag of `riffle fit`
 
-    Each call is a new draw of noise and spends epsilon again, so do not repeat it until you like the result. Rows of a
-    DataFrame go to the program through a pipe, never to the disk.
+    Each call is a new draw of noise and spends epsilon again, so do not repeat it until you like the result. A ledger
+    refuses what its budget does not allow. Rows of a DataFrame go to the program through a pipe, never to the disk.
     """
     given = flags({"target": target, "epsilon": epsilon, "delta": delta, "features": features, "family": family,
-                   "trust": trust, "missing": missing, "confidence": confidence, "rows": rows, **more})
+                   "trust": trust, "by": by, "missing": missing, "confidence": confidence, "ledger": ledger,
+                   "budget": budget, "rows": rows, **more})
     given += [f"--bounds={column}={low!r},{high!r}" for column, (low, high) in bounds.items()]
     for column, values in (categories or {}).items():
         given.append(f"--category={column}=" + ",".join(str(v) for v in values))
@@ -91,9 +95,21 @@ def fit(data: "Optional[Table]", target: str, *, epsilon: float, bounds: Mapping
         return Fit.of(*result("fit", [path, *given]))
 
 
-def evaluate(log: "Table", *, schema: "Optional[Schema]" = None, columns: Optional[Mapping[str, Any]] = None,
-             policy: "Union[None, Policy, Path_]" = None, theta: Optional[Sequence[float]] = None,
-             prior: "Optional[Path_]" = None, write_prior: "Optional[Path_]" = None,
+def ledger(path: Path_) -> Ledger:
+    """What fits of the same people have spent, and what is left: the file that riffle.fit keeps with ledger=.
+
+    >>> l = riffle.ledger("people.ledger")
+    >>> l.spent_epsilon, l.left_epsilon
+    >>> l.frame                    # each fit
+    """
+    if not Path(path).is_file():
+        raise Error(f"there is no ledger {path}", "begin it with a fit: riffle.fit(..., ledger=, budget=)")
+    return Ledger.of(*result("fit", flags({"ledger": path})))
+
+
+def evaluate(log: Table, *, schema: Optional[Schema] = None, columns: Optional[Mapping[str, Any]] = None,
+             policy: Union[None, Policy, Path_] = None, theta: Optional[Sequence[float]] = None,
+             prior: Optional[Path_] = None, write_prior: Optional[Path_] = None,
              confidence: Optional[float] = None, **more: Any) -> Evaluation:
     """What would a policy have earned on decisions that were logged, without playing it?
 
@@ -119,7 +135,7 @@ def evaluate(log: "Table", *, schema: "Optional[Schema]" = None, columns: Option
         return Evaluation.of(*result("evaluate", [path, *read, *given]))
 
 
-def replay(log: "Table", *, schema: "Optional[Schema]" = None, columns: Optional[Mapping[str, Any]] = None,
+def replay(log: Table, *, schema: Optional[Schema] = None, columns: Optional[Mapping[str, Any]] = None,
            trust: Optional[Sequence[str]] = None, epsilon: Optional[float] = None, delta: Optional[float] = None,
            confidence: Optional[float] = None, **more: Any) -> Replay:
     """What would a deployment have brought on your own past decisions, before it begins?
@@ -133,18 +149,18 @@ def replay(log: "Table", *, schema: "Optional[Schema]" = None, columns: Optional
     trust                  channels to replay: ["shares", "local"]; else all four
     more                   every other flag of `riffle replay`
 
-    The learner in force draws an option for each person of the log. Where the log has the same option, the person counts
-    with its reward. So the intervals are of live runs with as many people as .people. A log that could not play what the
-    learner plays is refused. Neither the log nor these figures are private.
+    The learner in force draws an option for each person of the log. Where the log has the same option, the person
+    counts with its reward. So the intervals are of live runs with as many people as .people. A log that could not play
+    what the learner plays is refused. Neither the log nor these figures are private.
     """
     given = flags({"trust": trust, "epsilon": epsilon, "delta": delta, "confidence": confidence, **more})
     with log_file(log, schema, columns) as (path, read):
         return Replay.of(*result("replay", [path, *read, *given]))
 
 
-def simulate(data: "Optional[Table]" = None, *, users: Optional[int] = None, trust: Optional[str] = None,
+def simulate(data: Optional[Table] = None, *, users: Optional[int] = None, trust: Optional[str] = None,
              epsilon: Optional[float] = None, delta: Optional[float] = None, seed: Optional[int] = None,
-             export: "Optional[Path_]" = None, **more: Any) -> Simulation:
+             export: Optional[Path_] = None, **more: Any) -> Simulation:
     """Runs a whole deployment on this machine with simulated people, and compares what they missed.
 
     >>> s = riffle.simulate(users=1000, trust="shares")          # some ten seconds
@@ -167,7 +183,7 @@ def simulate(data: "Optional[Table]" = None, *, users: Optional[int] = None, tru
             return Simulation.of(*result("demo", [*given, f"--data={path}"]))
 
 
-def audit(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None, keys: "Optional[Path_]" = None,
+def audit(folder: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,
           broker_url: Optional[str] = None, **more: Any) -> Audit:
     """Did the servers do what they said? Recomputes everything that they announced, learned and spent.
 
@@ -185,7 +201,7 @@ def audit(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None, 
     return Audit.of(*_checked("audit", folder, trust=trust, keys=keys, broker_url=broker_url, **more))
 
 
-def report(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None, keys: "Optional[Path_]" = None,
+def report(folder: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,
            broker_url: Optional[str] = None, **more: Any) -> Report:
     """Does the policy help, compared with a control group, and what did that cost people's privacy?
 
@@ -197,7 +213,7 @@ def report(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None,
     return Report.of(*_checked("report", folder, trust=trust, keys=keys, broker_url=broker_url, **more))
 
 
-def _checked(command: str, folder: "Optional[Path_]", **options: Any) -> Tuple[Any, Tuple[str, ...]]:
+def _checked(command: str, folder: Optional[Path_], **options: Any) -> Tuple[Any, Tuple[str, ...]]:
     given: List[str] = flags(options)
     if folder is not None:
         if not Path(folder).is_dir():
@@ -206,7 +222,7 @@ def _checked(command: str, folder: "Optional[Path_]", **options: Any) -> Tuple[A
     return result(command, given, codes=(0, EXIT_BREACH))
 
 
-def verify(certificate: "Path_", *, trust: "Optional[Path_]" = None) -> Certificate:
+def verify(certificate: Path_, *, trust: Optional[Path_] = None) -> Certificate:
     """Does the certificate of an epoch hold? Needs no connection.
 
     >>> c = riffle.verify("out/audit/certificates/epoch-1.json", trust="bundle.json")
@@ -219,7 +235,7 @@ def verify(certificate: "Path_", *, trust: "Optional[Path_]" = None) -> Certific
     return Certificate.of(*result("verify", [str(certificate), *flags({"trust": trust})], codes=(0, EXIT_BREACH)))
 
 
-def policy(source: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None, keys: "Optional[Path_]" = None,
+def policy(source: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,
            broker_url: Optional[str] = None, **more: Any) -> Policy:
     """The newest policy of a deployment, which is public: its coefficients by name, and a function that chooses.
 

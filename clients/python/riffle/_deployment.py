@@ -66,16 +66,16 @@ class Deployment:
     broker_url: str
     pages: Dict[str, str]
 
-    def __init__(self, schema: "Union[Mapping[str, Any], Path_]", *, people: int, trust: str = "shares",
+    def __init__(self, schema: Union[Mapping[str, Any], Path_], *, people: int, trust: str = "shares",
                  epsilon: float = 1.0, delta: float = 1e-6, family: str = "logistic", max_reward: float = 1.0,
                  window: float = 2.0, settings: Optional[Mapping[str, Any]] = None,
-                 folder: "Optional[Path_]" = None) -> None:
+                 folder: Optional[Path_] = None) -> None:
         self._schema, self._settings = schema, settings
         self._flags = flags({"people": people, "trust": trust, "epsilon": epsilon, "delta": delta, "family": family,
                              "max_reward": max_reward, "window": f"{window}s", "dir": folder})
-        self._process: "Optional[subprocess.Popen[str]]" = None
+        self._process: Optional[subprocess.Popen[str]] = None
 
-    def __enter__(self) -> "Deployment":
+    def __enter__(self) -> Deployment:
         self.start()
         return self
 
@@ -92,7 +92,7 @@ class Deployment:
                 given.append(f"--config={written(folder, 'analyzer.yaml', self._settings)}")
             self._process = subprocess.Popen([str(program()), "trial", "--tied", "--json", *given], text=True,
                                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                             encoding="utf-8")
+                                             encoding="utf-8", start_new_session=True)
             try:
                 said = self._said()
             except BaseException:
@@ -120,6 +120,8 @@ class Deployment:
         if child is None:
             return
         child.communicate()  # closes its input, which ends it
+        if hasattr(self, "client"):
+            self.client.close()
 
     def _runs(self) -> None:
         if self._process is None:
@@ -128,8 +130,8 @@ class Deployment:
             assert self._process.stderr
             failed("trial", "", self._process.stderr.read().splitlines())
 
-    def simulate(self, people: "Union[pandas.DataFrame, Iterable[Mapping[str, Any]]]", arms: Sequence[Arm],
-                 reward: Callable[[Mapping[str, Any], str], float], *, threads: int = THREADS) -> "pandas.DataFrame":
+    def simulate(self, people: Union[pandas.DataFrame, Iterable[Mapping[str, Any]]], arms: Sequence[Arm],
+                 reward: Callable[[Mapping[str, Any], str], float], *, threads: int = THREADS) -> pandas.DataFrame:
         """Has synthetic people ask for decisions, through the API that an app would call.
 
         people    the context of each person: a DataFrame with a row for each, or mappings
@@ -141,9 +143,9 @@ class Deployment:
         propensity, reward, epoch, sampled, reason. This log has propensities, so riffle.evaluate can read it.
         """
         self._runs()
-        todo: "queue.SimpleQueue[tuple[int, Mapping[str, Any]]]" = queue.SimpleQueue()
+        todo: queue.SimpleQueue[tuple[int, Mapping[str, Any]]] = queue.SimpleQueue()
         for number, context in enumerate(people.to_dict("records") if hasattr(people, "to_dict") else people):
-            todo.put((number, {str(name): v for name, v in context.items()}))
+            todo.put((number, {str(name): None if v != v else v for name, v in context.items()}))  # NaN is missing
         rows: List[Dict[str, Any]] = []
         failures: List[BaseException] = []
         lock = threading.Lock()
@@ -230,7 +232,7 @@ class Deployment:
         self._runs()
         return report(keys=self.keys, broker_url=self.broker_url, **more)
 
-    def export(self, folder: "Path_") -> Path:
+    def export(self, folder: Path_) -> Path:
         """Copies its signed logs and certificates to a new folder, which riffle.audit and riffle.verify read."""
         self._runs()
         run("audit export", [str(folder), f"--keys={self.keys}", f"--broker-url={self.broker_url}"])

@@ -52,7 +52,7 @@ class Device:
     person does: have a timer call it. A report without a mailbox leaves from here, if this process runs when it is due.
     """
 
-    def __init__(self, configuration: Mapping[str, Any], *, folder: "Path_", login: str = "",
+    def __init__(self, configuration: Mapping[str, Any], *, folder: Path_, login: str = "",
                  wrap: Optional[Callable[[bytes], bytes]] = None, unwrap: Optional[Callable[[bytes], bytes]] = None,
                  now: Callable[[], float] = time.time) -> None:
         if (wrap is None) != (unwrap is None):
@@ -76,7 +76,7 @@ class Device:
         if "credential" in self._state:
             self._open()
 
-    def __enter__(self) -> "Device":
+    def __enter__(self) -> Device:
         return self
 
     def __exit__(self, *_: object) -> None:

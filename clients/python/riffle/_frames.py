@@ -30,7 +30,7 @@ def pandas_module() -> Any:
     return pandas
 
 
-def frame(rows: Iterable[Mapping[str, Any]], index: str = "") -> "pandas.DataFrame":
+def frame(rows: Iterable[Mapping[str, Any]], index: str = "") -> pandas.DataFrame:
     """A table with a row for each mapping."""
     made = pandas_module().DataFrame(list(rows))
     return made.set_index(index) if index and len(made) else made
@@ -47,7 +47,7 @@ def flat(of: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
     return row
 
 
-def lines(table: "pandas.DataFrame") -> str:
+def lines(table: pandas.DataFrame) -> str:
     """A table as JSON Lines. Every number is written so that it is read as the same number; what is missing is null."""
     pandas = pandas_module()
     names = [str(c) for c in table.columns]
@@ -78,7 +78,7 @@ def _plain(name: str, value: Any, pandas: Any) -> Any:
     raise Error(f"the column {name} has a value of the type {type(value).__name__}", "make it a number or a text")
 
 
-def written(folder: "Union[str, os.PathLike[str]]", name: str, of: "Union[Mapping[str, Any], str, os.PathLike[str]]",
+def written(folder: Union[str, os.PathLike[str]], name: str, of: Union[Mapping[str, Any], str, os.PathLike[str]],
             ) -> str:
     """The path of a file: the one that is given, or one in a folder, of an object as JSON, which is YAML, too."""
     if not isinstance(of, Mapping):
@@ -89,7 +89,7 @@ def written(folder: "Union[str, os.PathLike[str]]", name: str, of: "Union[Mappin
 
 
 @contextlib.contextmanager
-def log_file(table: "Table", schema: "Optional[Schema]", columns: Optional[Mapping[str, Any]]
+def log_file(table: Table, schema: Optional[Schema], columns: Optional[Mapping[str, Any]]
              ) -> Iterator[Tuple[str, List[str]]]:
     """The path of a log of decisions, and the flags that say how it is to be read.
 
@@ -107,7 +107,7 @@ def log_file(table: "Table", schema: "Optional[Schema]", columns: Optional[Mappi
 
 
 @contextlib.contextmanager
-def file(table: "Table") -> Iterator[str]:
+def file(table: Table) -> Iterator[str]:
     """The path of a table. A DataFrame is meanwhile in a temporary file that only this user can read."""
     if isinstance(table, (str, os.PathLike)):
         if not Path(table).is_file():

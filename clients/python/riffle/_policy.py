@@ -55,14 +55,14 @@ class Policy(Result):
         return str(self.json["digest"])
 
     @property
-    def frame(self) -> "pandas.DataFrame":
+    def frame(self) -> pandas.DataFrame:
         return frame([flat(t) for t in self.json["terms"]], "name")
 
     def __str__(self) -> str:
         over = "the last one" if self.final else "in force"
         return f"Policy of epoch {self.epoch} of {self.deployment}, {over}\n\n{self.frame.to_string()}"
 
-    def save(self, path: "Union[str, os.PathLike[str]]") -> None:
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the policy as a file, which riffle.policy, riffle.evaluate and the setting learner.prior read."""
         Path(path).write_text(jsonlib.dumps(self.json, indent=2) + "\n", encoding="utf-8")
 
@@ -80,7 +80,7 @@ class Policy(Result):
         made: Callable[..., Tuple[Any, Dict[Any, float]]] = self._module[0]
         return made
 
-    def choose(self, people: "pandas.DataFrame", arms: Sequence[Any], **more: Any) -> "pandas.Series[Any]":
+    def choose(self, people: pandas.DataFrame, arms: Sequence[Any], **more: Any) -> pandas.Series[Any]:
         """Which arm each person gets, as a column beside people.
 
         people    a row for each, with the context's features as columns; other columns are left out
@@ -89,15 +89,15 @@ class Policy(Result):
         """
         choose = self._choose()
         rows = [choose(context, _arms(arms), **more)[0] for context in self._contexts(people)]
-        return pandas_module().Series(rows, index=people.index, name="arm")
+        return pandas_module().Series(rows, index=people.index, name="arm", dtype=object)
 
-    def probabilities(self, people: "pandas.DataFrame", arms: Sequence[Any], **more: Any) -> "pandas.DataFrame":
+    def probabilities(self, people: pandas.DataFrame, arms: Sequence[Any], **more: Any) -> pandas.DataFrame:
         """With what probability each person gets each arm: a column for each arm. Arguments are those of choose."""
         choose = self._choose()
         rows = [choose(context, _arms(arms), **more)[1] for context in self._contexts(people)]
         return pandas_module().DataFrame(rows, index=people.index)
 
-    def _contexts(self, people: "pandas.DataFrame") -> List[Dict[str, Any]]:
+    def _contexts(self, people: pandas.DataFrame) -> List[Dict[str, Any]]:
         schema: Optional[Mapping[str, Any]] = self.json.get("schema")
         if schema is None:
             raise Error("the policy has no schema, so that people's columns mean nothing",
@@ -109,7 +109,7 @@ class Policy(Result):
         columns = [people[n].astype(object).where(people[n].notna(), None).tolist() for n in names]
         return [dict(zip(names, row)) for row in zip(*columns)] if names else [{}] * len(people)
 
-    def plot(self, ax: "Optional[matplotlib.axes.Axes]" = None) -> "matplotlib.axes.Axes":
+    def plot(self, ax: Optional[matplotlib.axes.Axes] = None) -> matplotlib.axes.Axes:
         """Draws the coefficients with their intervals. Needs matplotlib."""
         return _plots.intervals(self.frame, "coefficient", "coefficient", ax)
 

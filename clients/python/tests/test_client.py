@@ -115,6 +115,9 @@ class Calls(unittest.TestCase):
         with Server((503, {"reason": "busy"})) as server, riffle.Client(server.url, give_up=0) as client:
             with self.assertRaises(riffle.Refused):
                 client.decide("a", ["x"])
+        with Server((0, None)) as server, riffle.Client(server.url, give_up=0) as client:
+            with self.assertRaisesRegex(riffle.Error, "no randomizer answers at"):
+                client.decide("a", ["x"])
         with self.assertRaisesRegex(riffle.Error, "no randomizer answers at"):
             riffle.Client(server.url, give_up=0).status()
 

@@ -27,6 +27,20 @@ def people(rows: int) -> "pandas.DataFrame":
                              "sex": [draw.choice("fm") for _ in ages]})
 
 
+def log(rows: int) -> "pandas.DataFrame":
+    """A reminder helps in the evening and annoys in the morning; it came by a coin."""
+    draw, made = random.Random(2), []
+    for _ in range(rows):
+        evening, offer = draw.random() < 0.5, draw.choice(["none", "reminder"])
+        works = 0.5 if offer == "none" else 0.8 if evening else 0.2
+        made.append({"evening": evening, "offer": offer, "clicked": int(draw.random() < works), "day": "Monday"})
+    return pandas.DataFrame(made)
+
+
+LOG = log(2000) if pandas is not None else None
+COLUMNS = {"arms": ["none", "reminder"], "arm": "offer", "reward": "clicked", "propensity": 0.5}
+
+
 class WithoutPandas(unittest.TestCase):
     def test_a_plan_that_cannot_be_says_what_would_help(self) -> None:
         with self.assertRaises(riffle.Error) as said:
@@ -74,6 +88,33 @@ class WithPandas(unittest.TestCase):
         self.assertAlmostEqual(f.frame.loc["age", "value"], 0.6, delta=0.3)  # many standard errors
         self.assertEqual(f.rows, 4000)
 
+    def test_people_of_a_table_are_simulated(self) -> None:
+        draw = random.Random(3)
+        made = pandas.DataFrame([{"arms": [[0.5, 0], [0, 0.5]], "rewards": [int(draw.random() < 0.1), 1]}
+                                 for _ in range(200)])
+        with tempfile.TemporaryDirectory() as folder:
+            s = riffle.simulate(made, holdout=0, trust="shares", epsilon=4, delta=1e-4, hosts=1,
+                                export=Path(folder) / "export")
+            self.assertEqual((s.users, s.epsilon <= 4), (200, True))
+            self.assertLess(s.frame.loc["riffle", "regret"], s.frame.loc["uniform", "regret"])
+            self.assertIn("analyzer", s.processes.index)
+            self.assertTrue(riffle.audit(Path(folder) / "export", trust=Path(folder) / "export" / "bundle.json").ok)
+
+    def test_fits_of_groups_under_a_ledger(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            kept = Path(folder) / "people.ledger"
+            about = {"bounds": BOUNDS, "categories": {"sex": ["f", "m"]}, "by": "sex", "ledger": kept}
+            f = riffle.fit(people(4000), "pressure", epsilon=2, budget=3, **about)
+            self.assertEqual(list(f.groups.index), ["f", "m"])
+            self.assertEqual(list(f.frame.loc["m"].index), ["(intercept)", "age"])
+            self.assertLess(f.left_epsilon, 3)
+            with self.assertRaisesRegex(riffle.Error, "ledger|budget|left"):
+                riffle.fit(people(4000), "pressure", epsilon=2.9, **about)
+            left = riffle.ledger(kept)
+            self.assertEqual((left.left_epsilon, len(left.frame)), (f.left_epsilon, 1))
+        with self.assertRaisesRegex(riffle.Error, "no ledger"):
+            riffle.ledger(kept)
+
     def test_a_fit_names_the_line_and_no_value(self) -> None:
         table = people(100)
         table.loc[7, "sex"] = "secret"
@@ -99,24 +140,31 @@ class WithPandas(unittest.TestCase):
             _frames.lines(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
 
     def test_a_log_of_named_arms_is_evaluated(self) -> None:
-        draw = random.Random(2)
-        rows = []
-        for _ in range(2000):
-            evening, offer = draw.random() < 0.5, draw.choice(["none", "reminder"])
-            works = 0.5 if offer == "none" else 0.8 if evening else 0.2
-            rows.append({"evening": evening, "offer": offer, "clicked": int(draw.random() < works), "day": "Monday"})
-        log, columns = pandas.DataFrame(rows), {"arms": ["none", "reminder"], "arm": "offer", "reward": "clicked",
-                                                "propensity": 0.5}
-        e = riffle.evaluate(log, schema=SCHEMA, columns=columns, theta=[0, 0, 2])
+        e = riffle.evaluate(LOG, schema=SCHEMA, columns=COLUMNS, theta=[0, 0, 2])
         self.assertEqual(e.decisions, 2000)
         self.assertTrue((e.frame["low"] < 0.65).all() and (e.frame["high"] > 0.65).all(), e.frame)  # what is true
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "log.csv"
-            log.assign(evening=log["evening"].map({True: "true", False: "false"})).to_csv(path, index=False)
-            same = riffle.evaluate(path, schema=SCHEMA, columns=columns, theta=[0, 0, 2])
+            LOG.assign(evening=LOG["evening"].map({True: "true", False: "false"})).to_csv(path, index=False)
+            same = riffle.evaluate(path, schema=SCHEMA, columns=COLUMNS, theta=[0, 0, 2])
         self.assertEqual(e.json, same.json)
         with self.assertRaisesRegex(riffle.Error, "offered"):
-            riffle.evaluate(log, schema=SCHEMA, columns={**columns, "arm": "offered"})
+            riffle.evaluate(LOG, schema=SCHEMA, columns={**COLUMNS, "arm": "offered"})
+
+    def test_a_log_is_replayed(self) -> None:
+        r = riffle.replay(LOG, schema=SCHEMA, columns=COLUMNS, trust=["shares"], rounds=5)
+        self.assertEqual(r.decisions, 2000)
+        self.assertLess(r.people, 2000)
+        self.assertEqual(r.frame.loc[("logged", "all"), "value"], LOG["clicked"].mean())
+        gain = r.gain.loc[("without_privacy", "last_policy")]
+        self.assertTrue(gain["low"] < 0.15 < gain["high"], gain)  # what is true
+        with self.assertRaisesRegex(riffle.Error, "overlap|does not hold|propensit"):
+            riffle.replay(LOG[LOG["offer"] == "none"], schema=SCHEMA, columns=COLUMNS, trust=["shares"], rounds=5)
+
+    def test_a_plan_for_the_people_of_a_log(self) -> None:
+        p = riffle.plan(users=500, from_log=LOG, schema=SCHEMA, columns=COLUMNS, trust="shares")
+        self.assertEqual(p.json["dimension"], 3)
+        self.assertGreater(len(p.prediction), 0)
 
 
 if __name__ == "__main__":

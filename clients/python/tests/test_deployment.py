@@ -72,6 +72,12 @@ class Lives(unittest.TestCase):
             self.assertTrue(d.report().ok)
             self.assertEqual(d.client.ledger("person-3")["ledger"]["entries"][0]["state"], "spent")
             policy = d.policy()
+            for evening in (True, False):  # the policy in Python plays what devices play
+                person = pandas.DataFrame({"evening": [evening], "city": ["Bonn"]})
+                asked = (d.client.decide(f"new-{i}", ARMS, context={"evening": evening}) for i in range(100))
+                played = next(of.id for of in asked if of.propensity > 0.5)  # else it is of the control group
+                self.assertEqual(policy.choose(person, ARMS).tolist(), [played])
+                self.assertEqual(policy.probabilities(person, ARMS)[played].tolist(), [1])
             with tempfile.TemporaryDirectory() as folder:
                 logs = d.export(Path(folder) / "export")
                 with self.assertWarnsRegex(riffle.Warning, "keys"):
@@ -82,6 +88,10 @@ class Lives(unittest.TestCase):
                 self.assertIn("analyzer", certificate.frame.index)
                 policy.save(Path(folder) / "policy.json")
                 self.assertEqual(riffle.policy(Path(folder) / "policy.json").digest, policy.digest)
+        valued = riffle.evaluate(log, schema=SCHEMA, columns={"arms": ARMS}, policy=policy)
+        self.assertEqual(valued.decisions, len(log))
+        with self.assertRaisesRegex(riffle.Error, "no column evening"):
+            policy.choose(pandas.DataFrame({"city": ["Bonn"]}), ARMS)
         self.assertTrue(policy.final)
         self.assertEqual(list(policy.frame.index), ["bias", "id = reminder", "id = reminder × evening"])
         self.assertFalse(Path(d.keys).exists())

@@ -104,6 +104,7 @@ func TestChartIsTheManifests(t *testing.T) {
 		case "Job":
 			delete(got, name)
 			meta["name"] = strings.TrimSuffix(meta["name"].(string), "-3") // the revision
+			delete(o["spec"].(object), "ttlSecondsAfterFinished")
 			got[strings.TrimSuffix(name, "-3")] = o
 		case "StatefulSet", "Deployment":
 			meta := o["spec"].(object)["template"].(object)["metadata"].(object)
@@ -176,7 +177,7 @@ storageClass: fast
 		"ConfigMap/riffle-mixing/shuffler-config":       {"min_cohort: 50\n", "workers:\n      enabled: true\n"},
 		"ConfigMap/riffle-devices/randomizer-config":    {"epsilon: 2\n", "delta: 1e-06\n", "min_cohort: 50\n"},
 		"ConfigMap/riffle-analysis/analyzer-config":     {"dimension: 8\n", "horizon: 20000000\n", "enabled: true\n", "radius: 3\n"},
-		"Job/riffle-broker/provision-3":                 {"backoffLimit: 20\n"},
+		"Job/riffle-broker/provision-3":                 {"backoffLimit: 20\n", "ttlSecondsAfterFinished: 86400\n"},
 		"PodDisruptionBudget/riffle-broker/nats":        {"maxUnavailable: 1\n"},
 		"ConfigMap/riffle-mixing/ingress-config":        {"10.0.0.0/8"},
 		"NetworkPolicy/riffle-analysis/analyzer-worker": {"port: 9405\n"},

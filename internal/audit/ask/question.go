@@ -114,8 +114,8 @@ func (f fields) refuse(name string, err error) error {
 	if _, known := f.schema.Field(name); known {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return fmt.Errorf("%q is no field of this deployment: there are %s, and %s", name,
-		strict.List(f.schema.FieldNames(), "and"), rewardField)
+	return fmt.Errorf("%q is no field of this deployment: there are %s", name,
+		strict.List(append(f.schema.FieldNames(), rewardField), "and"))
 }
 
 // histogram enters the cells of a field.
