@@ -3,8 +3,8 @@
 //
 // It takes CSV with commas, with tabs, or with semicolons (where one number has a decimal comma all have, as
 // spreadsheets write in much of Europe); lines that end in LF, CRLF or CR; a byte order mark; a first line sep=; quoted
-// fields; and JSON lines. What it cannot read it refuses with a line. No error quotes a value: at most it names a
-// column of the header, a line and what to do.
+// fields; and JSON lines; all also packed with gzip. What it cannot read it refuses with a line. No error quotes a
+// value: at most it names a column of the header, a line and what to do.
 package table
 
 import (

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/population/decisions"
+	"github.com/riffle-dp/riffle/pkg/feature"
 )
 
 // named reads a text with columns that a command line names, and with the schema of the odd files.
@@ -112,6 +113,66 @@ func TestColumnsHaveRoles(t *testing.T) {
 	_, err = named(t, "1:0:0.5 | age:3\n", "cost=x")
 	if err == nil || !strings.Contains(err.Error(), "Vowpal Wabbit") {
 		t.Error(err)
+	}
+}
+
+// Columns without a role are refused if that is asked for, in every form; features in namespaces have their own names.
+func TestStrictLogs(t *testing.T) {
+	o := decisions.Options{Schema: schemaFor(t, "testdata/odd/x"), Strict: true}
+	header, row := "age,site,member,arm,reward,propensity", "54,north,1,sms,1,1"
+	app, rest := `{"context":{"age":54,"site":"north","member":true`, `},"arm":"sms","reward":1,"propensity":1}`
+	for text, want := range map[string]string{
+		"2:-1:0.5 |a age:54 |b site=north member\n":          "",
+		"2:-1:0.5 |a age:54 |b site=north member who=4711\n": `line 1: "who" is not a field here`,
+		header + "\n" + row + "\n":                           "",
+		header + ",who\n" + row + ",4711\n":                  `"who" is not a field here`,
+		app + rest:                                           "",
+		app + `,"who":4711` + rest:                           `line 1: "who" is not a field here`,
+	} {
+		_, err := decisions.Read(strings.NewReader(text), o)
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "4711")) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// A number is the index of an arm, but the name of one where arms have numbers for names. A text that stands for no
+// value in a table is one in other forms.
+func TestNumbersAndNames(t *testing.T) {
+	schema, err := feature.Parse([]byte(`{"version": 1, "context": [{"name": "x", "kind": "hashed", "buckets": 3}],
+		"arms": [{"name": "id", "kind": "hashed", "buckets": 9}], "terms": [["id"], ["id", "x"]]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(text string) (d decisions.Decision, err error) {
+		log, err := decisions.Read(strings.NewReader(text), decisions.Options{Schema: schema})
+		if err != nil {
+			return d, err
+		}
+		return log.Decisions[0], nil
+	}
+	for of, want := range map[string]int{
+		`"arms":["a","b","c"],"arm":1`: 1, `"arms":["a","b","c"],"arm":"b"`: 1, `"arms":["a","b","c"],"arm":3`: -1,
+		`"arms":["3","2","1"],"arm":1`: 2, `"arms":[3,2,1],"arm":"1"`: 2, `"arms":[1,2,3],"arm":0`: -1,
+		`"arms":["a","b","c"],"arm":"1"`: -1, `"arms":["a","1"],"arm":0`: -1, `"arms":["a","b"],"arm":0.5`: -1,
+	} {
+		d, err := read(`{"x":"y",` + of + `,"reward":1,"propensity":1}`)
+		if (err == nil) != (want >= 0) || err == nil && d.Arm != want {
+			t.Errorf("%s: arm %d, %v; want %d", of, d.Arm, err, want)
+		}
+	}
+	csv := "x,arm,reward,propensity,arms\n"
+	none, err1 := read("shared | x=none\n0:-1:1 | id=a\n")
+	same, err2 := read(`{"x":"none","arms":["a"],"arm":0,"reward":1,"propensity":1}`)
+	blank, err3 := read(csv + ",a,1,1,a\n")
+	cell, err4 := read(csv + "none,a,1,1,a\n")
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(none.Arms, same.Arms) || !reflect.DeepEqual(blank.Arms, cell.Arms) ||
+		reflect.DeepEqual(none.Arms, blank.Arms) {
+		t.Errorf("%v, %v, %v, %v", none.Arms, same.Arms, blank.Arms, cell.Arms)
 	}
 }
 

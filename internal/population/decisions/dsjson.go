@@ -63,15 +63,15 @@ func dsjsonRow(line int, all object) (row, error) {
 			"played"})
 	}
 	delete(c, "_multi")
-	context := leaves{}
+	context := newLeaves()
 	context.add("", c)
-	r.context, r.names = context.get, slices.Sorted(maps.Keys(context))
+	r.context, r.names = context.get, context.names()
 	for i, one := range arms {
 		var members object
 		if strict.Unmarshal(one, &members, strict.Options{}) != nil {
 			return r, at(line, fault{fmt.Sprintf("c._multi[%d]", i), "is no object: it has the features of an arm"})
 		}
-		features := leaves{}
+		features := newLeaves()
 		features.add("", members)
 		r.arms = append(r.arms, features.get)
 	}
@@ -88,7 +88,9 @@ func dsjsonRow(line int, all object) (row, error) {
 }
 
 // leaves are features in namespaces, by their own names and by those of their namespaces and their own.
-type leaves map[string]value
+type leaves struct{ own, below map[string]value }
+
+func newLeaves() leaves { return leaves{map[string]value{}, map[string]value{}} }
 
 // add adds the members of an object, and of objects in it, at a path.
 func (l leaves) add(path string, members object) {
@@ -107,17 +109,23 @@ func (l leaves) set(path, key string, v value) {
 	again := value{there: true, problem: "occurs in several namespaces, or twice: name the column with its " +
 		"namespace, " +
 		"FIELD=NAMESPACE.NAME"}
-	if _, there := l[key]; there {
-		l[key] = again
-	} else {
-		l[key] = v
-	}
-	if path != "" {
-		if _, there := l[path+key]; there {
-			v = again
+	add := func(in map[string]value, name string) {
+		if _, there := in[name]; there {
+			in[name] = again
+			return
 		}
-		l[path+key] = v
+		in[name] = v
 	}
+	add(l.own, key)
+	add(l.below, path+key)
 }
 
-func (l leaves) get(column string) value { return l[column] }
+func (l leaves) get(column string) value {
+	if v := l.own[column]; v.there {
+		return v
+	}
+	return l.below[column]
+}
+
+// names are those of the features, without their namespaces.
+func (l leaves) names() []string { return slices.Sorted(maps.Keys(l.own)) }

@@ -210,7 +210,8 @@ func (b *builder) extra(names []string) error {
 			if !named {
 				c.Name = role
 			}
-			used = used || slices.Contains(strings.Split(c.Name, "|"), column) && !c.Constant
+			used = used || !c.Constant && (slices.Contains(strings.Split(c.Name, "|"), column) ||
+				strings.HasSuffix(c.Name, "."+column)) // of a namespace
 			if !named && strings.EqualFold(role, column) {
 				near = role
 			}

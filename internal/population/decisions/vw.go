@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -71,7 +69,7 @@ func vwCB(text io.Reader) iter.Seq2[row, error] {
 				return
 			}
 			if !yield(row{line: l.line, columns: l.role, context: l.features.get, counted: true,
-				names: slices.Sorted(maps.Keys(l.features))}, nil) {
+				names: l.features.names()}, nil) {
 				return
 			}
 		}
@@ -105,9 +103,9 @@ func vwADF(text io.Reader) iter.Seq2[row, error] {
 
 // vwBlock is a decision of several lines.
 func vwBlock(block []*vwLine) (row, error) {
-	r := row{line: block[0].line, indexed: true, context: leaves{}.get, columns: leaves{}.get}
+	r := row{line: block[0].line, indexed: true, context: newLeaves().get, columns: newLeaves().get}
 	if block[0].shared {
-		r.context, r.names = block[0].features.get, slices.Sorted(maps.Keys(block[0].features))
+		r.context, r.names = block[0].features.get, block[0].features.names()
 		block = block[1:]
 	}
 	if len(block) == 0 {
@@ -172,7 +170,7 @@ func vwLines(text io.Reader) iter.Seq2[*vwLine, error] {
 
 // readVW reads a line.
 func readVW(n int, text string) (*vwLine, error) {
-	l := &vwLine{line: n, features: leaves{}}
+	l := &vwLine{line: n, features: newLeaves()}
 	head, features, ok := strings.Cut(text, "|")
 	if !ok {
 		return nil, at(n, errors.New("it has no bar: a line of Vowpal Wabbit is action:cost:probability | features"))
