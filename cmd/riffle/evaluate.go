@@ -199,9 +199,9 @@ Effective size     %8.0f  decisions of this policy itself would say as much
 Error size         %8.0f  decisions, about, decide how wide the intervals are
 Largest weight     %8.4g  of a single decision
 Never played       %8.3g  %% of decisions have an arm that this policy never plays
-SWITCH at          %8.4g  weights above it are left to the model, which moves the value by at most %.2g
+SWITCH at          %8.4g  weights above it are left to the model: about %.3g %% of this policy's play
 `, o.MeanWeight, o.MeanWeightSE, o.EffectiveSize, o.ErrorSize, o.LargestWeight, 100*o.NeverPlayed,
-		r.Switch.Threshold, r.Switch.Bias)
+		r.Switch.Threshold, 100*r.Switch.Left)
 	if r.Outside {
 		fmt.Fprintln(w, "\nA value outside the range of rewards is a sign of large weights on few decisions.")
 	}

@@ -148,7 +148,7 @@ func Evaluate(log []decisions.Decision, target Target, o Options) (*Estimates, e
 	doubly, doublySE := play.MeanAndError(robust)
 	r.IPS, r.DoublyRobust = over.interval(ips, ipsSE, z, in), over.interval(doubly, doublySE, z, in)
 	r.SNIPS = over.interval(value, math.Sqrt(variance*n/(n-1)), z, in)
-	r.Switch = switched(over, modelled, robust, z, in)
+	r.Switch = switched(log, probabilities, over, modelled, robust, z, in)
 	for _, e := range []Estimate{r.IPS, r.SNIPS, r.DoublyRobust, r.Switch.Estimate} {
 		if err := e.finite(); err != nil {
 			return nil, err

@@ -66,8 +66,9 @@ func (r *replayer) parts(f *figure, values []float64) (p Parts) {
 				contrasts[q] += v * in / (both * (1 - both) * (groups - 1))
 			}
 		}
-		b := stat.Mean(contrasts, nil) * (groups - 1) / groups
-		noise := stat.Variance(contrasts, nil) / rounds
+		const centred = (groups - 1.0) / groups // a contrast is with the mean of the other groups
+		b := centred * stat.Mean(contrasts, nil)
+		noise := centred * centred * stat.Variance(contrasts, nil) / rounds
 		direct := (perGroup[g] - mean + both*b) / groups
 		p.Learning += learned * (2*direct*b + learned*b*b - noise*(2*both/groups+learned)) * groups / (groups - 1)
 	}
