@@ -77,6 +77,8 @@ func TestWrongExamplesAreFound(t *testing.T) {
 		{"a script", "sh", "deploy/up --cluster", "deploy/upp --cluster", "deploy/upp"},
 		{"a script's flag", "sh", "deploy/up --cluster", "deploy/up --clusters", "--clusters"},
 		{"a package", "sh", "go test ./pkg/...", "go test ./package/...", "./package"},
+		{"a program", "sh", "go install github.com/riffle-dp/riffle/cmd/riffle@v0.2.0",
+			"go install github.com/riffle-dp/riffle/cmd/ripple@v0.2.0", "ripple"},
 		{"a test", "sh", "go test ./pkg/privacy -run 'Brute|x'", "go test ./pkg/privacy -run Brutal", "Brutal"},
 		{"a path of the API", "sh", "curl localhost:8400/v1/status", "curl localhost:8400/v1/state", "/v1/state"},
 		{"a request's key", "sh", reward + `'{"token": "x", "reward": 1}'`, reward + `'{"token": "x", "r": 1}'`, `"r"`},

@@ -117,6 +117,10 @@ func (e *Examiner) goCommand(args []string) error {
 	if len(args) > 0 && args[0] == "version" {
 		return nil
 	}
+	if len(args) == 2 && args[0] == "install" {
+		folder, _, _ := strings.Cut(strings.TrimPrefix(args[1], "github.com/riffle-dp/riffle/"), "@")
+		return e.exists(folder + "/main.go")
+	}
 	if len(args) == 0 || !slices.Contains([]string{"run", "build", "test", "vet", "generate"}, args[0]) {
 		return fmt.Errorf("go %v is not known here", args)
 	}
