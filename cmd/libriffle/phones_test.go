@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -207,6 +208,20 @@ func TestTheKotlinShellRunsADevice(t *testing.T) {
 	run(t, "go", "build", "-buildmode=c-shared", "-o", filepath.Join(folder, "libriffle.so"), ".")
 	program := filepath.Join(folder, "life.jar")
 	run(t, kotlinc, "-no-reflect", "-cp", jars, filepath.Join(kotlin, "Riffle.kt"), "testdata/Life.kt", "-d", program)
+	livesThrough(t, java, "-Djna.library.path="+folder, "-cp", program+":"+jars, "LifeKt")
+}
+
+// So does the Python package.
+func TestThePythonPackageRunsADevice(t *testing.T) {
+	python, library := tool(t, "python3"), filepath.Join(t.TempDir(), "libriffle.so")
+	run(t, "go", "build", "-buildmode=c-shared", "-o", library, ".")
+	t.Setenv("RIFFLE_LIBRARY", library)
+	t.Setenv("PYTHONPATH", "../../clients/python")
+	livesThrough(t, python, "-B", "testdata/life.py")
+}
+
+// livesThrough runs a program that lives a phone's life, in each way.
+func livesThrough(t *testing.T, program string, arguments ...string) {
 	for _, way := range []string{"phone", "mailbox", "login page", "opted out"} {
 		t.Run(way, func(t *testing.T) {
 			d := &town{t: t, folder: t.TempDir(), analyzer: identity(1), shuffler: identity(2), registrar: identity(3),
@@ -231,11 +246,11 @@ func TestTheKotlinShellRunsADevice(t *testing.T) {
 			if err := os.WriteFile(path, must(json.Marshal(c)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			args := []string{"-Djna.library.path=" + folder, "-cp", program + ":" + jars, "LifeKt", d.folder, path}
+			args := append(slices.Clone(arguments), d.folder, path)
 			if way == "opted out" {
 				args = append(args, "out")
 			}
-			out := run(t, java, args...)
+			out := run(t, program, args...)
 			if d.login { // which is not taken for the mailbox's answer
 				if !strings.Contains(out, "asked for the arms\ndecided: 0 false") {
 					t.Errorf("the program prints\n%s", out)

@@ -105,6 +105,13 @@ type checked struct {
 
 // check audits what the flags and arguments name.
 func (f *auditFlags) check(ctx context.Context, cmd *cobra.Command, args []string) (done checked, err error) {
+	return f.checkWith(ctx, cmd, args, nil)
+}
+
+// checkWith is check, and tells of each announcement; announced may be nil.
+func (f *auditFlags) checkWith(ctx context.Context, cmd *cobra.Command, args []string,
+	announced func(audit.Announced),
+) (done checked, err error) {
 	if done.options, err = f.options(); err != nil {
 		return done, err
 	}
@@ -122,6 +129,7 @@ func (f *auditFlags) check(ctx context.Context, cmd *cobra.Command, args []strin
 		return done, err
 	}
 	var rows []audit.Row
+	done.options.Announced = announced
 	done.options.Row = func(r audit.Row) { rows = append(rows, r) }
 	if done.report, err = audit.Check(ctx, done.source, done.options); err == nil {
 		err = f.refuseUnchecked(done.report, done.options)

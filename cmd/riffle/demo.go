@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/drive/demo"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
+	"github.com/riffle-dp/riffle/internal/drive/trial"
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -156,4 +158,56 @@ func subtitle(info population.Info, r chart.Result) string {
 	}
 	return fmt.Sprintf("%s people (%s), ε = %s, δ = %g, %d cohorts, %s each",
 		chart.Number(float64(r.Users), 0), info.Name, privacy.Spell(r.Epsilon), r.Delta, r.Epochs, cost)
+}
+
+func trialCommand() *cobra.Command {
+	var o trial.Options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "trial",
+		Short: "start a deployment on this machine for an app that you build",
+		Long: `Starts a deployment with your schema on this machine, with new keys: the broker, the shuffler, the analyzer and a
+host of devices as separate processes. It says where they are and runs until it is interrupted. Your app, or a program
+that plays people, asks the API for decisions and tells the rewards.
+
+The machine's owner can read everything here: it is for trying out, not for people.`,
+		Example: `  riffle trial --features schema.json --people 2000
+  riffle trial --features schema.json --people 500 --config analyzer.yaml --dir trial --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			ctx, stop := command.UntilStopped(cmd)
+			defer stop()
+			if o.Executable, err = os.Executable(); err != nil {
+				return err
+			}
+			o.Input = cmd.InOrStdin()
+			o.Started = func(r trial.Running) error {
+				if asJSON {
+					return command.PrintJSON(cmd, r)
+				}
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "API:      %s\nanalyzer: %s/\nshuffler: %s/\nlogs:     %s\n\n"+
+					"It runs until Ctrl-C. Check it: riffle audit --keys %s --broker-url %s\n", r.API, r.Analyzer,
+					r.Shuffler, r.Folder, r.Keys, r.Broker)
+				return err
+			}
+			return trial.Run(ctx, o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&o.Features, "features", "", "file of the schema (docs/features.md); required")
+	flags.IntVar(&o.People, "people", 0, "people to learn from; required")
+	flags.StringVar(&o.Trust, "trust", string(plan.Shares), "the channel: shuffle, shares, local or central")
+	flags.Float64Var(&o.Epsilon, "epsilon", 1, "epsilon of each person's privacy guarantee")
+	flags.Float64Var(&o.Delta, "delta", 1e-6, "delta of each person's privacy guarantee")
+	flags.StringVar(&o.Family, "family", family.NameLogistic, "reward family: "+strict.List(family.Names(), "or"))
+	flags.Float64Var(&o.MaxReward, "max-reward", 1, "largest reward")
+	flags.DurationVar(&o.Window, "window", 2*time.Second,
+		"time from a decision to its report, within which a reward counts")
+	flags.StringVar(&o.Config, "config", "", "file with further settings of the analyzer; flags win")
+	flags.StringVar(&o.Dir, "dir", "",
+		"new folder to keep keys, logs and streams in; empty: they are removed at the end")
+	flags.BoolVar(&o.Tied, "tied", false, "end when standard input ends: for a program that starts this one")
+	flags.BoolVar(&asJSON, "json", false, "print where everything is as one JSON object")
+	return cmd
 }

@@ -12,16 +12,18 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/evaluate"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
+	"github.com/riffle-dp/riffle/pkg/deployment/policyfile"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 type evaluateFlags struct {
-	policy, family        string
+	policy, family, out   string
 	theta                 []float64
 	maxReward, confidence float64
 	json, strict          bool
+	log                   logFlags
 	prior                 priorFlags
 }
 
@@ -32,18 +34,22 @@ func evaluateCommand() *cobra.Command {
 		Short: "value a policy on a log that another policy made",
 		Long: `
 Estimates what a policy would have earned on the decisions of a log, without playing the policy. It
-prints three estimates: by inverse propensity scores (IPS), by self-normalised ones (SNIPS), and by
-the doubly robust method, with confidence intervals where the log is large enough for them.
+prints four estimates: by inverse propensity scores (IPS), by self-normalised ones (SNIPS), by the
+doubly robust method, and by SWITCH, which leaves large weights to its model of rewards. They have
+confidence intervals where the log is large enough for them.
 
-The log has one JSON object per line, and every line needs all of arms (the features of all arms
-that could be played), arm (the index of the arm that was played, from 0), reward, and propensity (the
-probability with which that arm was played; devices know it):
+The log is JSON Lines, CSV (commas, semicolons or tabs), or of Vowpal Wabbit, also packed with gzip. Each
+decision has arms (that could be played), arm (the one that was), reward, and propensity (the
+probability with which it was played; devices know it):
 
   {"arms": [[0.2, 1], [0.4, 0]], "arm": 1, "reward": 1, "propensity": 0.25}
 
-Further fields are ignored (--strict refuses them). A line that lacks something, or has a null, is
-refused. So is a log that is proved not to hold what the policy would have earned: the policy plays
-what could not be played, or the weights do not have the mean 1 that right propensities give them.
+--columns names other columns. Where arms have names and not numbers, --features gives the schema by
+which devices make numbers. docs/data.md has every form, and the rule for missing values.
+
+Further columns are ignored (--strict refuses them). A row that lacks something is refused. So is a
+log that is proved not to hold what the policy would have earned: the policy plays what could not be
+played, or the weights do not have the mean 1 that right propensities give them.
 
 With --write-prior, the command fits what a deployment may know before its first person (the
 setting learner.prior) to two thirds of the log, writes it to a file, and judges that file by the
@@ -55,7 +61,9 @@ agreed to it. Neither the log nor the estimates are private.`[1:],
 		Example: `  riffle evaluate log.jsonl --policy policy.json
   riffle evaluate log.jsonl --theta 0.3,-1.2,0.8 --json
   riffle evaluate log.jsonl --write-prior prior.json --epsilon 1 --default-arm 0
-  riffle evaluate newer.jsonl --prior prior.json`,
+  riffle evaluate newer.jsonl --prior prior.json
+  riffle evaluate offers.csv.gz --features schema.json \
+      --columns arm=offer,reward=clicked,propensity:=0.25`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.prior.write != "" {
@@ -67,13 +75,15 @@ agreed to it. Neither the log nor the estimates are private.`[1:],
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.policy, "policy", "",
-		"file of the policy to value, as announced (JSON); default uniform play")
+		"file of the policy to value: of riffle policy export, or a policy\nas announced (JSON); default uniform play")
 	flags.Float64SliceVar(&f.theta, "theta", nil, "value the policy that plays greedily by this parameter")
+	f.log.add(flags)
 	f.prior.add(flags)
 	flags.StringVar(&f.family, "family", family.NameLogistic, strict.List(family.Names(), "or")+" rewards")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
-	flags.BoolVar(&f.strict, "strict", false, "refuse lines with fields beside the four of a decision")
+	flags.StringVar(&f.out, "out", "", "file of a picture of the weights, .png or .svg")
+	flags.BoolVar(&f.strict, "strict", false, "refuse columns that have no role")
 	flags.BoolVar(&f.json, "json", false, "print the estimates as one JSON object")
 	return cmd
 }
@@ -104,8 +114,8 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 			return nil, fmt.Errorf("--theta has %d numbers, the arms of the log %d: give as many", len(f.theta),
 				dimension)
 		}
-		if slices.ContainsFunc(f.theta, func(v float64) bool { return !(math.Abs(v) <= evaluate.Largest) }) {
-			return nil, fmt.Errorf("--theta must be finite numbers of at most %g", evaluate.Largest)
+		if slices.ContainsFunc(f.theta, func(v float64) bool { return !(math.Abs(v) <= decisions.Largest) }) {
+			return nil, fmt.Errorf("--theta must be finite numbers of at most %g", decisions.Largest)
 		}
 		return evaluate.Greedy(f.theta), nil
 	case f.policy == "":
@@ -115,11 +125,7 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &glm.Policy{}
-	err = strict.Unmarshal(text, p, strict.Options{})
-	if err == nil {
-		err = p.Validate()
-	}
+	p, err := policyfile.Policy(text)
 	if err == nil && p.Dimension != dimension {
 		err = fmt.Errorf("the policy has dimension %d, the arms of the log %d", p.Dimension, dimension)
 	}
@@ -130,7 +136,7 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 }
 
 // readLog reads the log, and the family of its rewards.
-func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, family.Family, error) {
+func (f evaluateFlags) readLog(cmd *cobra.Command, path string) ([]decisions.Decision, family.Family, error) {
 	if err := checkConfidence(f.confidence); err != nil {
 		return nil, nil, err
 	}
@@ -138,19 +144,14 @@ func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, family.Family,
 	if err != nil {
 		return nil, nil, err
 	}
-	in, err := os.Open(path)
+	log, err := f.log.open(cmd, path, family, f.strict)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer in.Close()
-	log, err := evaluate.Read(in, evaluate.ReadOptions{Family: family, Strict: f.strict})
-	if err == nil && len(log) == 0 {
-		err = evaluate.ErrFew
+	if len(log.Decisions) == 0 {
+		return nil, nil, fmt.Errorf("%s: %w", path, evaluate.ErrFew)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return log, family, nil
+	return log.Decisions, family, nil
 }
 
 func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
@@ -160,7 +161,7 @@ func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
 				name)
 		}
 	}
-	log, family, err := f.readLog(path)
+	log, family, err := f.readLog(cmd, path)
 	if err != nil {
 		return err
 	}
@@ -172,23 +173,35 @@ func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	if f.out != "" {
+		if err := r.Chart().Save(f.out); err != nil {
+			return err
+		}
+	}
 	if f.json {
 		return command.PrintJSON(cmd, r)
 	}
-	return printEstimates(cmd, r, f.confidence)
+	if err := printEstimates(cmd, r, f.confidence); err != nil || f.out == "" {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Picture: %s\n", f.out)
+	return err
 }
 
 func printEstimates(cmd *cobra.Command, r *evaluate.Estimates, confidence float64) error {
 	w, o := cmd.OutOrStdout(), r.Overlap
 	fmt.Fprintf(w, "Mean reward per decision, %g %% intervals, from %d decisions:\n", 100*confidence, r.Decisions)
-	printValues(w, 14, []namedValue{{"doubly robust", r.DoublyRobust}, {"SNIPS", r.SNIPS}, {"IPS", r.IPS}})
+	printValues(w, 14, []namedValue{{"doubly robust", r.DoublyRobust}, {"SWITCH", r.Switch.Estimate},
+		{"SNIPS", r.SNIPS}, {"IPS", r.IPS}})
 	fmt.Fprintf(w, `
 Mean weight        %8.4f  1 is expected, give or take %.2g; IPS is SNIPS times this
 Effective size     %8.0f  decisions of this policy itself would say as much
 Error size         %8.0f  decisions, about, decide how wide the intervals are
 Largest weight     %8.4g  of a single decision
 Never played       %8.3g  %% of decisions have an arm that this policy never plays
-`, o.MeanWeight, o.MeanWeightSE, o.EffectiveSize, o.ErrorSize, o.LargestWeight, 100*o.NeverPlayed)
+SWITCH at          %8.4g  weights above it are left to the model, which moves the value by at most %.2g
+`, o.MeanWeight, o.MeanWeightSE, o.EffectiveSize, o.ErrorSize, o.LargestWeight, 100*o.NeverPlayed,
+		r.Switch.Threshold, r.Switch.Bias)
 	if r.Outside {
 		fmt.Fprintln(w, "\nA value outside the range of rewards is a sign of large weights on few decisions.")
 	}

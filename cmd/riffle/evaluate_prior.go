@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
@@ -54,10 +55,13 @@ func runWritePrior(cmd *cobra.Command, path string, f evaluateFlags) error {
 	if p.read != "" || f.policy != "" || f.theta != nil {
 		return fmt.Errorf("--write-prior fits a prior of its own: give it without --prior, --policy and --theta")
 	}
+	if f.out != "" {
+		return errors.New("--out draws the weights of a policy that is valued: give it without --write-prior")
+	}
 	if p.epsilon == 0 && cmd.Flags().Changed("delta") {
 		return fmt.Errorf("--delta is of a guarantee, and there is none: give --epsilon too")
 	}
-	log, family, err := f.readLog(path)
+	log, family, err := f.readLog(cmd, path)
 	if err != nil {
 		return err
 	}

@@ -3,23 +3,22 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/command"
+	"github.com/riffle-dp/riffle/internal/evaluate/fit"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
-	"github.com/riffle-dp/riffle/pkg/table"
 )
 
 type fitFlags struct {
-	trust, family, target, boundsFile, missing string
-	features, bounds, categories               []string
-	epsilon, delta, level                      float64
-	dryRun, json                               bool
-	rowCount                                   int
+	fit.Options
+	trust, ledger string
+	budget        float64
+	json          bool
 }
 
 func fitCommand() *cobra.Command {
@@ -36,9 +35,9 @@ of a logistic regression is 0 or 1, or a category of two values, and its coeffic
 odds.
 
 With --trust central, those who get the result need not be trusted, and whoever runs the command
-sees all rows. With --trust local, every row is noised before it is added to others, as people's
-own devices would do it: the file shows what such a study would have found, at a much larger
-error.
+sees all rows. With shuffle, shares or local every row is noised and rounded before it is added to
+others, as people's own devices would do it: the result is what such a study would have found. The
+error is a little larger with shuffle and shares, and much larger with local.
 
 Say --dry-run first. It spends nothing and shows what such a fit will be able to say, from rows,
 features, bounds and budget alone: no value is read.
@@ -59,127 +58,117 @@ to 0. Rows are never left out: how many are left would no longer be public. A ta
 missing. How many values were clipped or missing is not said, because that is not private. Nor is
 a refusal: it names the line of a row, and is for you alone.
 
-The noise is the system's random bits: each run gives another result and spends the budget again,
-so do not repeat it until you like the result.`[1:],
+With --by, every group has its number of rows, its mean of the target and, if there are features,
+a fit of its own. Groups are declared beforehand, so that empty ones are there as well, and a
+person is in one of them: all groups together cost what one fit costs.
+
+The noise is the system's random bits: each run gives another result and spends the budget again.
+A ledger keeps count: begin it with the first fit (--ledger FILE --budget EPSILON), name it with
+each later fit of the same people, whatever the table, and it refuses a fit that would bring all of
+them together over the budget. Each fit may be chosen by the results of those before. A fit is on
+the disk as spent before its noise is drawn, so that one that is then cut off is lost. An older
+copy of a ledger has forgotten fits: keep one.`[1:],
 		Example: `  riffle fit people.csv --target pressure --bounds pressure=80,200 --bounds age=18,90 \
       --epsilon 1 --dry-run
   riffle fit people.csv --target pressure --bounds pressure=80,200 --bounds age=18,90 --epsilon 1
   riffle fit people.csv --target pressure --bounds-file bounds.json --category sex=f,m \
       --epsilon 1 --json
   riffle fit people.csv --family logistic --target relapse --bounds age=18,90 --epsilon 2
+  riffle fit people.csv --target pressure --bounds pressure=80,200 --category site=a,b,c --by site \
+      --epsilon 1 --ledger people.ledger --budget 3
+  riffle fit --ledger people.ledger
   riffle fit - --target pressure --bounds-file bounds.json --trust local --epsilon 8 <people.jsonl
   riffle fit --dry-run --rows 20000 --target pressure --bounds pressure=80,200 \
       --bounds age=18,90 --epsilon 1`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.ledger != "" && len(args) == 0 && f.Target == "" && f.budget == 0 {
+				l, err := readLedger(f.ledger)
+				if err != nil {
+					return err
+				}
+				return printFit(cmd, fit.Statement(*l), f.json)
+			}
 			r, err := f.run(cmd, args)
 			if err != nil {
 				return err
 			}
-			return command.Print(cmd, r, f.json)
+			return printFit(cmd, r, f.json)
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.trust, "trust", string(plan.Central), "central: you see the rows; local: every row is noised "+
-		"alone")
-	flags.StringVar(&f.family, "family", "linear", "linear, or logistic for a target of 0 and 1 (trust central only)")
-	flags.Float64Var(&f.epsilon, "epsilon", 0, "guarantee of every row; required")
-	flags.Float64Var(&f.delta, "delta", plan.DefaultDelta, "delta of the guarantee; below 1/rows")
-	flags.StringVar(&f.target, "target", "", "column to predict; required")
-	flags.StringSliceVar(&f.features, "features", nil,
+	flags.StringVar(&f.trust, "trust", string(plan.Central), "central: you see the rows; shuffle, shares, local: what "+
+		"a study\nover people's own devices would have found")
+	flags.StringVar(&f.Family, "family", fit.Linear, "linear, or logistic for a target of 0 and 1")
+	flags.Float64Var(&f.Epsilon, "epsilon", 0, "guarantee of every row; required")
+	flags.Float64Var(&f.Delta, "delta", plan.DefaultDelta, "delta of the guarantee; below 1/rows")
+	flags.StringVar(&f.Target, "target", "", "column to predict; required")
+	flags.StringSliceVar(&f.Features, "features", nil,
 		"columns to predict with, separated by commas;\ndefault: all others with bounds or categories")
-	flags.StringArrayVar(&f.bounds, "bounds", nil, "COLUMN=LOW,HIGH: public bounds of a column; once for each")
-	flags.StringVar(&f.boundsFile, "bounds-file", "", `file of public bounds: {"COLUMN": [LOW, HIGH], ..}`)
-	flags.StringArrayVar(&f.categories, "category", nil,
+	flags.StringArrayVar(&f.Bounds, "bounds", nil, "COLUMN=LOW,HIGH: public bounds of a column; once for each")
+	flags.StringVar(&f.BoundsFile, "bounds-file", "", `file of public bounds: {"COLUMN": [LOW, HIGH], ..}`)
+	flags.StringArrayVar(&f.Categories, "category", nil,
 		"COLUMN=FIRST,SECOND,..: all values that a column can have;\nonce for each. Coefficients are against the "+
 			"first one")
-	flags.StringVar(&f.missing, "missing", missingRefuse, "missing values of features: refuse, or middle of the bounds")
-	flags.Float64Var(&f.level, "confidence", 0.95, "confidence level of the intervals")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "say what the fit will be able to show; spends nothing")
-	flags.IntVar(&f.rowCount, "rows", 0, "with --dry-run: number of rows, without a file")
+	flags.StringVar(&f.By, "by", "", "column of groups, which --category declares: number of rows, mean of the "+
+		"target,\nand a fit for each")
+	flags.StringVar(&f.Missing, "missing", fit.MissingRefuse,
+		"missing values of features: refuse, or middle of the bounds")
+	flags.Float64Var(&f.Level, "confidence", 0.95, "confidence level of the intervals")
+	flags.BoolVar(&f.DryRun, "dry-run", false, "say what the fit will be able to show; spends nothing")
+	flags.IntVar(&f.Rows, "rows", 0, "with --dry-run: number of rows, without a file")
+	flags.StringVar(&f.ledger, "ledger", "", "file with what all fits about the same people have spent; by itself: "+
+		"print it")
+	flags.Float64Var(&f.budget, "budget", 0, "begin the ledger, with this epsilon for all of its fits together")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	return cmd
 }
 
-// check refuses flags before anything is read.
-func (f fitFlags) check(args []string) error {
-	trust := plan.Channel(f.trust)
-	switch {
-	case trust != plan.Central && trust != plan.Local:
-		return fmt.Errorf("--trust %q: a file can be fitted with central or local", f.trust)
-	case f.family != "linear" && f.family != "logistic":
-		return fmt.Errorf("--family %q: want linear or logistic", f.family)
-	case f.family == "logistic" && trust == plan.Local:
-		return errors.New("--trust local cannot go with --family logistic: it asks every row several times, which is " +
-			"too much noise; fit a linear regression, or take --trust central")
-	case f.target == "":
-		return errors.New("--target is missing: name the column to predict")
-	case f.missing != missingRefuse && f.missing != missingMiddle:
-		return fmt.Errorf("--missing %q: want refuse or middle", f.missing)
-	case checkConfidence(f.level) != nil:
-		return checkConfidence(f.level)
-	case f.rowCount != 0 && !f.dryRun:
-		return errors.New("--rows is for --dry-run: a fit counts the rows of its file")
-	case f.dryRun && (f.rowCount != 0) == (len(args) == 1):
-		return errors.New("--dry-run needs a FILE or --rows: give one of them")
-	case !f.dryRun && len(args) == 0:
-		return errors.New("there is no FILE: name the table to fit, or - for standard input")
+// printFit prints what a run ends with.
+func printFit(cmd *cobra.Command, r interface{ WriteTable(io.Writer) error }, asJSON bool) error {
+	if asJSON {
+		return command.PrintJSON(cmd, r)
 	}
-	if err := privacy.CheckEpsilon(f.epsilon); err != nil {
-		return fmt.Errorf("--epsilon: %w", err)
-	}
-	if err := privacy.CheckDelta(f.delta); err != nil {
-		return fmt.Errorf("--delta: %w", err)
-	}
-	return nil
+	return r.WriteTable(cmd.OutOrStdout())
 }
 
-// run reads, fits and names.
-func (f fitFlags) run(cmd *cobra.Command, args []string) (command.Result, error) {
-	if err := f.check(args); err != nil {
-		return nil, err
-	}
-	columns, err := f.columns()
-	if err != nil {
-		return nil, err
-	}
-	var data *table.Table
-	var header []string
-	count := f.rowCount
+// run fits, under the ledger if there is one.
+func (f fitFlags) run(cmd *cobra.Command, args []string) (*fit.Result, error) {
 	if len(args) == 1 {
-		if data, err = readTable(args[0], cmd.InOrStdin()); err != nil {
-			return nil, err
+		f.File = args[0]
+	}
+	f.In, f.Noise, f.Now, f.Trust = cmd.InOrStdin(), entropy.New(), time.Now, plan.Channel(f.trust)
+	if err := checkConfidence(f.Level); err != nil {
+		return nil, err
+	}
+	f.Warn = func(rows int) { warnDelta(cmd, f.Delta, rows) }
+	if f.ledger == "" {
+		if f.budget != 0 {
+			return nil, errors.New("--budget is of a ledger: name its file with --ledger, too")
 		}
-		header, count = data.Columns, data.Rows()
-		for _, name := range append(append(slices.Clone(columns.order), f.features...), f.target) {
-			if err := data.Has(name); err != nil {
-				return nil, err
-			}
-		}
+		return fit.Run(f.Options)
 	}
-	design, err := f.design(columns, header)
+	l, err := f.open(cmd.Flags().Changed("delta"))
 	if err != nil {
 		return nil, err
 	}
-	with := design.with
-	with.Epsilon, with.Delta, with.Level, with.Local = f.epsilon, f.delta, f.level, plan.Channel(f.trust) == plan.Local
-	warnDelta(cmd, f.delta, count)
-	if f.dryRun {
-		return f.dryResult(with, design.names, count)
+	f.Ledger, f.Delta = l, l.Delta
+	f.Charge = func(s fit.Spent, header []string) (fit.Ledger, error) {
+		return chargeLedger(f.ledger, *l, f.budget != 0, s, header)
 	}
-	rows, target, err := f.rows(data, columns, design)
-	if err != nil {
-		return nil, err
+	return fit.Run(f.Options)
+}
+
+// open reads the ledger, or begins it in memory if there is a budget.
+func (f fitFlags) open(delta bool) (*fit.Ledger, error) {
+	if f.budget != 0 {
+		l := fit.Ledger{Epsilon: f.budget, Delta: f.Delta}
+		return &l, l.Check()
 	}
-	with.Noise = entropy.New()
-	fit := with.Linear
-	if f.family == "logistic" {
-		fit = with.Logistic
+	l, err := readLedger(f.ledger)
+	if err == nil && delta && f.Delta != l.Delta {
+		err = fmt.Errorf("--delta %g: the ledger %s counts at delta %g: leave --delta out", f.Delta, f.ledger, l.Delta)
 	}
-	fitted, err := fit(rows, target)
-	if err != nil {
-		return nil, err
-	}
-	return f.result(fitted, design.names), nil
+	return l, err
 }

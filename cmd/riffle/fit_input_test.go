@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/riffle-dp/riffle/internal/evaluate/fit"
 )
 
 // written is a file with a text.
@@ -57,7 +59,7 @@ func TestFitTakesCategoriesAndMissingValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r fitResult
+	var r fit.Result
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +131,7 @@ func TestFitDryRun(t *testing.T) {
 	}
 	width := func(rows string) float64 {
 		text, err := runFit(t, append(args, "--rows", rows, "--json")...)
-		var r fitResult
+		var r fit.Result
 		if err != nil || json.Unmarshal([]byte(text), &r) != nil || !r.DryRun || r.Coefficients[1].High == nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

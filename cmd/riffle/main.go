@@ -42,8 +42,11 @@ and a reward within a fixed time. README.md says when not to use it, docs/tutori
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"try", "Try it:", []*cobra.Command{demoCommand(), planCommand(), evaluateCommand(), fitCommand()}},
-		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), witnessCommand()}},
+		{"try", "Try it:", []*cobra.Command{
+			demoCommand(), planCommand(), evaluateCommand(), replayCommand(), fitCommand(), trialCommand(),
+		}},
+		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), policyCommand(),
+			witnessCommand()}},
 		{"run", "Run it:", []*cobra.Command{
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()),
 			withWorkers(role.Command(shuffler.Role()), role.Command(work.Role())),

@@ -284,7 +284,7 @@ func (f planFlags) people() int {
 }
 
 func runPlan(cmd *cobra.Command, f planFlags) error {
-	err := f.learnt.read(&f.o)
+	err := f.learnt.read(cmd, &f.o)
 	if err != nil {
 		return err
 	}

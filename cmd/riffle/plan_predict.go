@@ -1,16 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/command"
-	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/planner"
 	"github.com/riffle-dp/riffle/internal/planner/predict"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -20,6 +17,7 @@ import (
 type predictFlags struct {
 	on               bool
 	log              string
+	of               logFlags
 	baseline         float64
 	asked            planner.Prediction
 	given            string // one of them that was given; "": none
@@ -36,10 +34,14 @@ func (f *predictFlags) add(flags *pflag.FlagSet) {
 		"mean reward of the best constant option; without it what follows if a score of 0 is the middle")
 	flags.StringVar(&f.log, "from-log", "",
 		"predict for the people of a log, as riffle evaluate reads it, in place of assumed ones")
+	f.of.add(flags)
 }
 
 // resolve holds the flags against what is planned.
 func (f *predictFlags) resolve(o planner.Options, changed func(string) bool) error {
+	if err := f.of.unused(changed, f.log != "", "--from-log"); err != nil {
+		return err
+	}
 	flags := []string{"effect", "baseline", "from-log"}
 	if i := slices.IndexFunc(flags, changed); i >= 0 {
 		f.given = "--" + flags[i]
@@ -70,7 +72,7 @@ func (f *predictFlags) resolve(o planner.Options, changed func(string) bool) err
 }
 
 // read reads the log. Where nothing else says so, it sets the plan's dimension.
-func (f *predictFlags) read(o *planner.Options) (err error) {
+func (f *predictFlags) read(cmd *cobra.Command, o *planner.Options) error {
 	if f.log == "" {
 		return nil
 	}
@@ -78,23 +80,18 @@ func (f *predictFlags) read(o *planner.Options) (err error) {
 	if err != nil {
 		return err
 	}
-	file, err := os.Open(f.log)
+	log, err := f.of.open(cmd, f.log, model, false)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	log, err := evaluate.Read(file, evaluate.ReadOptions{Family: model})
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.log, err)
-	}
-	if len(log) == 0 {
+	if len(log.Decisions) == 0 {
 		return fmt.Errorf("%s has no decisions", f.log)
 	}
-	for _, d := range log {
+	for _, d := range log.Decisions {
 		f.asked.Log = append(f.asked.Log, predict.Decision{Arms: d.Arms, Arm: d.Arm, Reward: d.Reward})
 	}
 	if f.needsLogsNumbers {
-		o.Dimension = len(log[0].Arms[0])
+		o.Dimension = len(log.Decisions[0].Arms[0])
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ type LearnerSettings struct {
 
 	HalfLife     float64 `key:"half_life" doc:"After how many cohorts an observation counts half, for worlds that change (practical). 0: never."`
 	Alarm        float64 `key:"alarm" doc:"Significance at which a test that the world has not changed makes the learner forget what it knew, up to 0.5 (practical). Without any change it does so in this share of epochs. 0: never."`
-	Prior        string  `key:"prior" doc:"File with what is known before the first person, as JSON: theta is an estimate of the parameter, and precision the inverse of the covariance of its error, as rows or as its upper triangle (practical). It must come from public data: it is announced. Empty: nothing is known."`
+	Prior        string  `key:"prior" doc:"File with what is known before the first person: what riffle policy export wrote of a deployment with the same features, or JSON in which theta is an estimate of the parameter, and precision the inverse of the covariance of its error, as rows or as its upper triangle (practical). It must come from public data: it is announced. Empty: nothing is known."`
 	Control      float64 `key:"control" doc:"Share of decisions that a coin on the device gives the default arm, up to 0.99, so that the policy can be compared with it (practical). 0: no control group."`
 	ControlShare float64 `key:"control_share" doc:"Part of the privacy budget for the release that compares the policy with the control group, up to 0.99. 0: the default."`
 	Caution      float64 `key:"caution" doc:"By how many standard deviations of the estimate the best arm must be better than the default arm to be played in its place; exploration goes on (practical). 0: the best arm is always played."`

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -65,7 +66,7 @@ func newChecker(ctx context.Context, source Source, o Options) *checker {
 		analyzer:   follow(ctx, f, source, bus.Analyzer, o),
 		shuffler:   follow(ctx, f, source, bus.Shuffler, o),
 		succession: succession{findings: f, keys: map[[seal.HPKEKeySize]byte]bool{}},
-		replay:     replay{findings: f},
+		replay:     replay{findings: f, announced: o.Announced},
 		drawing:    drawing{findings: f, seen: map[[panel.ContributionSize]byte]string{}},
 		sets:       sets{findings: f},
 		retention: retention{findings: f, source: source, trust: o.Trust, auditor: o.Auditor,
@@ -189,6 +190,9 @@ func (c *checker) configure(s *statement, v *wire.Configuration) {
 	c.configured = true
 	c.report.Channel, c.report.Delta = v.Terms.Channel, v.Terms.Delta
 	c.report.Promise, c.report.Alarm = v.Terms.Epsilon, v.Learner.Practical.Alarm
+	if schema, err := feature.Open(v.Schema); err == nil {
+		c.report.Terms = schema.Names()
+	}
 	c.spending.terms = &v.Terms
 	c.replay.begin(s, *v)
 }

@@ -3,6 +3,8 @@ package audit
 import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/pkg/deployment"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -29,6 +31,15 @@ type Options struct {
 	// Row is called with each round that is over, in order; may be nil. An audit itself keeps no rows, so that its
 	// memory does not grow with the deployment.
 	Row func(Row)
+	// Announced is called with each announcement that is what the analyzer had to announce, in order; may be nil.
+	Announced func(Announced)
+}
+
+// Announced is an announcement that was recomputed, and what was known of the parameter as it was made.
+type Announced struct {
+	*plan.Announcement
+	Digest   [32]byte // of the signed announcement
+	Estimate deployment.Estimate
 }
 
 // RoundingTolerance covers what rounding explains between processor architectures: a compiler may fuse a multiplication

@@ -14,8 +14,9 @@ import (
 // alone. From an entry on that leaves no state to go on from it judges nothing more.
 type replay struct {
 	*findings
-	machine *deployment.Machine // nil: nothing can be recomputed (any more)
-	stated  []byte              // digest of the policy that the analyzer said last that it learned
+	announced func(Announced)     // nil: nobody asks
+	machine   *deployment.Machine // nil: nothing can be recomputed (any more)
+	stated    []byte              // digest of the policy that the analyzer said last that it learned
 }
 
 // begin makes the machine that everything is compared with.
@@ -39,6 +40,11 @@ func (re *replay) giveUp(s *statement) {
 // where that is not compared bit for bit with what is recomputed.
 func (re *replay) announce(s *statement, a *plan.Announcement) {
 	recomputed := re.follows(s, a)
+	if recomputed && re.announced != nil {
+		if e, err := re.machine.Estimate(); err == nil {
+			re.announced(Announced{a, s.digest, e})
+		}
+	}
 	if recomputed && !a.Final {
 		re.machine.Announced(a, s.digest)
 	}

@@ -75,6 +75,8 @@ type Report struct {
 	Unlisted  int         `json:"unlisted,omitempty"` // breaches beyond those
 	Notes     []string    `json:"notes"`              // what could not be checked and why, and what a reader must know
 	Rounds    []Row       `json:"rounds,omitempty"`   // only where they were asked for (Options.Row)
+	// Terms are what the coefficients of rounds stand for, by the configured schema; none without one.
+	Terms []string `json:"terms,omitempty"`
 }
 
 // Panel is how a deployment draws its cohorts, and whom it protects: everything that a person does in an epoch.
@@ -104,6 +106,14 @@ type Lift struct {
 func (p Panel) Unit() string {
 	return certificate.Unit(plan.Plan{Panel: new(plan.Panel), Decisions: p.Decisions, Records: p.Records,
 		Period: p.Period})
+}
+
+// Protected says what the report's epsilon protects.
+func (r *Report) Protected() string {
+	if r.Panel != nil {
+		return r.Panel.Unit()
+	}
+	return certificate.Unit(plan.Plan{})
 }
 
 // panelOf is how a plan draws its cohort; nil of a plan that draws none.

@@ -122,18 +122,7 @@ func (h Heat) layout() (l heatLayout, err error) {
 func (h Heat) draw(c draw.Canvas, l heatLayout) {
 	c.SetColor(paper)
 	c.Fill(c.Rectangle.Path())
-	y := c.Max.Y - heatMargin
-	for _, line := range []struct {
-		text  string
-		style draw.TextStyle
-		room  vg.Length
-	}{{h.Title, textStyle(15, true, ink), 24}, {h.Subtitle, textStyle(11, false, quiet), 18}} {
-		if line.text != "" {
-			line.style.YAlign = draw.YTop
-			c.FillText(line.style, vg.Point{X: c.Min.X + heatMargin, Y: y}, line.text)
-			y -= line.room
-		}
-	}
+	heading(c, h.Title, h.Subtitle)
 	upright := textStyle(10, false, ink)
 	upright.Rotation, upright.YAlign = math.Pi/2, draw.YCenter
 	for j, name := range h.Columns {

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/riffle-dp/riffle/internal/play"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 )
 
 // Verdict says in one word whether a deployment should begin with a prior.
@@ -55,7 +56,7 @@ const judged = 3
 
 // NewPrior fits a prior to two thirds of the log and judges it by the others. standard is the index of the default arm;
 // in decisions with fewer arms it is the first one.
-func NewPrior(log []Decision, standard int, p PriorOptions, o Options) (Prior, *Comparison, error) {
+func NewPrior(log []decisions.Decision, standard int, p PriorOptions, o Options) (Prior, *Comparison, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return Prior{}, nil, err
@@ -65,7 +66,7 @@ func NewPrior(log []Decision, standard int, p PriorOptions, o Options) (Prior, *
 			ErrPrior, least, len(log))
 	}
 	arms := 0
-	var fit, judge []Decision
+	var fit, judge []decisions.Decision
 	for i, d := range log {
 		if arms = max(arms, len(d.Arms)); i%judged == judged-1 {
 			judge = append(judge, d)
@@ -118,7 +119,7 @@ func (p Prior) noiseChance(worth float64) float64 {
 }
 
 // values compares the prior on decisions that it was not fitted to.
-func (p Prior) values(judge []Decision, standard int, o Options) (*Values, error) {
+func (p Prior) values(judge []decisions.Decision, standard int, o Options) (*Values, error) {
 	targets := [2]Target{p.Target, func(arms [][]float64) ([]float64, error) { return only(standard, len(arms)), nil }}
 	var over [2]*Overlap
 	var probabilities [2][][]float64
@@ -127,7 +128,7 @@ func (p Prior) values(judge []Decision, standard int, o Options) (*Values, error
 		if probabilities[k], err = propensities(judge, targets[k]); err != nil {
 			return nil, err
 		}
-		if over[k], err = overlap(judge, probabilities[k]); err != nil {
+		if over[k], err = overlap(judge, played(judge, probabilities[k])); err != nil {
 			return nil, fmt.Errorf("%s: %w", []string{"greedy play by the prior", "the default arm"}[k], err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/play"
 	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
@@ -54,7 +55,7 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// Estimates holds three estimates of one target and the diagnostics of the log behind them.
+// Estimates holds four estimates of one target and the diagnostics of the log behind them.
 type Estimates struct {
 	Decisions int `json:"decisions"`
 	// IPS weighs rewards by target probability over propensity (Horvitz and Thompson 1952): unbiased, of large
@@ -67,6 +68,7 @@ type Estimates struct {
 	// correct propensities, and of small variance if the model is good. The model of each half of the log is fitted on
 	// the other half.
 	DoublyRobust Estimate `json:"doubly_robust"`
+	Switch       Switch   `json:"switch"`
 	Overlap      Overlap  `json:"overlap"`
 	// Outside reports whether an estimate lies outside the range of rewards, where the truth cannot be.
 	Outside bool `json:"outside"`
@@ -104,11 +106,13 @@ const MinDecisions = 10
 // ErrFew reports a log that is too short.
 var ErrFew = fmt.Errorf("evaluate: at least %d decisions are needed", MinDecisions)
 
+func few(log []decisions.Decision) error { return fmt.Errorf("%w, the log has %d", ErrFew, len(log)) }
+
 // Evaluate estimates the target's mean reward from the log. The error is ErrOverlap where the log is shown not to hold
 // it.
-func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
+func Evaluate(log []decisions.Decision, target Target, o Options) (*Estimates, error) {
 	if len(log) < MinDecisions {
-		return nil, fmt.Errorf("%w, the log has %d", ErrFew, len(log))
+		return nil, few(log)
 	}
 	o, err := o.withDefaults()
 	if err != nil {
@@ -118,7 +122,7 @@ func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
 	if err != nil {
 		return nil, err
 	}
-	over, err := overlap(log, probabilities)
+	over, err := overlap(log, played(log, probabilities))
 	if err != nil {
 		return nil, err
 	}
@@ -126,11 +130,12 @@ func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
 	if err != nil {
 		return nil, err
 	}
-	robust, weighted := make([]float64, len(log)), make([]float64, len(log))
+	robust, modelled, weighted := make([]float64, len(log)), make([]float64, len(log)), make([]float64, len(log))
 	value, variance, sum := 0.0, 0.0, over.MeanWeight*float64(len(log))
 	for i, d := range log {
 		weighted[i] = over.weights[i] * d.Reward
-		robust[i] = models[i%2].robust(d, probabilities[i])
+		modelled[i] = models[i%2].direct(d, probabilities[i])
+		robust[i] = modelled[i] + over.weights[i]*(d.Reward-models[i%2].mean(d.Arms[d.Arm]))
 		value += weighted[i] / sum
 	}
 	for i, w := range over.weights { // the delta method
@@ -143,7 +148,8 @@ func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
 	doubly, doublySE := play.MeanAndError(robust)
 	r.IPS, r.DoublyRobust = over.interval(ips, ipsSE, z, in), over.interval(doubly, doublySE, z, in)
 	r.SNIPS = over.interval(value, math.Sqrt(variance*n/(n-1)), z, in)
-	for _, e := range []Estimate{r.IPS, r.SNIPS, r.DoublyRobust} {
+	r.Switch = switched(over, modelled, robust, z, in)
+	for _, e := range []Estimate{r.IPS, r.SNIPS, r.DoublyRobust, r.Switch.Estimate} {
 		if err := e.finite(); err != nil {
 			return nil, err
 		}
@@ -161,7 +167,7 @@ func (e Estimate) finite() error {
 }
 
 // propensities are what the target does in each decision.
-func propensities(log []Decision, target Target) ([][]float64, error) {
+func propensities(log []decisions.Decision, target Target) ([][]float64, error) {
 	probabilities := make([][]float64, len(log))
 	for i, d := range log {
 		p, err := target(d.Arms)
@@ -174,6 +180,15 @@ func propensities(log []Decision, target Target) ([][]float64, error) {
 		probabilities[i] = p
 	}
 	return probabilities, nil
+}
+
+// played is the probability with which a target takes the arm that was played in each decision.
+func played(log []decisions.Decision, probabilities [][]float64) []float64 {
+	p := make([]float64, len(log))
+	for i, d := range log {
+		p[i] = probabilities[i][d.Arm]
+	}
+	return p
 }
 
 // model is a generalised linear model of rewards.
@@ -189,17 +204,23 @@ func (m model) mean(arm []float64) float64 {
 
 // robust is the doubly robust score of a decision for a target with these probabilities of arms. The model must not be
 // fitted to the decision.
-func (m model) robust(d Decision, p []float64) float64 {
-	score := p[d.Arm] / d.Propensity * (d.Reward - m.mean(d.Arms[d.Arm]))
+func (m model) robust(d decisions.Decision, p []float64) float64 {
+	return m.direct(d, p) + p[d.Arm]/d.Propensity*(d.Reward-m.mean(d.Arms[d.Arm]))
+}
+
+// direct is what the model alone expects of a decision: the direct method.
+func (m model) direct(d decisions.Decision, p []float64) (score float64) {
 	for a, x := range d.Arms {
-		score += p[a] * m.mean(x)
+		if p[a] > 0 {
+			score += p[a] * m.mean(x)
+		}
 	}
 	return score
 }
 
 // fits returns two reward models. Model k serves the decisions of parity k and is fitted on the others. Features are
 // scaled by the largest norm of an arm that was played, if that is above 1.
-func fits(log []Decision, o Options) (models [2]model, err error) {
+func fits(log []decisions.Decision, o Options) (models [2]model, err error) {
 	longest := 1.0
 	for _, d := range log {
 		longest = math.Max(longest, convex.Norm(d.Arms[d.Arm]))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
@@ -22,7 +23,7 @@ func newFamily(t testing.TB) family.Family {
 
 // logOf has an exploring policy decide for n people and notes its propensities; truth is the target's true mean reward
 // on them.
-func logOf(t testing.TB, n int, seed byte, target evaluate.Target) (log []evaluate.Decision, truth float64) {
+func logOf(t testing.TB, n int, seed byte, target evaluate.Target) (log []decisions.Decision, truth float64) {
 	t.Helper()
 	src := rand.NewChaCha8([32]byte{seed})
 	env, err := family.NewBallEnvironment(newFamily(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
@@ -44,7 +45,7 @@ func logOf(t testing.TB, n int, seed byte, target evaluate.Target) (log []evalua
 		for a, m := range env.Means(arms) {
 			truth += p[a] * m / float64(n)
 		}
-		log = append(log, evaluate.Decision{Arms: arms, Arm: d.Arm, Reward: env.Reward(arms[d.Arm], src),
+		log = append(log, decisions.Decision{Arms: arms, Arm: d.Arm, Reward: env.Reward(arms[d.Arm], src),
 			Propensity: d.Propensity})
 	}
 	return log, truth

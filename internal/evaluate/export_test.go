@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"github.com/riffle-dp/riffle/internal/play"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
@@ -29,10 +30,10 @@ func (o PriorOptions) PlannedOnce() PriorOptions {
 }
 
 // Diagnose says how far the log supports the target.
-func Diagnose(log []Decision, target Target) (*Overlap, error) {
+func Diagnose(log []decisions.Decision, target Target) (*Overlap, error) {
 	probabilities, err := propensities(log, target)
 	if err != nil {
 		return nil, err
 	}
-	return overlap(log, probabilities)
+	return overlap(log, played(log, probabilities))
 }

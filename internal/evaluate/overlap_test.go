@@ -9,14 +9,15 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 )
 
 // coins is a log of n decisions between two arms, of which arm 0 is drawn with the probability drawn and logged with
 // the probability logged.
-func coins(n int, drawn, logged float64, seed uint32) (log []evaluate.Decision) {
+func coins(n int, drawn, logged float64, seed uint32) (log []decisions.Decision) {
 	src := rand.New(rand.NewChaCha8([32]byte{byte(seed), 7, byte(seed >> 8), byte(seed >> 16), byte(seed >> 24)}))
 	for range n {
-		d := evaluate.Decision{Arms: [][]float64{{0.4}, {-0.4}}, Propensity: logged}
+		d := decisions.Decision{Arms: [][]float64{{0.4}, {-0.4}}, Propensity: logged}
 		if src.Float64() >= drawn {
 			d.Arm, d.Propensity = 1, 1-logged
 		}
@@ -28,7 +29,7 @@ func coins(n int, drawn, logged float64, seed uint32) (log []evaluate.Decision) 
 	return log
 }
 
-func valued(t testing.TB, log []evaluate.Decision, theta float64) (*evaluate.Estimates, error) {
+func valued(t testing.TB, log []decisions.Decision, theta float64) (*evaluate.Estimates, error) {
 	t.Helper()
 	return evaluate.Evaluate(log, evaluate.Greedy([]float64{theta}), evaluate.Options{Family: newFamily(t)})
 }
@@ -48,7 +49,7 @@ func TestProvedAbsenceOfOverlapIsRefused(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		log     []evaluate.Decision
+		log     []decisions.Decision
 		theta   float64
 		problem string
 	}{
@@ -95,7 +96,7 @@ func TestHonestLogsAreNotRefused(t *testing.T) {
 func TestSmallEffectiveSizesHaveNoInterval(t *testing.T) {
 	match := coins(12, 0, 0.01, 1)
 	match[5].Arm, match[5].Reward, match[5].Propensity = 0, 1, 0.01
-	for name, log := range map[string][]evaluate.Decision{"one match": match, "forty": coins(40, 0.5, 0.5, 2)} {
+	for name, log := range map[string][]decisions.Decision{"one match": match, "forty": coins(40, 0.5, 0.5, 2)} {
 		r, err := valued(t, log, 1)
 		if err != nil || r.SNIPS.Interval != nil || r.IPS.Interval != nil || r.DoublyRobust.Interval != nil ||
 			r.Overlap.Doubt() == "" {

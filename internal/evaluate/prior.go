@@ -9,8 +9,10 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/internal/play"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/deployment/policyfile"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
@@ -29,9 +31,23 @@ type Prior struct {
 // ErrPrior wraps every reason to refuse a prior or to fit none.
 var ErrPrior = errors.New("evaluate: prior")
 
-// ReadPrior reads a prior of vectors of a dimension. The precision must be positive definite.
+// ReadPrior reads a prior of vectors of a dimension, or that of an exported policy. The precision must be positive
+// definite.
 func ReadPrior(text []byte, dimension int) (Prior, error) {
 	p := Prior{}
+	if policyfile.Is(text) {
+		f, err := policyfile.Decode(text)
+		if err == nil {
+			p.Theta, p.Precision, err = f.Prior()
+		}
+		if err == nil && len(p.Theta) != dimension {
+			err = fmt.Errorf("its policy has %d coefficients, and vectors have %d numbers", len(p.Theta), dimension)
+		}
+		if err != nil {
+			return p, fmt.Errorf("%w: %w", ErrPrior, err)
+		}
+		return p, nil
+	}
 	if err := strict.Unmarshal(text, &p, strict.Options{}); err != nil {
 		return p, fmt.Errorf("%w: %w", ErrPrior, err)
 	}
@@ -83,7 +99,7 @@ const dealt = 7
 // the sums as the channel central gives them, or exact ones without a guarantee. What the learner then knows is the
 // prior. It does not matter by which policy the arms were played. Arms are scaled to norm 1, as a device scales them,
 // and rewards brought into the family's range.
-func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
+func FitPrior(log []decisions.Decision, o PriorOptions) (Prior, error) {
 	in, err := o.inputs(log)
 	if err != nil {
 		return Prior{}, err
@@ -105,8 +121,9 @@ func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
 
 // FirstCohort prepares the release of a fit's first cohort, the rows 0, 7, 14 and so on, and returns what makes it anew
 // each time it is called: the noised sums from which FitPrior learns. o.Noise is not read.
-func FirstCohort(log []Decision, o PriorOptions) (release func(noise protocol.Source) ([]learner.Aggregate, error),
-	err error) {
+func FirstCohort(log []decisions.Decision, o PriorOptions) (
+	release func(noise protocol.Source) ([]learner.Aggregate, error), err error,
+) {
 	in, err := o.inputs(log)
 	if err != nil {
 		return nil, err
@@ -133,7 +150,7 @@ type inputs struct {
 }
 
 // inputs deals the rows to cohorts and chooses the channel that the guarantee asks for.
-func (o PriorOptions) inputs(log []Decision) (in inputs, err error) {
+func (o PriorOptions) inputs(log []decisions.Decision) (in inputs, err error) {
 	if len(log) < MinDecisions {
 		return in, fmt.Errorf("%w, the log has %d", ErrFew, len(log))
 	}

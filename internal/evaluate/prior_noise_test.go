@@ -9,15 +9,16 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // playedAtRandom is a log of logistic rewards whose arms were played at random, of a fixed seed.
-func playedAtRandom(rows, dimension int) (log []evaluate.Decision) {
+func playedAtRandom(rows, dimension int) (log []decisions.Decision) {
 	draw := rand.New(rand.NewPCG(25, 6))
 	truth := []float64{1.5, -0.5, 0.75}
 	for range rows {
-		d := evaluate.Decision{Arm: draw.IntN(3), Propensity: 1.0 / 3}
+		d := decisions.Decision{Arm: draw.IntN(3), Propensity: 1.0 / 3}
 		for range 3 {
 			x, squares := make([]float64, dimension), 0.0
 			for j := range x {

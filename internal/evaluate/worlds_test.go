@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
@@ -78,10 +79,10 @@ func (w world) mean(arm int, context float64) float64 {
 }
 
 // log draws n decisions, and truth is the mean reward that the target has on all people.
-func (w world) log(n int, src *rand.Rand) (log []evaluate.Decision, truth float64) {
+func (w world) log(n int, src *rand.Rand) (log []decisions.Decision, truth float64) {
 	for range n {
 		c := src.Float64()
-		d := evaluate.Decision{Propensity: w.chance(c)}
+		d := decisions.Decision{Propensity: w.chance(c)}
 		for a := range w.arms {
 			d.Arms = append(d.Arms, []float64{0.5 * c, 0.5 * math.Cos(float64(a)), 0.3})
 		}
@@ -154,7 +155,7 @@ func TestIntervalsAreRarelyWrong(t *testing.T) {
 			}
 			given++
 			for name, e := range map[string]*evaluate.Interval{"IPS": r.IPS.Interval, "SNIPS": r.SNIPS.Interval,
-				"doubly robust": r.DoublyRobust.Interval} {
+				"doubly robust": r.DoublyRobust.Interval, "SWITCH": r.Switch.Interval} {
 				if truth < e.Low || truth > e.High {
 					wrong[name]++
 				}

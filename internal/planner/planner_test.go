@@ -163,6 +163,9 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 			o.Releases, o.VarianceRatio, o.MaxMessages, o.MaxShift = 1+random.IntN(5), 2+random.Float64(), 0, 0
 		}
 		o.Cohorts = []int{100 + random.IntN(3000)}
+		if random.IntN(2) == 0 {
+			o.MinCohort = o.Cohorts[0] - random.IntN(o.Cohorts[0]/8)
+		}
 		r, err := Run(o)
 		var infeasible *Infeasible
 		if errors.As(err, &infeasible) {
@@ -205,6 +208,10 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 		}
 		if c.UnusedBudget > 0.01 && !strings.Contains(strings.Join(r.notes(), "\n"), "unused") {
 			t.Errorf("%+v: %v of the budget is unused and no note says so", o, c.UnusedBudget)
+		}
+		fewer := float64(c.Size-c.Minimum) < math.Floor(float64(c.Size)*o.DropOut)
+		if fewer != strings.Contains(strings.Join(r.notes(), "\n"), "people may drop out: --min-cohort") {
+			t.Errorf("%+v: %d of %d reports are needed, of which the notes say otherwise", o, c.Minimum, c.Size)
 		}
 		for _, f := range r.Frontier {
 			for i := 1; i < len(f.Points); i++ {

@@ -212,6 +212,10 @@ func (r Result) notes() []string {
 			"not.", percent(r.HessianShare)))
 	}
 	for i, c := range r.Cohorts {
+		if by := int(math.Floor(float64(c.Size) * r.DropOut)); c.Size-c.Minimum < by {
+			notes = append(notes, fmt.Sprintf("Of cohort %d only %s of %s people may drop out: --min-cohort asks "+
+				"for at least %s reports.", i+1, number(c.Size-c.Minimum), number(c.Size), number(c.Minimum)))
+		}
 		if c.UnusedBudget >= 0.01 {
 			notes = append(notes, fmt.Sprintf("Cohort %d leaves %.0f %% of its budget unused, epsilon %s instead of "+
 				"%g: the error asked for, the messages allowed or the cap on the scale need no more. More messages, "+

@@ -33,7 +33,8 @@ func TestAFullShufflerGoesOnWithThoseItKnows(t *testing.T) {
 		t.Errorf("a device that is known: %v", r)
 	}
 	s.sendAll(11)
-	if n := testbed.Refused(s.shuffler.c.Enrolments, cohort.Reason(wire.RefusalCapacity)); n != 3 {
+	most := 3 + int(s.devices.Traffic().Repeats) // by a busy machine
+	if n := testbed.Refused(s.shuffler.c.Enrolments, cohort.Reason(wire.RefusalCapacity)); n < 3 || n > most {
 		t.Errorf("%d refused of 3", n)
 	}
 	if w := strings.Join(s.shuffler.Snapshot().Warnings, "\n"); strings.Count(w, "admission.devices") != 1 {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -83,9 +84,9 @@ func priorReleases(o Options, with evaluate.PriorOptions) (out [worlds]func(prot
 	err error,
 ) {
 	for w := range out {
-		log := make([]evaluate.Decision, o.Cohort)
+		log := make([]decisions.Decision, o.Cohort)
 		for i := range log {
-			log[i] = evaluate.Decision{Arms: [][]float64{make([]float64, o.Dimension)}, Propensity: 1}
+			log[i] = decisions.Decision{Arms: [][]float64{make([]float64, o.Dimension)}, Propensity: 1}
 		}
 		if w != 1+null {
 			canaries := []int{0}

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/play"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
@@ -19,15 +19,15 @@ import (
 type logger struct {
 	play.Algorithm
 	randomized play.Randomized
-	out        *evaluate.Writer
-	last       evaluate.Decision
+	out        *decisions.Writer
+	last       decisions.Decision
 }
 
 // Choose implements play.Algorithm.
 func (l *logger) Choose(arms [][]float64) (int, error) {
 	arm, err := l.Algorithm.Choose(arms)
 	if err == nil {
-		l.last = evaluate.Decision{Arms: slices.Clone(arms), Arm: arm, Propensity: l.randomized.Propensity()}
+		l.last = decisions.Decision{Arms: slices.Clone(arms), Arm: arm, Propensity: l.randomized.Propensity()}
 	}
 	return arm, err
 }
@@ -74,7 +74,7 @@ func (j job) withLog(algorithm play.Algorithm, folder string) (play.Algorithm, f
 		}
 		return os.WriteFile(path+".policy.json", append(text, '\n'), 0o644)
 	}
-	return &logger{Algorithm: algorithm, randomized: randomized, out: evaluate.NewWriter(lines)}, done, nil
+	return &logger{Algorithm: algorithm, randomized: randomized, out: decisions.NewWriter(lines)}, done, nil
 }
 
 // file names the job's log.

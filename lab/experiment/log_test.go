@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/lab/experiment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -41,17 +42,12 @@ algorithms: [{name: riffle}, {name: greedy}, {name: uniform}]
 	if plain, _ := run(t, text, ""); !reflect.DeepEqual(rows, plain) {
 		t.Error("logging changes the results")
 	}
-	read := func(name string) []evaluate.Decision {
-		f, err := os.Open(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
+	read := func(name string) []decisions.Decision {
+		log, err := decisions.Open(filepath.Join(folder, name), decisions.Options{Strict: true})
+		if err != nil || len(log.Decisions) != 3000 {
+			t.Fatalf("%s: %v", name, err)
 		}
-		defer f.Close()
-		log, err := evaluate.Read(f, evaluate.ReadOptions{Strict: true})
-		if err != nil || len(log) != 3000 {
-			t.Fatalf("%s: %d decisions, %v", name, len(log), err)
-		}
-		return log
+		return log.Decisions
 	}
 	own := read("riffle-ball-logistic-d=3-K=4-S=2-T=3000-epsilon=4-seed=1.jsonl")
 	certain, explored := 0, 0.0

@@ -72,14 +72,14 @@ func (s *Schema) placesOf(f int) ([][]int, error) {
 		return nil, fmt.Errorf("%w: vectors have the field only multiplied by others that can be 0: give it a term "+
 			"of its own in the schema of another deployment", ErrFeatures)
 	}
-	groups := make([][]int, s.fields[f].width())
+	groups := make([][]int, s.fields[f].Width())
 	var walk func(fields []int, place, own int)
 	walk = func(fields []int, place, own int) {
 		if len(fields) == 0 {
 			groups[own] = append(groups[own], s.terms[best].offset+place)
 			return
 		}
-		w := s.fields[fields[0]].width()
+		w := s.fields[fields[0]].Width()
 		for i := range w {
 			if next := own; fields[0] == f {
 				walk(fields[1:], place*w+i, i)

@@ -253,14 +253,14 @@ func (f *Field) check() error {
 			f.Thresholds[i] += 0
 		}
 	}
-	if w := f.width(); w < 1 || w > MaxDimension {
+	if w := f.Width(); w < 1 || w > MaxDimension {
 		return fmt.Errorf("it becomes %d numbers; it must become 1 to %d", w, MaxDimension)
 	}
 	return nil
 }
 
-// width is the length of the field's block.
-func (f *Field) width() int {
+// Width is the length of the field's block.
+func (f *Field) Width() int {
 	w := 1
 	switch f.Kind {
 	case Category:
@@ -307,7 +307,7 @@ func (s *Schema) addTerms() error {
 			}
 			used[f], ofArms = true, ofArms || f >= s.context
 			t.fields = append(t.fields, f)
-			if width *= s.fields[f].width(); width > MaxDimension { // each is at most MaxDimension: no overflow
+			if width *= s.fields[f].Width(); width > MaxDimension { // each is at most MaxDimension: no overflow
 				break
 			}
 		}
@@ -341,3 +341,9 @@ func (s *Schema) addLimits() error {
 	}
 	return nil
 }
+
+// ContextFields are the fields of the context.
+func (s *Schema) ContextFields() []Field { return slices.Clone(s.form.Context) }
+
+// ArmFields are the fields of arms, the id among them if it is a field.
+func (s *Schema) ArmFields() []Field { return slices.Clone(s.form.Arms) }

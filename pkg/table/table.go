@@ -10,13 +10,14 @@ package table
 import (
 	"bufio"
 	"bytes"
-	"encoding/csv"
+
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // ErrTable wraps every reason to refuse a table.
@@ -40,40 +41,26 @@ func wrong(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrTable, fmt.Sprintf(format, args...))
 }
 
-// Read reads a whole table. The first byte tells JSON lines from text with columns; the header tells what separates
-// them.
+// Read reads a whole table, also one that is compressed with gzip. The first byte tells JSON lines from text with
+// columns; the header tells what separates them.
 func Read(from io.Reader) (*Table, error) {
-	text, err := io.ReadAll(from)
+	in, err := Plain(from)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case bytes.HasPrefix(text, []byte("\x1f\x8b")):
-		return nil, wrong("the file is compressed: unpack it with gunzip")
-	case bytes.HasPrefix(text, []byte("PK\x03\x04")):
-		return nil, wrong("the file is a spreadsheet or another packed file: save it as CSV in UTF-8")
-	case bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) ||
-		bytes.IndexByte(text[:min(4, len(text))], 0) >= 0:
-		return nil, wrong("the file is UTF-16: save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8")
-	case !utf8.Valid(text):
-		return nil, wrong("the file is not UTF-8 text: save it as CSV in UTF-8, or convert it: iconv -f LATIN1 -t " +
-			"UTF-8")
+	start, err := First(in)
+	if err != nil {
+		return nil, err
 	}
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	start := bytes.TrimLeft(text, " \t\r\n")
-	if len(start) == 0 {
-		return nil, wrong("the file is empty: it needs a header and rows")
-	}
-	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 	var t *Table
-	switch start[0] {
+	switch start {
 	case '{':
-		t, err = readJSON(text)
+		t, err = readJSON(in)
 	case '[':
 		return nil, wrong("this is one JSON array: write JSON lines, an object for each row without commas between, " +
 			"or CSV")
 	default:
-		t, err = readText(text)
+		t, err = readText(in)
 	}
 	if err != nil {
 		return nil, err
@@ -109,113 +96,44 @@ func (t *Table) checkNames() error {
 }
 
 // readText reads columns that are separated by what the header has most of: commas, semicolons or tabs.
-func readText(text []byte) (*Table, error) {
-	t, separator := &Table{decimal: '.'}, ','
-	said, text := saidSeparator(text)
-	header := firstLine(text)
-	for _, s := range ";\t" {
-		if outside(header, s) > outside(header, separator) {
-			separator = s
-		}
+func readText(text *bufio.Reader) (*Table, error) {
+	in, err := cells(text)
+	if err != nil {
+		return nil, err
 	}
-	if said != 0 {
-		separator = said
-	}
-	lines := csv.NewReader(bytes.NewReader(text))
-	lines.Comma, lines.TrimLeadingSpace = separator, separator != '\t'
+	t := &Table{Columns: in.Columns, decimal: '.'}
 	for {
-		row, err := lines.Read()
+		row, line, err := in.next()
 		if errors.Is(err, io.EOF) {
-			if separator == ';' && t.hasCommas() {
+			if in.separator == ';' && t.hasCommas() {
 				t.decimal = ','
 			}
 			return t, nil
 		}
 		if err != nil {
-			return nil, unreadable(err)
-		}
-		line, _ := lines.FieldPos(0)
-		if t.Columns == nil {
-			for _, c := range row {
-				t.Columns = append(t.Columns, strings.TrimSpace(c))
-			}
-			continue
+			return nil, err
 		}
 		t.rows, t.lines = append(t.rows, row), append(t.lines, line)
 	}
 }
 
-// saidSeparator is what a first line of "sep=;" says, as spreadsheets write it, and the text with a blank line in its
-// place; else 0.
-func saidSeparator(text []byte) (rune, []byte) {
-	line, _, _ := bytes.Cut(text, []byte("\n"))
-	if said, ok := bytes.CutPrefix(line, []byte("sep=")); ok && len(said) == 1 && bytes.Contains([]byte(",;\t"), said) {
-		return rune(said[0]), text[len(line):]
-	}
-	return 0, text
-}
-
-// firstLine is the first line that is not blank. A line ends outside quotes.
-func firstLine(text []byte) string {
-	quoted, trimmed := false, string(bytes.TrimLeft(text, "\n"))
-	for i, r := range trimmed {
-		switch {
-		case r == '"':
-			quoted = !quoted
-		case r == '\n' && !quoted:
-			return trimmed[:i]
-		}
-	}
-	return trimmed
-}
-
 // hasCommas reports whether any value is a number with a decimal comma. A point is a mark of thousands then.
 func (t *Table) hasCommas() bool {
 	for _, row := range t.rows {
-		for _, v := range row {
-			if strings.Count(v, ",") == 1 && hasDigits(strings.TrimSpace(v)) {
-				return true
-			}
+		if slices.ContainsFunc(row, hasComma) {
+			return true
 		}
 	}
 	return false
 }
 
-// unreadable says what of a line encoding/csv does not take, without its text.
-func unreadable(err error) error {
-	var parse *csv.ParseError
-	switch {
-	case !errors.As(err, &parse):
-		return wrong("the file cannot be read: save it as CSV")
-	case errors.Is(parse.Err, csv.ErrFieldCount):
-		return wrong("line %d has another number of columns than the header: separate columns as in the header, and "+
-			"put quotes around a value that has a separator in it", parse.Line)
-	default:
-		return wrong("line %d has a quote that is not closed, or that is inside a value: double a quote that is "+
-			"part of a value, and put quotes around the whole", parse.StartLine)
-	}
-}
-
-// outside counts a separator outside quotes.
-func outside(header string, separator rune) (n int) {
-	quoted := false
-	for _, r := range header {
-		switch r {
-		case '"':
-			quoted = !quoted
-		case separator:
-			if !quoted {
-				n++
-			}
-		}
-	}
-	return n
-}
+// hasComma reports whether a value is a number with one comma.
+func hasComma(v string) bool { return strings.Count(v, ",") == 1 && hasDigits(strings.TrimSpace(v)) }
 
 // readJSON reads an object for each line.
-func readJSON(text []byte) (*Table, error) {
-	t, lines := &Table{decimal: '.'}, bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, len(text)+1)
+func readJSON(text io.Reader) (*Table, error) {
+	t, lines := &Table{decimal: '.'}, bufio.NewScanner(text)
+	lines.Buffer(nil, strict.DefaultMaxLine)
 	for at := 1; lines.Scan(); at++ {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
@@ -243,6 +161,10 @@ func readJSON(text []byte) (*Table, error) {
 			return nil, wrong("line %d has a column that the first line has not: give every line the same columns", at)
 		}
 		t.rows, t.lines = append(t.rows, values), append(t.lines, at)
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return nil, wrong("a line has more than %d bytes: write an object for each row, each on a line of its own",
+			strict.DefaultMaxLine)
 	}
 	return t, lines.Err()
 }

@@ -63,7 +63,7 @@ func TestRefusalsQuoteNoData(t *testing.T) {
 		"header only":       {"age,dose\n", "no row"},
 		"UTF-16":            {wide.String(), "UTF-16"},
 		"UTF-16, no mark":   {"a\x00g\x00e\x00", "UTF-16"},
-		"gzip":              {"\x1f\x8b\x08", "gunzip"},
+		"gzip":              {"\x1f\x8b\x08", "cut off"},
 		"spreadsheet":       {"PK\x03\x04" + secret, "spreadsheet"},
 		"Latin-1":           {"\xe4ge,dose\n1,2\n", "UTF-8"},
 		"JSON array":        {`[{"age": "` + secret + `"}]`, "JSON lines"},

@@ -25,7 +25,7 @@ func (t *Table) index(column string) (int, error) {
 	if at >= 0 {
 		return at, nil
 	}
-	if near := t.near(column); near != "" {
+	if near := Nearest(column, t.Columns); near != "" {
 		return 0, wrong("there is no column %q: the nearest name is %q", column, near)
 	}
 	if len(t.Columns) == 1 {
@@ -43,10 +43,10 @@ func (t *Table) Has(column string) error {
 	return err
 }
 
-// near is the column whose name differs least, or is the same but for case; empty where none is near.
-func (t *Table) near(column string) string {
+// Nearest is the column whose name differs least, or is the same but for case; empty where none is near.
+func Nearest(column string, columns []string) string {
 	best, least := "", max(2, len(column)/3)+1
-	for _, c := range t.Columns {
+	for _, c := range columns {
 		if d := distance(strings.ToLower(c), strings.ToLower(column)); d < least {
 			best, least = c, d
 		}
@@ -87,21 +87,27 @@ func (t *Table) Numbers(column string, gaps bool) ([]float64, error) {
 			out[i] = math.NaN()
 		case IsMissing(row[at]):
 			return nil, t.noValue(column, i)
-		case errors.Is(err, errMarks) && t.decimal == ',':
-			return nil, wrong("column %q has a number with a point in line %d, and this table has decimal commas: "+
-				"write numbers without a mark of thousands, and all of them with a comma", column, t.lines[i])
-		case errors.Is(err, errMarks):
-			return nil, wrong("column %q has a number with a comma in line %d: write numbers without a mark of "+
-				"thousands, and with a decimal point; decimal commas go with semicolons between "+
-				"columns", column, t.lines[i])
 		case err != nil:
-			return nil, wrong("column %q has something else than a finite number in line %d: correct it, or declare "+
-				"the column a category", column, t.lines[i])
+			return nil, noNumber(err, column, t.lines[i], t.decimal)
 		default:
 			out[i] = v
 		}
 	}
 	return out, nil
+}
+
+// noNumber says why a value is none; err is that of number.
+func noNumber(err error, column string, line int, decimal byte) error {
+	switch {
+	case errors.Is(err, errMarks) && decimal == ',':
+		return wrong("column %q has a number with a point in line %d, and this table has decimal commas: "+
+			"write numbers without a mark of thousands, and all of them with a comma", column, line)
+	case errors.Is(err, errMarks):
+		return wrong("column %q has a number with a comma in line %d: write numbers without a mark of thousands, and "+
+			"with a decimal point; decimal commas go with semicolons between columns", column, line)
+	}
+	return wrong("column %q has something else than a finite number in line %d: correct it, or declare the column a "+
+		"category", column, line)
 }
 
 // Categories are which of the declared values of a column each row has, from 0 on; -1 where none is given, if gaps are

@@ -23,37 +23,36 @@ func (f Fit) Answered(triangle []float64, variance, alike float64) (out Fitted, 
 		return out, fmt.Errorf("%w: %d sums for %d features", ErrFit, len(triangle), len(f.Features))
 	}
 	all := symmetric.FromTriangle(triangle, d+1, math.Sqrt2)
-	m, s, square := mat.NewSymDense(d, nil), make([]float64, d), all.At(d, d)
+	o := noisedMoments{m: mat.NewSymDense(d, nil), s: make([]float64, d), square: all.At(d, d), variance: variance,
+		counted: true}
 	for i := range d {
-		s[i] = all.At(i, d)
+		o.s[i] = all.At(i, d)
 		for j := i; j < d; j++ {
-			m.SetSym(i, j, all.At(i, j))
+			o.m.SetSym(i, j, all.At(i, j))
 		}
 	}
 	n := all.At(0, 0)
 	out.Rows = int(math.Max(0, math.Round(n)))
-	least := float64(d) + 1 // decisions, below which nothing can be said
-	inverse, reliable, err := ridged(m, variance)
+	inverse, reliable, err := ridged(o.m, variance)
 	if err != nil {
 		return out, err
 	}
-	theta := product(inverse, s)
-	residual := residualVariance(m, theta, s, square, variance, math.Max(n, least)) * alike
-	if out.Reliable = reliable && n > least; out.Reliable {
+	theta := product(inverse, o.s)
+	residual := o.residual(theta) * alike
+	out.Reliable = reliable && n > float64(d)+1 // with fewer decisions nothing can be said
+	if !out.Reliable {
+		set, err := newFieller(o.m, o.s, residual, variance, f.quantile())
+		if err != nil {
+			return out, fmt.Errorf("%w: %w", ErrFit, err)
+		}
+		if out.Bounded = set.bounded; set.bounded {
+			f.describeSet(&out, make([]float64, d), set)
+			return out, nil
+		}
+	} else {
 		out.Residual = math.Sqrt(residual/alike) * f.Target.half()
-		noise := noiseCovariance(theta, variance)
-		noise.SetSym(0, 0, noise.At(0, 0)+variance*theta[0]*theta[0])
-		f.describe(&out, theta, sandwich(inverse, m, residual), sandwich(inverse, noise, 1))
-		return out, nil
 	}
-	set, err := newFieller(m, s, residual, variance, f.quantile())
-	if err != nil {
-		return out, fmt.Errorf("%w: %w", ErrFit, err)
-	}
-	if out.Bounded = set.bounded; set.bounded {
-		f.describeSet(&out, make([]float64, d), set)
-		return out, nil
-	}
-	f.describe(&out, theta, sandwich(inverse, m, residual), sandwich(inverse, noiseCovariance(theta, variance), 1))
+	f.describe(&out, theta, sandwich(inverse, o.m, residual),
+		sandwich(inverse, noiseCovariance(theta, variance, o.counted), 1))
 	return out, nil
 }

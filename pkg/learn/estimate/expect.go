@@ -13,8 +13,9 @@ const usualSpread = 1.0 / 3
 
 // Expect is what a fit of so many rows can show, from bounds and budget alone, before anybody has looked at the data:
 // the intervals of coefficients that are 0, if columns are uncorrelated, centred within their bounds, and spread by a
-// third of half their width, as the target does (in a logistic fit half of the targets are 1). Columns that are
-// correlated or spread less give wider ones. No noise is drawn and nothing is spent.
+// third of half their width, as the target does (in a logistic fit half of the targets are 1), and groups are equal.
+// Columns that are correlated or spread less give wider ones. No noise is drawn and nothing is spent; the guarantee is
+// that of such a fit.
 func (f Fit) Expect(rows int, logistic bool) (Fitted, error) {
 	if logistic {
 		f.Target = Range{Low: 0, High: 1}
@@ -22,16 +23,20 @@ func (f Fit) Expect(rows int, logistic bool) (Fitted, error) {
 	if err := f.checkSetting(rows); err != nil {
 		return Fitted{}, err
 	}
-	d := len(f.Features) + 1
-	n, square := float64(rows), usualSpread*usualSpread
+	d, blocks := len(f.Features)+1, float64(f.blocks())
+	n, square := float64(rows)/blocks, usualSpread*usualSpread
+	vector, shares := f.momentsVector(), []float64{1}
 	if logistic {
-		_, noises, err := f.newtonNoises()
-		if err != nil {
-			return Fitted{}, err
-		}
-		last := noises[len(noises)-1]
-		step := newtonStep{to: make([]float64, d), gradient: make([]float64, d), hessian: mat.NewSymDense(d, nil),
-			variance: last.Deviation() * last.Deviation()}
+		vector, shares = f.newtonVector(), f.rounds()
+	}
+	planned, err := f.plan(vector, shares, rows)
+	if err != nil {
+		return Fitted{}, err
+	}
+	variance := f.variance(planned, len(shares)-1, rows)
+	if logistic {
+		step := newtonStep{from: make([]float64, d), to: make([]float64, d), gradient: make([]float64, d),
+			hessian: mat.NewSymDense(d, nil), variance: variance}
 		for i := range d {
 			step.hessian.SetSym(i, i, n/4*square)
 		}
@@ -39,42 +44,58 @@ func (f Fit) Expect(rows int, logistic bool) (Fitted, error) {
 		if step.inverse, step.reliable, err = ridged(step.hessian, step.variance); err != nil {
 			return Fitted{}, err
 		}
-		out := Fitted{Rows: rows}
-		err = f.conclude(&out, make([]float64, d), step)
+		out := Fitted{Rows: rows, Guarantee: planned.guarantee}
+		err = f.conclude(&out, step)
 		return out, err
 	}
-	moved, noise, err := f.momentsNoise()
-	if err != nil {
-		return Fitted{}, err
+	o := noisedMoments{m: mat.NewSymDense(d, nil), s: make([]float64, d), square: n * square, variance: variance,
+		counted: f.Groups > 0, rows: rows}
+	for i := range d {
+		o.m.SetSym(i, i, n*square)
 	}
-	sums := make([]float64, moved.Dim)
-	at := 0 // the diagonal comes first in each row of the triangle, but for the first entry of all, which is left out
-	for i := range d + 1 {
-		if i > 0 {
-			sums[at] = n * square
-			at++
-		}
-		at += d - i
-	}
-	variance := noise.Deviation() * noise.Deviation()
-	if f.Local {
-		variance *= n
-	}
-	return f.solve(sums, variance, rows)
+	o.m.SetSym(0, 0, n)
+	out, err := f.solve(o)
+	out.Guarantee = planned.guarantee
+	return out, err
 }
 
 // RowsFor is about how many rows a fit needs for intervals, as Expect sees it; 0: more than there can be.
 func (f Fit) RowsFor(logistic bool) (int, error) {
-	for n := 2*len(f.Features) + 10; n <= mostRows; n += n/20 + 1 {
+	least := 2*len(f.Features) + 10
+	enough := func(n int) (bool, error) {
 		out, err := f.Expect(n, logistic)
 		if err != nil {
-			return 0, fmt.Errorf("%d rows: %w", n, err)
+			return false, fmt.Errorf("%d rows: %w", n, err)
 		}
-		if out.Reliable || out.Bounded {
-			return int(roundUp(float64(n))), nil
+		return out.Reliable || out.Bounded, nil
+	}
+	low, high := least-1, least // too few, or none; enough
+	for {
+		ok, err := enough(high)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			break
+		}
+		if high > mostRows/2 {
+			return 0, nil
+		}
+		low, high = high, 2*high
+	}
+	for high-low > 1+high/20 {
+		middle := low + (high-low)/2
+		ok, err := enough(middle)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			high = middle
+		} else {
+			low = middle
 		}
 	}
-	return 0, nil
+	return int(roundUp(float64(high))), nil
 }
 
 // roundUp rounds up to two digits.

@@ -44,9 +44,18 @@ type Fit struct {
 	// Local has every row noised before it is added to others, as people's own devices would. Otherwise a curator who
 	// sees all rows noises the sums.
 	Local bool
+	// Encode, if not nil, is for rows whose vectors travel as integers with binomial noise, as in the channels shuffle
+	// and shares. It plans an encoding for each release of so many rows' vectors: all of them together keep to Epsilon
+	// and Delta, divided by shares.
+	Encode func(v privacy.Vector, shares []float64, rows int) ([]protocol.Encoding, privacy.Guarantee, error)
+	// Groups is how many groups the rows are divided into (ByGroup), 0 for none.
+	Groups int
 	// Level of the confidence intervals, in (0, 1).
 	Level float64
 	Noise protocol.Source
+	// Spend, if not nil, is told what the fit will reveal of a row, once nothing is left to refuse and before any noise
+	// is drawn. Its error ends the fit, and nothing was revealed.
+	Spend func(privacy.Guarantee) error
 	// Released, if not nil, is told of each vector of sums with its noise: all that a fit is computed from, beside the
 	// number of rows. It may keep the vector.
 	Released func(sums []float64)

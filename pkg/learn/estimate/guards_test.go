@@ -12,6 +12,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // people are rows of three features with a target, of a fixed seed: within [-1, 1], or 0 and 1 where it is a class.
@@ -56,9 +58,6 @@ func TestValuesOutsideTheBoundsCountAsTheBounds(t *testing.T) {
 	bounds := []Range{{-0.75, 0.5}, {-1, 1}, {-0.25, 1}}
 	for _, class := range []bool{false, true} {
 		for _, local := range []bool{false, true} {
-			if class && local {
-				continue
-			}
 			f := Fit{Features: bounds, Target: Range{-0.5, 0.25}, Local: local}
 			rows, target := people(400, class)
 			far, farTarget := make([][]float64, len(rows)), slices.Clone(target)
@@ -251,11 +250,14 @@ func TestEveryFitIsNoised(t *testing.T) {
 	for _, of := range []struct {
 		name         string
 		class, local bool
-	}{{"linear", false, false}, {"local", false, true}, {"logistic", true, false}} {
+		encode       func(privacy.Vector, []float64, int) ([]protocol.Encoding, privacy.Guarantee, error)
+	}{{"linear", false, false, nil}, {"local", false, true, nil}, {"logistic", true, false, nil},
+		{"logistic, local", true, true, nil}, {"integers", false, false, coarse}, {"logistic, integers", true, false,
+			coarse}} {
 		f := Fit{Features: []Range{{-1, 1}, {-1, 1}, {-1, 1}}, Target: Range{-1, 1}, Local: of.local}
 		rows, target := people(400, of.class)
 		exact := raw(t, f, of.class, rows, target)
-		f.Epsilon, f.Delta = 1, 1e-6
+		f.Epsilon, f.Delta, f.Encode = 1, 1e-6, of.encode
 		var last []Coefficient
 		for seed := range byte(3) {
 			f.Noise = rand.NewChaCha8([32]byte{seed, 25})

@@ -21,6 +21,8 @@ const (
 	// mostRows.
 	rowGrid  = 1.0 / (1 << 24)
 	mostRows = 1 << 27
+	// mostGroups bounds the groups of a fit: each has a block of sums, of some thousand numbers with 100 features.
+	mostGroups = 1000
 )
 
 // secondMoments is the statistic of a linear fit with an intercept: the upper triangle of uu' for u = (1, z, y),
@@ -38,6 +40,29 @@ func secondMoments(dst, u []float64) []float64 {
 	}
 	mechanism.Quantize(dst, rowGrid)
 	return dst
+}
+
+// momentsVector is what a row adds. With groups the entry that is 1 for everyone is there as well, first: it counts the
+// rows of a group.
+//
+// It moves as far as without: rows of one group have that entry in common, and those of two groups are where their
+// vectors are orthogonal, at sqrt(|a|^4 + |b|^4), which is at most sqrt 2 times the length of u, too.
+func (f Fit) momentsVector() rowVector {
+	v := rowVector{name: "second moments", moved: momentsMove(len(f.Features))}
+	if f.Groups > 0 {
+		v.moved.Dim++
+		v.lower, v.upper = []float64{0}, []float64{1}
+	}
+	n := len(f.Features) + 2
+	for i := range n {
+		if i > 0 {
+			v.lower, v.upper = append(v.lower, 0), append(v.upper, 1)
+		}
+		for range n - 1 - i {
+			v.lower, v.upper = append(v.lower, -math.Sqrt2), append(v.upper, math.Sqrt2)
+		}
+	}
+	return v
 }
 
 // momentsMove is how far the replacement of one row can move secondMoments.
@@ -74,29 +99,58 @@ func (f Fit) Linear(rows [][]float64, target []float64) (Fitted, error) {
 	if err := f.check(rows, target); err != nil {
 		return Fitted{}, err
 	}
-	moved, noise, err := f.momentsNoise()
+	f.Groups = 0
+	all, guarantee, err := f.moments(rows, target, nil)
 	if err != nil {
 		return Fitted{}, err
 	}
-	sums, variance := f.sums(rows, target, moved.Dim, noise)
-	f.tell(sums)
-	fitted, err := f.solve(sums, variance, len(rows))
-	fitted.Guarantee = noise.Guarantee(moved)
-	return fitted, err
+	out, err := f.solve(all[0])
+	out.Guarantee = guarantee
+	return out, err
 }
 
-// momentsNoise is the noise of Linear, and the move that it hides.
-func (f Fit) momentsNoise() (mechanism.Sensitivity, mechanism.Noise, error) {
-	moved := momentsMove(len(f.Features))
-	rho, err := mechanism.Budget(f.Epsilon, f.Delta)
+// moments are the noised second moments of the target and the features, of each group.
+func (f Fit) moments(rows [][]float64, target []float64, group []int) ([]noisedMoments, privacy.Guarantee, error) {
+	v := f.momentsVector()
+	planned, err := f.plan(v, []float64{1}, len(rows))
 	if err != nil {
-		return moved, nil, fmt.Errorf("%w: %w", ErrFit, err)
+		return nil, privacy.NoGuarantee(), err
 	}
-	noise, err := mechanism.ForRho(moved, rho)
+	if err := f.spend(planned); err != nil {
+		return nil, privacy.NoGuarantee(), err
+	}
+	sums, err := f.release(planned, 0, len(rows), groupOf(group), f.momentsOf(rows, target))
 	if err != nil {
-		return moved, nil, fmt.Errorf("%w: %w", ErrFit, err)
+		return nil, privacy.NoGuarantee(), err
 	}
-	return moved, noise, nil
+	variance, out := f.variance(planned, 0, len(rows)), make([]noisedMoments, planned.blocks)
+	for g := range out {
+		out[g] = f.unpack(sums[g*planned.block:][:planned.block], len(rows), variance)
+	}
+	return out, planned.guarantee, nil
+}
+
+// momentsOf makes the vector of a row.
+func (f Fit) momentsOf(rows [][]float64, target []float64) func(dst []float64, row int) []float64 {
+	u := make([]float64, len(f.Features)+2)
+	return func(dst []float64, row int) []float64 {
+		u[0], u[len(u)-1] = 1, f.Target.unit(target[row])
+		for j, v := range rows[row] {
+			u[j+1] = f.Features[j].unit(v)
+		}
+		if f.Groups > 0 {
+			return append(append(dst, 1), secondMoments(dst[1:1], u)...)
+		}
+		return secondMoments(dst, u)
+	}
+}
+
+// groupOf tells the group of a row; nil stands for one group.
+func groupOf(group []int) func(row int) int {
+	if group == nil {
+		return func(int) int { return 0 }
+	}
+	return func(row int) int { return group[row] }
 }
 
 // checkSetting refuses what no data can be fitted with.
@@ -107,8 +161,10 @@ func (f Fit) checkSetting(rows int) error {
 		}
 	}
 	switch {
-	case len(f.Features) == 0 || len(f.Features) > 100:
+	case len(f.Features) == 0 && f.Groups == 0 || len(f.Features) > 100:
 		return fmt.Errorf("%w: %d features, want 1 to 100", ErrFit, len(f.Features))
+	case f.Groups < 0 || f.Groups > mostGroups:
+		return fmt.Errorf("%w: %d groups, want at most %d", ErrFit, f.Groups, mostGroups)
 	case rows < 2*len(f.Features)+10 || rows > mostRows:
 		return fmt.Errorf("%w: %d rows, want %d to %d with %d features", ErrFit, rows, 2*len(f.Features)+10, mostRows,
 			len(f.Features))
@@ -145,57 +201,53 @@ func (f Fit) check(rows [][]float64, target []float64) error {
 	return nil
 }
 
-// sums are the noised sums of all rows, and the variance of a coordinate's noise.
-func (f Fit) sums(rows [][]float64, target []float64, dim int, noise mechanism.Noise) ([]float64, float64) {
-	total, one, u := make([]float64, dim), make([]float64, 0, dim), make([]float64, len(f.Features)+2)
-	for i, row := range rows {
-		u[0], u[len(u)-1] = 1, f.Target.unit(target[i])
-		for j, v := range row {
-			u[j+1] = f.Features[j].unit(v)
-		}
-		one = secondMoments(one, u)
-		if f.Local {
-			noise.Add(one, f.Noise)
-		}
-		for j, v := range one {
-			total[j] += v
-		}
-	}
-	variance := noise.Deviation() * noise.Deviation()
-	if f.Local {
-		return total, variance * float64(len(rows))
-	}
-	noise.Add(total, f.Noise)
-	return total, variance
+// noisedMoments are noised sums of second moments, as a matrix M of (1, z), a vector s and a number.
+type noisedMoments struct {
+	m        *mat.SymDense
+	s        []float64
+	square   float64 // of the target
+	variance float64 // of the noise on M's diagonal; elsewhere half of it
+	counted  bool    // M's first entry is noised, too: nobody knows how many rows there are
+	rows     int
 }
 
-// solve is least squares on noised sums.
-func (f Fit) solve(sums []float64, variance float64, rows int) (out Fitted, err error) {
-	d := len(f.Features) + 1
-	n, m, s, square := float64(rows), mat.NewSymDense(d, nil), make([]float64, d), 0.0
-	m.SetSym(0, 0, n)
-	at := 0
+// unpack reads a block of sums.
+func (f Fit) unpack(sums []float64, rows int, variance float64) noisedMoments {
+	d, at := len(f.Features)+1, 0
+	out := noisedMoments{m: mat.NewSymDense(d, nil), s: make([]float64, d), variance: variance, counted: f.Groups > 0,
+		rows: rows}
+	out.m.SetSym(0, 0, float64(rows))
+	if out.counted {
+		out.m.SetSym(0, 0, sums[0])
+		out.rows, at = int(math.Max(0, math.Round(sums[0]))), 1
+	}
 	for i := range d {
 		if i > 0 {
-			m.SetSym(i, i, sums[at])
+			out.m.SetSym(i, i, sums[at])
 			at++
 		}
 		for j := i + 1; j < d; j++ {
-			m.SetSym(i, j, sums[at]/math.Sqrt2)
+			out.m.SetSym(i, j, sums[at]/math.Sqrt2)
 			at++
 		}
-		s[i] = sums[at] / math.Sqrt2
+		out.s[i] = sums[at] / math.Sqrt2
 		at++
 	}
-	square = sums[at]
-	out.Rows = rows
+	out.square = sums[at]
+	return out
+}
+
+// solve is least squares on noised sums.
+func (f Fit) solve(o noisedMoments) (out Fitted, err error) {
+	m, s, variance, d := o.m, o.s, o.variance, len(o.s)
+	out.Rows = o.rows
 	inverse, reliable, err := ridged(m, variance)
 	if err != nil {
 		return out, err
 	}
 	out.Reliable = reliable
 	theta := product(inverse, s)
-	residual := residualVariance(m, theta, s, square, variance, n)
+	residual := o.residual(theta)
 	if !reliable {
 		if out.Weak, err = weakColumns(m, variance); err != nil {
 			return out, err
@@ -205,14 +257,14 @@ func (f Fit) solve(sums []float64, variance float64, rows int) (out Fitted, err 
 			return out, fmt.Errorf("%w: %w", ErrFit, err)
 		}
 		if out.Bounded = set.bounded; set.bounded {
-			residual = residualVariance(m, set.estimate(), s, square, variance, n)
+			residual = o.residual(set.estimate())
 			f.describeSet(&out, make([]float64, d), set)
 			out.Residual = math.Sqrt(residual) * f.Target.half()
 			return out, nil
 		}
 	}
 	out.Residual = math.Sqrt(residual) * f.Target.half()
-	sampling, noise := sandwich(inverse, m, residual), sandwich(inverse, noiseCovariance(theta, variance), 1)
+	sampling, noise := sandwich(inverse, m, residual), sandwich(inverse, noiseCovariance(theta, variance, o.counted), 1)
 	f.describe(&out, theta, sampling, noise)
 	return out, nil
 }
@@ -242,26 +294,28 @@ func ridged(m *mat.SymDense, variance float64) (inverse *mat.Dense, reliable boo
 	return inverse, least >= enough, nil
 }
 
-// residualVariance is the variance of the residuals, plus two deviations of the noise in it; at most 1, that of any
-// target in [-1, 1] around its mean.
-func residualVariance(m *mat.SymDense, theta, s []float64, square, variance, n float64) float64 {
-	sum, noise := square, variance
+// residual is the variance of the residuals, plus two deviations of the noise in it; at most 1, that of any target in
+// [-1, 1] around its mean.
+func (o noisedMoments) residual(theta []float64) float64 {
+	sum, noise := o.square, o.variance
 	for i, a := range theta {
-		sum -= 2 * a * s[i]
-		noise += 2 * variance * a * a
+		sum -= 2 * a * o.s[i]
+		noise += 2 * o.variance * a * a
 		for j, b := range theta {
-			sum += a * b * m.At(i, j)
-			if i != 0 || j != 0 { // both halves of the triangle have the same noise
-				noise += variance * a * a * b * b
+			sum += a * b * o.m.At(i, j)
+			if i != 0 || j != 0 || o.counted { // both halves of the triangle have the same noise
+				noise += o.variance * a * a * b * b
 			}
 		}
 	}
-	return math.Max(0, math.Min(1, (sum+2*math.Sqrt(noise))/(n-float64(len(theta)))))
+	rows := math.Max(1, o.m.At(0, 0)-float64(len(theta)))
+	return math.Max(0, math.Min(1, (sum+2*math.Sqrt(noise))/rows))
 }
 
 // noiseCovariance is that of e - E theta, for the noise e of the vector and E of the matrix. Entries of E have the
-// variance on the diagonal, but for the first, which has none, and half of it elsewhere, as those of e have.
-func noiseCovariance(theta []float64, variance float64) *mat.SymDense {
+// variance on the diagonal, but for the first, which has none unless it is counted, and half of it elsewhere, as those
+// of e have.
+func noiseCovariance(theta []float64, variance float64, counted bool) *mat.SymDense {
 	c := mat.NewSymDense(len(theta), nil)
 	for i, a := range theta {
 		own := variance / 2
@@ -270,7 +324,7 @@ func noiseCovariance(theta []float64, variance float64) *mat.SymDense {
 			case i != j:
 				own += variance / 2 * b * b
 				c.SetSym(i, j, variance/2*a*b)
-			case i > 0:
+			case i > 0 || counted:
 				own += variance * b * b
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/mechanism"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // The replacement of one row moves the statistic by no more than the guarantee counts, over corners of the range and
@@ -72,6 +74,34 @@ func TestNewtonRowsMoveAsStated(t *testing.T) {
 	}
 }
 
+// oneRelease is a release with the noise, whatever the budget.
+func oneRelease(moved mechanism.Sensitivity, noise mechanism.Noise) releases {
+	return releases{block: moved.Dim, blocks: 1, moved: moved, noises: []mechanism.Noise{noise}}
+}
+
+// coarse encodes vectors to few levels, with 400 noise bits of each row: a channel for which nothing is planned.
+func coarse(v privacy.Vector, shares []float64, _ int) (out []protocol.Encoding, g privacy.Guarantee, err error) {
+	for range shares {
+		e, err := privacy.EncodingAt(v, 4, 400, protocol.BiasHalf)
+		if err != nil {
+			return nil, privacy.NoGuarantee(), err
+		}
+		out = append(out, e)
+	}
+	return out, privacy.Guarantee{Mu: 1}, nil
+}
+
+// sumsOf are the noised sums of a linear fit, and the variance of a coordinate's noise.
+func sumsOf(t *testing.T, f Fit, rows [][]float64, target []float64, noise mechanism.Noise) ([]float64, float64) {
+	t.Helper()
+	planned := oneRelease(momentsMove(len(f.Features)), noise)
+	sums, err := f.release(planned, 0, len(rows), groupOf(nil), f.momentsOf(rows, target))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sums, f.variance(planned, 0, len(rows))
+}
+
 // A fit spends its budget and not more: the guarantee is that of the noise that was added, of which half would exceed
 // it.
 func TestFitKeepsItsBudget(t *testing.T) {
@@ -110,7 +140,7 @@ func TestFitKeepsItsBudget(t *testing.T) {
 	const runs = 4000
 	var sum, squares float64
 	for range runs {
-		sums, variance := f.sums(rows[:2], target[:2], momentsMove(1).Dim, noise)
+		sums, variance := sumsOf(t, f, rows[:2], target[:2], noise)
 		z := sums[2] / math.Sqrt(variance)
 		sum, squares = sum+z, squares+z*z
 	}
@@ -123,7 +153,7 @@ func TestFitKeepsItsBudget(t *testing.T) {
 	}
 }
 
-// The noise is in what every row sends (Local), and in what every round of the logistic fit releases, with the
+// The noise is in what every row sends (Local, Encode), and in what every round of the logistic fit releases, with the
 // deviation that the guarantee is computed from. A variance of 3000 draws is within 14 % but for one run in 1e7.
 func TestFitAddsItsNoise(t *testing.T) {
 	f := Fit{Features: make([]Range, 4), Target: Range{-1, 1}, Noise: rand.NewChaCha8([32]byte{3})}
@@ -145,11 +175,11 @@ func TestFitAddsItsNoise(t *testing.T) {
 	}
 	for _, local := range []bool{false, true} {
 		f.Local = local
-		exact, _ := f.sums(rows, target, momentsMove(4).Dim, mechanism.None{})
+		exact, _ := sumsOf(t, f, rows, target, mechanism.None{})
 		var draws []float64
 		stated := 0.0
 		for range runs {
-			sums, variance := f.sums(rows, target, momentsMove(4).Dim, noise)
+			sums, variance := sumsOf(t, f, rows, target, noise)
 			stated = variance
 			for i, v := range sums {
 				draws = append(draws, v-exact[i])
@@ -164,17 +194,39 @@ func TestFitAddsItsNoise(t *testing.T) {
 		}
 		check("linear", draws, deviation)
 	}
-	theta := make([]float64, 5)
-	exact, err := f.newton(rows, target, theta, mechanism.None{})
-	if err != nil {
+	f.Local = false
+	// Integers: the rounding of a row adds at most a quarter of a level, and the noise bits their own variance.
+	planned := oneRelease(momentsMove(4), nil)
+	planned.noises = nil
+	var err error
+	if planned.encodings, _, err = coarse(privacy.Vector{Name: "moments", Lower: f.momentsVector().lower,
+		Upper: f.momentsVector().upper, Diameter: planned.moved.L2}, []float64{1}, len(rows)); err != nil {
 		t.Fatal(err)
 	}
-	var draws []float64
+	exactly, _ := sumsOf(t, f, rows, target, mechanism.None{})
+	var ones []float64
 	for range runs {
-		got, err := f.newton(rows, target, theta, noise)
+		sums, err := f.release(planned, 0, len(rows), groupOf(nil), f.momentsOf(rows, target))
 		if err != nil {
 			t.Fatal(err)
 		}
+		for i, v := range sums {
+			ones = append(ones, v-exactly[i])
+		}
+	}
+	// Two rows of 400 noise bits: the rounding is less than a part in 400 of it.
+	check("integers", ones, math.Sqrt(f.variance(planned, 0, len(rows))))
+	step := func(noise mechanism.Noise) newtonStep {
+		steps := []newtonStep{{to: make([]float64, 5)}}
+		if err := f.newton(oneRelease(newtonMove(4), noise), 0, steps, rows, target, nil); err != nil {
+			t.Fatal(err)
+		}
+		return steps[0]
+	}
+	exact := step(mechanism.None{})
+	var draws []float64
+	for range runs {
+		got := step(noise)
 		for i := range 5 {
 			for j := i; j < 5; j++ {
 				scale := math.Sqrt2

@@ -3,6 +3,7 @@ package estimate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -17,6 +18,9 @@ const (
 	// newtonRounds of Newton's method come near enough for the last one to be a correction of the noise alone, at
 	// probabilities between about 2 and 98 %.
 	newtonRounds = 6
+	// localRounds are those where every row is noised on its own: the noise then keeps a point farther from the maximum
+	// than the rounds that are left out would bring it near.
+	localRounds = 3
 	// lastRound is the share of the budget that the last round has: its noise is that of the result.
 	lastRound = 0.6
 	// mostLogit bounds the norm of a point in between, which early noise might carry away.
@@ -26,9 +30,9 @@ const (
 )
 
 // Logistic is logistic regression of a target of 0 and 1 on features with an intercept, with confidence intervals. It
-// is Newton's method with noise, by a curator: each round releases the gradient and the Hessian of the likelihood at a
-// public point. The last round is one Newton step from a point near the maximum, and its noise, whose law is public, is
-// in the standard errors. The rounds compose to the budget as zCDP.
+// is Newton's method with noise: each round releases the gradient and the Hessian of the likelihood at a public point,
+// as sums over all rows, so that any channel can carry it. The last round is one Newton step from a point near the
+// maximum, and its noise, whose law is public, is in the standard errors. The rounds compose to the budget.
 //
 // Standard errors: let the last step go from a to b = a + M^-1 (g + e), M = H + E. As the gradient at a is that at the
 // truth plus H (truth - a), up to the second order in truth - a, b - truth = M^-1 (r + e - E (b - a)) at first order,
@@ -36,69 +40,63 @@ const (
 //
 // What is assumed is as for Linear, but for the residuals, whose variance is p(1-p).
 func (f Fit) Logistic(rows [][]float64, target []float64) (Fitted, error) {
-	f.Target = Range{Low: 0, High: 1}
-	if err := f.check(rows, target); err != nil {
-		return Fitted{}, err
-	}
-	if f.Local {
-		return Fitted{},
-			fmt.Errorf("%w: a logistic regression asks every row several times, which is too much noise in the "+
-				"trust local", ErrFit)
-	}
-	for i, y := range target {
-		if y != 0 && y != 1 {
-			return Fitted{}, fmt.Errorf("%w: the target of row %d is neither 0 nor 1", ErrFit, i+1)
-		}
-	}
-	moved, noises, err := f.newtonNoises()
+	f.Groups = 0
+	last, guarantee, err := f.descend(rows, target, nil)
 	if err != nil {
 		return Fitted{}, err
 	}
-	theta := make([]float64, len(f.Features)+1)
-	var spent []privacy.Guarantee
-	var last newtonStep
-	for round, noise := range noises {
-		spent = append(spent, noise.Guarantee(moved))
-		if last, err = f.newton(rows, target, theta, noise); err != nil {
-			return Fitted{}, err
-		}
-		if round < newtonRounds-1 {
-			theta, err = (convex.Ball{Radius: mostLogit}).Project(theta, last.to)
-			if err != nil {
-				return Fitted{}, fmt.Errorf("%w: %w", ErrFit, err)
-			}
-		}
-	}
-	out := Fitted{Rows: len(rows), Guarantee: privacy.Compose(spent...)}
-	err = f.conclude(&out, theta, last)
+	out := Fitted{Rows: len(rows), Guarantee: guarantee}
+	err = f.conclude(&out, last[0])
 	return out, err
 }
 
-// newtonNoises are the noises of the rounds, and the move that they hide.
-func (f Fit) newtonNoises() (mechanism.Sensitivity, []mechanism.Noise, error) {
-	moved := newtonMove(len(f.Features))
-	rho, err := mechanism.Budget(f.Epsilon, f.Delta)
+// descend is all rounds, for each group by itself.
+func (f Fit) descend(rows [][]float64, target []float64, group []int) ([]newtonStep, privacy.Guarantee, error) {
+	f.Target = Range{Low: 0, High: 1}
+	if err := f.check(rows, target); err != nil {
+		return nil, privacy.NoGuarantee(), err
+	}
+	for i, y := range target {
+		if y != 0 && y != 1 {
+			return nil, privacy.NoGuarantee(), fmt.Errorf("%w: the target of row %d is neither 0 nor 1", ErrFit, i+1)
+		}
+	}
+	shares := f.rounds()
+	planned, err := f.plan(f.newtonVector(), shares, len(rows))
+	if err == nil {
+		err = f.spend(planned)
+	}
 	if err != nil {
-		return moved, nil, fmt.Errorf("%w: %w", ErrFit, err)
+		return nil, privacy.NoGuarantee(), err
 	}
-	noises := make([]mechanism.Noise, newtonRounds)
-	for round := range noises {
-		part := rho * (1 - lastRound) / (newtonRounds - 1)
-		if round == newtonRounds-1 {
-			part = rho * lastRound
-		}
-		if noises[round], err = mechanism.ForRho(moved, part*(1-1e-12)); err != nil {
-			return moved, nil, fmt.Errorf("%w: %w", ErrFit, err)
+	steps := make([]newtonStep, planned.blocks)
+	for g := range steps {
+		steps[g].to = make([]float64, len(f.Features)+1)
+	}
+	for round := range shares {
+		if err := f.newton(planned, round, steps, rows, target, group); err != nil {
+			return nil, privacy.NoGuarantee(), err
 		}
 	}
-	return moved, noises, nil
+	return steps, planned.guarantee, nil
 }
 
-// conclude makes coefficients and intervals of the last step, from theta.
-func (f Fit) conclude(out *Fitted, theta []float64, last newtonStep) error {
-	step := make([]float64, len(theta))
+// rounds are the shares of the budget that the rounds have.
+func (f Fit) rounds() []float64 {
+	n := newtonRounds
+	if f.Local {
+		n = localRounds
+	}
+	shares := slices.Repeat([]float64{(1 - lastRound) / float64(n-1)}, n)
+	shares[n-1] = lastRound
+	return shares
+}
+
+// conclude makes coefficients and intervals of the last step.
+func (f Fit) conclude(out *Fitted, last newtonStep) error {
+	step := make([]float64, len(last.from))
 	for i := range step {
-		step[i] = last.to[i] - theta[i]
+		step[i] = last.to[i] - last.from[i]
 	}
 	short := convex.Norm(step) <= longestStep
 	out.Reliable = last.reliable && short
@@ -114,7 +112,7 @@ func (f Fit) conclude(out *Fitted, theta []float64, last newtonStep) error {
 			return fmt.Errorf("%w: %w", ErrFit, err)
 		}
 		if out.Bounded = set.bounded && short; out.Bounded {
-			f.describeSet(out, theta, set)
+			f.describeSet(out, last.from, set)
 			return nil
 		}
 	}
@@ -159,44 +157,74 @@ func newtonRow(dst, w, theta []float64, y float64) []float64 {
 	return dst
 }
 
-// newtonStep is a released step.
+// newtonVector is newtonRow with its bounds: |y - p| is at most 1, and p(1-p) at most 1/4. A row that goes to another
+// group moves no more: the proof of newtonMove counts the vectors as if they were orthogonal, but for the gradients,
+// for which it counts more.
+func (f Fit) newtonVector() rowVector {
+	d := len(f.Features) + 1
+	v := rowVector{name: "gradient and Hessian", moved: newtonMove(len(f.Features)),
+		lower: slices.Repeat([]float64{-1}, d), upper: slices.Repeat([]float64{1}, d)}
+	for i := range d {
+		v.lower, v.upper = append(v.lower, 0), append(v.upper, 0.25)
+		for range d - 1 - i {
+			v.lower, v.upper = append(v.lower, -math.Sqrt2/4), append(v.upper, math.Sqrt2/4)
+		}
+	}
+	return v
+}
+
+// newtonStep is a released step of one group.
 type newtonStep struct {
-	to       []float64
+	from, to []float64
 	inverse  *mat.Dense    // of the noised Hessian, with the ridge
 	hessian  *mat.SymDense // noised
 	gradient []float64     // noised
 	variance float64       // of the noise
 	reliable bool
+	first    *newtonStep // that of the first round, at 0
 }
 
-func (f Fit) newton(rows [][]float64, target, theta []float64, noise mechanism.Noise) (newtonStep, error) {
-	d := len(theta)
-	sums, one, w := make([]float64, newtonMove(d-1).Dim), []float64(nil), make([]float64, d)
-	for i, row := range rows {
+// newton is a round: the next step of every group, from where its last one ended.
+func (f Fit) newton(planned releases, round int, steps []newtonStep, rows [][]float64, target []float64,
+	group []int,
+) error {
+	d, of := len(f.Features)+1, groupOf(group)
+	for g := range steps {
+		from, err := (convex.Ball{Radius: mostLogit}).Project(make([]float64, d), steps[g].to)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrFit, err)
+		}
+		steps[g].from = from
+	}
+	w := make([]float64, d)
+	sums, err := f.release(planned, round, len(rows), of, func(dst []float64, row int) []float64 {
 		w[0] = 1
-		for j, v := range row {
+		for j, v := range rows[row] {
 			w[j+1] = f.Features[j].unit(v)
 		}
-		one = newtonRow(one, w, theta, target[i])
-		for j, v := range one {
-			sums[j] += v
+		return newtonRow(dst, w, steps[of(row)].from, target[row])
+	})
+	if err != nil {
+		return err
+	}
+	variance := f.variance(planned, round, len(rows))
+	for g, last := range steps {
+		own := sums[g*planned.block:][:planned.block]
+		next := newtonStep{from: last.from, to: slices.Clone(last.from), gradient: own[:d], variance: variance,
+			hessian: symmetric.FromTriangle(own[d:], d, isometric), first: last.first}
+		if next.inverse, next.reliable, err = ridged(next.hessian, variance); err != nil {
+			return err
+		}
+		for i := range next.to {
+			for j, v := range next.gradient {
+				next.to[i] += next.inverse.At(i, j) * v
+			}
+		}
+		if steps[g] = next; round == 0 {
+			steps[g].first = &next
 		}
 	}
-	noise.Add(sums, f.Noise)
-	f.tell(sums)
-	out := newtonStep{to: append([]float64(nil), theta...), hessian: symmetric.FromTriangle(sums[d:], d, isometric),
-		variance: noise.Deviation() * noise.Deviation()}
-	out.gradient = sums[:d]
-	var err error
-	if out.inverse, out.reliable, err = ridged(out.hessian, out.variance); err != nil {
-		return out, err
-	}
-	for i := range out.to {
-		for j, v := range sums[:d] {
-			out.to[i] += out.inverse.At(i, j) * v
-		}
-	}
-	return out, nil
+	return nil
 }
 
 // stepCovariance is that of e - E step, for the noise e of the gradient and E of the Hessian.

@@ -33,11 +33,12 @@ const (
 // weakColumns tells the weak columns of a noised matrix of (1, z), of which the diagonal has noise of the variance and
 // the rest of half of it.
 //
-// A column's variance, M_jj - M_0j^2/M_00, is tried on its own first: at mean m its noise has the variance (1 + 2 m^2)
-// times that of the matrix, at first order. Combinations of the other columns follow, along eigenvectors of what is
-// left of the matrix: the noise moves no quadratic form of a unit vector by more than its operator norm, at most
-// deviation (sqrt(2d) + sqrt(2 ln(1/failure))) except with that probability (see askMoments), so that a choice of
-// vectors that depends on the noise is covered, too. Each part has half of weakFailure.
+// A column's variance, M_jj - M_0j^2/M_00, is tried on its own first: at mean m its noise has the variance (1 + m^2)^2
+// times that of the matrix at most, at first order; M_00 is noised where there are groups. Combinations of the other
+// columns follow, along eigenvectors of what is left of the matrix: the noise moves no quadratic form of a unit vector
+// by more than its operator norm, at most deviation (sqrt(2d) + sqrt(2 ln(1/failure))) except with that probability
+// (see askMoments), so that a choice of vectors that depends on the noise is covered, too. Each part has half of
+// weakFailure.
 func weakColumns(m *mat.SymDense, variance float64) ([]Weak, error) {
 	d, n := m.SymmetricDim(), m.At(0, 0)
 	if !(n > 0) {
@@ -48,7 +49,7 @@ func weakColumns(m *mat.SymDense, variance float64) ([]Weak, error) {
 	left := []int{0}
 	for j := 1; j < d; j++ {
 		mean := m.At(0, j) / n
-		upper := m.At(j, j) - mean*mean*n + quantile*math.Sqrt(variance*(1+2*mean*mean))
+		upper := m.At(j, j) - mean*mean*n + quantile*math.Sqrt(variance)*(1+mean*mean)
 		if spread := math.Sqrt(math.Max(0, upper) / n); spread < weakSpread {
 			out = append(out, Weak{[]int{j - 1}, spread})
 			continue

@@ -1,0 +1,239 @@
+package decisions
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/riffle-dp/riffle/pkg/feature"
+	"github.com/riffle-dp/riffle/pkg/strict"
+	"github.com/riffle-dp/riffle/pkg/table"
+)
+
+// encode makes vectors of the context and of named arms, as devices do.
+func (b *builder) encode(r row, d *Decision, of []fields) error {
+	context, err := b.values(r.context, b.context)
+	if err != nil {
+		return err
+	}
+	arms, ids := make([]feature.Arm, len(of)), make([]string, len(of))
+	if len(of) > feature.MaxArms {
+		return fmt.Errorf("it has %d arms, and a decision has at most %d: leave out arms that are never "+
+			"played", len(of),
+			feature.MaxArms)
+	}
+	for i, from := range of {
+		if arms[i].ID, err = b.id(from, i); err != nil {
+			return err
+		}
+		if arms[i].Features, err = b.values(from, b.armFields); err != nil {
+			return fmt.Errorf("arm %d: %w", i, err)
+		}
+		if slices.Contains(ids[:i], arms[i].ID) {
+			return fmt.Errorf("arm %d: its %q is also that of another arm: give each its own", i, feature.ID)
+		}
+		ids[i] = arms[i].ID
+	}
+	if d.Arm = r.played; !r.indexed && !b.o.Every {
+		column, v := b.of(r.columns, RoleArm)
+		if d.Arm, err = played(v, ids, r.counted); err != nil {
+			return fmt.Errorf("%q %w", column, err)
+		}
+	}
+	d.Arms, err = b.o.Schema.Encode(context, arms)
+	return err
+}
+
+// id is that of an arm: what it says, or else its index.
+func (b *builder) id(arm fields, index int) (string, error) {
+	v := arm(feature.ID)
+	id, problem := strconv.Itoa(index), ""
+	if v.there {
+		id, problem = v.text()
+	}
+	listed := b.ids == nil || name(id, b.ids) >= 0
+	switch {
+	case problem != "":
+	case id == "" || len(id) > feature.MaxText:
+		problem = fmt.Sprintf("must be a text of 1 to %d bytes", feature.MaxText)
+	case !listed && !v.there:
+		problem = fmt.Sprintf("is missing: name the arm, as one of the %d ids of the schema", len(b.ids))
+	case !listed:
+		problem = fmt.Sprintf("is none of the %d ids of the schema: correct it, or give the schema the id or %q",
+			len(b.ids), "other")
+	case b.ids != nil:
+		id = b.ids[name(id, b.ids)]
+	}
+	if problem != "" {
+		return "", fmt.Errorf("arm %d: %w", index, fault{feature.ID, problem})
+	}
+	return id, nil
+}
+
+// played is the index of the arm that a value names. Where no name is a number, a number in JSON is the index, as
+// devices answer; if arms are counted, the first is 1.
+func played(v value, ids []string, counted bool) (int, error) {
+	text, problem := v.text()
+	switch at := name(text, ids); {
+	case problem != "":
+		return 0, fault{"", problem}
+	case v.there && at >= 0:
+		return at, nil
+	case v.missing():
+		return 0, fault{"", "is missing: give the arm that was played"}
+	}
+	numbered := slices.ContainsFunc(ids, func(id string) bool { _, ok := whole(id); return ok })
+	if numbered || !counted && (v.json == nil || v.json.Kind() != '0') {
+		return 0, fmt.Errorf("is none of the names of the %d arms that could be played: correct it, or list all arms",
+			len(ids))
+	}
+	first := 0
+	if counted {
+		first = 1
+	}
+	at, err := strconv.Atoi(text)
+	if at -= first; err != nil || at < 0 || at >= len(ids) {
+		return 0, fmt.Errorf("is none of the %d arms: it is the index of the one played, from %d, or its "+
+			"name", len(ids),
+			first)
+	}
+	return at, nil
+}
+
+// values are the schema's fields in the context or in an arm.
+func (b *builder) values(from fields, of []feature.Field) (feature.Values, error) {
+	out := feature.Values{}
+	for _, f := range of {
+		if f.Name == feature.ID {
+			continue
+		}
+		column, v := b.of(from, f.Name)
+		b.seen[f.Name] = b.seen[f.Name] || v.there
+		x, problem := v.field(f)
+		if problem != "" {
+			return nil, fault{column, problem}
+		}
+		out[f.Name] = x
+	}
+	return out, nil
+}
+
+// end refuses a log of which no row had a field of the schema: that is a name that is written in another way.
+func (b *builder) end() error {
+	for _, f := range append(slices.Clone(b.context), b.armFields...) {
+		if seen, asked := b.seen[f.Name]; asked && !seen {
+			column := b.columns[f.Name].Name
+			if column == "" {
+				column = f.Name
+			}
+			return fmt.Errorf("no row has %q, which is a field of the schema: name its column: --columns "+
+				"%s=COLUMN, or "+
+				"say that it is known of nobody: --columns %s:=", column, f.Name, f.Name)
+		}
+	}
+	return nil
+}
+
+// header refuses names of columns that lack one that is needed, and those that are written in another case.
+func (b *builder) header(names []string) error {
+	need := b.needed()
+	sure := len(need)
+	for role, c := range b.columns {
+		if !c.Constant && !slices.Contains(need, role) {
+			need = append(need, role)
+		}
+	}
+	for _, f := range b.context {
+		if !slices.Contains(need, f.Name) {
+			need = append(need, f.Name)
+		}
+	}
+	slices.Sort(need[sure:])
+	var lacking []string
+	for _, role := range need {
+		c := b.columns[role]
+		for column := range strings.SplitSeq(cmp.Or(c.Name, role), "|") {
+			if !c.Constant && !slices.Contains(names, column) && !slices.Contains(lacking, role) {
+				lacking = append(lacking, role)
+			}
+		}
+	}
+	if len(lacking) > 0 {
+		return b.lacks(lacking, names)
+	}
+	return b.extra(names)
+}
+
+// needed are the roles without which a row is no decision.
+func (b *builder) needed() []string {
+	if b.o.Every {
+		return []string{RoleRewards}
+	}
+	need := []string{RoleArm, RoleReward, RolePropensity}
+	if _, cost := b.columns[RoleCost]; cost {
+		need[1] = RoleCost
+	}
+	return need
+}
+
+// lacks is the error about columns that the names of a table do not have, with what to write.
+func (b *builder) lacks(lacking, names []string) error {
+	var said, write []string
+	for i, role := range lacking {
+		column := cmp.Or(b.columns[role].Name, role)
+		said, write = append(said, strconv.Quote(column)), append(write, role+"=COLUMN")
+		if near := table.Nearest(column, names); near != "" {
+			said[i] += fmt.Sprintf(" (the nearest name is %q)", near)
+		}
+	}
+	more := ""
+	switch last := lacking[len(lacking)-1]; {
+	case !slices.Contains(roles, last):
+		more = fmt.Sprintf(", and --columns %s:= for a field that is known of nobody", last)
+	case slices.Contains(lacking, RoleRewards):
+		more = ", or rewards=FIRST|SECOND, a column for each arm. " + onePlayed
+	case slices.Contains(lacking, RolePropensity):
+		more = "; propensity:=0.5 is one value for all rows"
+	}
+	return fmt.Errorf("the table has no column %s: say which it is: --columns %s%s", strict.List(said, "and"),
+		strings.Join(write, ","), more)
+}
+
+// extra refuses, if the options say so, columns that have no role.
+func (b *builder) extra(names []string) error {
+	for _, column := range names {
+		used, near := false, ""
+		for _, role := range b.all() {
+			c, named := b.columns[role]
+			if !named {
+				c.Name = role
+			}
+			used = used || slices.Contains(strings.Split(c.Name, "|"), column) && !c.Constant
+			if !named && strings.EqualFold(role, column) {
+				near = role
+			}
+		}
+		switch {
+		case used:
+		case near != "":
+			return fmt.Errorf("%q is written %q: rename it, or name it with --columns", column, near)
+		case b.o.Strict:
+			return fmt.Errorf("%q is not a field here, and --strict refuses others: leave it out", column)
+		}
+	}
+	return nil
+}
+
+// all are the roles and fields that a column can have in this log.
+func (b *builder) all() []string {
+	names := append(b.needed(), RoleArms)
+	if _, named := b.columns[RoleDecision]; named {
+		names = append(names, RoleDecision)
+	}
+	for _, f := range b.context {
+		names = append(names, f.Name)
+	}
+	return names
+}

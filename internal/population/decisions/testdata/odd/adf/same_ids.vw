@@ -1,0 +1,3 @@
+shared | age:54 site=north member
+| id=sms
+0:-1:0.5 | id=sms

@@ -1,0 +1,3 @@
+2:-1:0.5 | age:54 site=north member
+1:0:0.25 | age:18 site=south
+3:-1:0.25 |a age:90 |b site=north member:1

@@ -1,0 +1,1 @@
+2:1:0.5 | age:54 site=north member

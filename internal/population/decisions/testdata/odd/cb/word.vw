@@ -1,0 +1,1 @@
+2:-1:0.5 | age:old site=north member
