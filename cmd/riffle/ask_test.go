@@ -111,7 +111,8 @@ func TestAskPlansWritesAndShows(t *testing.T) {
 
 	picture := filepath.Join(t.TempDir(), "ages.svg")
 	text, exit = runRiffle(t, "ask", "answers", folder, "--trust", trust, "--out", picture)
-	if exit != 0 || !strings.Contains(text, "mean age, epoch 1") || !strings.Contains(text, "histogram ages, epoch 2") ||
+	if exit != 0 || !strings.Contains(text, "mean age, epoch 1") ||
+		!strings.Contains(text, "histogram ages, epoch 2") ||
 		!strings.Contains(text, "40 ≤ age < 60") || !strings.Contains(text, "decisions with a reward") {
 		t.Errorf("exit %d:\n%s", exit, text)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/deployment"
-	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -98,7 +98,8 @@ func TestAnswersCoverTheTruth(t *testing.T) {
 			truth []float64
 		}{
 			{statistic.Mean, meanOf("a"), []float64{trueArm, trueReward}},
-			{statistic.Histogram, &statistic.Question{Name: "a", Of: []statistic.Quantity{ofArm}, Edges: edges}, shares},
+			{statistic.Histogram, &statistic.Question{Name: "a", Of: []statistic.Quantity{ofArm}, Edges: edges},
+				shares},
 		} {
 			t.Run(string(channel)+"/"+string(of.kind), func(t *testing.T) {
 				t.Parallel()
@@ -199,75 +200,11 @@ func TestAnAnswerOfNothingSaysNothing(t *testing.T) {
 	}
 }
 
-// Names and units of an answer are those of the announced schema.
-func TestAnswersAreInTheUnitsOfTheSchema(t *testing.T) {
-	schema, err := feature.Parse([]byte(`{"version":1,"context":[{"name":"age","kind":"number","low":20,"high":80},
-		{"name":"member","kind":"flag"},{"name":"region","kind":"category","values":["north","south"]}],
-		"arms":[{"name":"id","kind":"category","values":["a","b"]}],
-		"terms":[["id"],["id","age"],["member","id"],["region"]]}`))
+func familyOf(t *testing.T, a *plan.Announcement) family.Family {
+	t.Helper()
+	f, err := family.New(a.Policy.Family, a.Policy.MaxReward)
 	if err != nil {
 		t.Fatal(err)
 	}
-	vectors, err := schema.Encode(feature.Values{"age": 65.0, "member": true, "region": "south"},
-		[]feature.Arm{{ID: "a"}, {ID: "b"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	scale := schema.Scale()
-	number := func(field string) statistic.Quantity {
-		entries, err := schema.Sum(field)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return statistic.Quantity{Entries: entries, Low: -scale, High: scale}
-	}
-	_, regions, err := schema.Places("region")
-	if err != nil {
-		t.Fatal(err)
-	}
-	places := &statistic.Question{Name: "a"}
-	for _, g := range regions {
-		places.Of = append(places.Of, statistic.Quantity{Entries: g, High: scale})
-	}
-	c := panelOf(plan.Shares, 400, 1, 1)
-	c.Learner.Dimension, c.Schema = schema.Dimension(), schema.Canonical()
-	for _, of := range []struct {
-		kind  statistic.Kind
-		q     *statistic.Question
-		names []string
-		want  []float64
-	}{
-		{statistic.Mean, &statistic.Question{Name: "a", Of: []statistic.Quantity{number("age"), number("member"),
-			ofReward}}, []string{"age", "member (share true)", "reward"}, []float64{65, 1, 0.5}},
-		{statistic.Histogram, places, []string{"region = north", "region = south", "any other"}, []float64{0, 1, 0}},
-		{statistic.Histogram, &statistic.Question{Name: "a", Of: []statistic.Quantity{number("age")},
-			Edges: []float64{0, scale / 2}}, []string{"age < 50", "50 ≤ age < 65", "age ≥ 65"}, []float64{0, 0, 1}},
-	} {
-		a, _, err := begin(t, c).Asking(of.kind, of.q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		round, err := plan.CheckRound(a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, x := range vectors { // whichever arm is played
-			v, err := round.Statistics[0].Vector(nil, statistic.Record{Arm: x, Reward: 0.5})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for j := range v {
-				v[j] *= 100
-			}
-			got, err := deployment.AnswerOf(a, []wire.Sum{{Values: v, Variance: make([]float64, len(v))}}, 100)
-			if err != nil || len(got.Values) != len(of.want) {
-				t.Fatalf("%+v, %v", got, err)
-			}
-			for j, want := range of.want {
-				if v := got.Values[j]; v.Of != of.names[j] || math.Abs(v.Value-want) > 1e-6 {
-					t.Errorf("%s: %+v, want %s %v", of.kind, v, of.names[j], want)
-				}
-			}
-		}
-	}
+	return f
 }

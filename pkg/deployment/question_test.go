@@ -3,16 +3,18 @@ package deployment_test
 import (
 	"bytes"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/deployment"
+	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
-	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // The first number of an arm's vector, and the reward.
@@ -35,7 +37,8 @@ func TestAQuestionLeavesTheLearnerWhereItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := asked.announcePanel()
-		if a.Question == nil || a.Question.Name != "first" || !slices.Equal(kinds(a), []statistic.Kind{statistic.Mean}) ||
+		if a.Question == nil || a.Question.Name != "first" ||
+			!slices.Equal(kinds(a), []statistic.Kind{statistic.Mean}) ||
 			a.Plan.Records != 2 || a.Cohort.Size != people || len(a.Commitment) == 0 {
 			t.Fatalf("announced %+v", a)
 		}
@@ -81,7 +84,8 @@ func TestAQuestionCostsOneEpoch(t *testing.T) {
 			}
 			all, _, err := plan.Lifetime(a)
 			if eps := all.Epsilon(c.Terms.Delta); err != nil || eps > c.Terms.Epsilon || eps < 0.9*c.Terms.Epsilon {
-				t.Errorf("%s in %s: four epochs reveal %v, promised is %v: %v", kind, channel, eps, c.Terms.Epsilon, err)
+				t.Errorf("%s in %s: four epochs reveal %v, promised is %v: %v", kind, channel, eps, c.Terms.Epsilon,
+					err)
 			}
 			want, err := deployment.ExpectedAnswer(a)
 			if err != nil || !(want.Count.High > want.Count.Low) {
@@ -124,6 +128,79 @@ func TestQuestionsThatCannotBeAsked(t *testing.T) {
 	}
 }
 
+// Names and units of an answer are those of the announced schema.
+func TestAnswersAreInTheUnitsOfTheSchema(t *testing.T) {
+	schema, err := feature.Parse([]byte(`{"version":1,"context":[{"name":"age","kind":"number","low":20,"high":80},
+		{"name":"member","kind":"flag"},{"name":"region","kind":"category","values":["north","south"]}],
+		"arms":[{"name":"id","kind":"category","values":["a","b"]}],
+		"terms":[["id"],["id","age"],["member","id"],["region"]]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vectors, err := schema.Encode(feature.Values{"age": 65.0, "member": true, "region": "south"},
+		[]feature.Arm{{ID: "a"}, {ID: "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale := schema.Scale()
+	number := func(field string) statistic.Quantity {
+		entries, err := schema.Sum(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return statistic.Quantity{Entries: entries, Low: -scale, High: scale}
+	}
+	_, regions, err := schema.Places("region")
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := &statistic.Question{Name: "a"}
+	for _, g := range regions {
+		places.Of = append(places.Of, statistic.Quantity{Entries: g, High: scale})
+	}
+	c := panelOf(plan.Shares, 400, 1, 1)
+	c.Learner.Dimension, c.Schema = schema.Dimension(), schema.Canonical()
+	for _, of := range []struct {
+		kind  statistic.Kind
+		q     *statistic.Question
+		names []string
+		want  []float64
+	}{
+		{statistic.Mean, &statistic.Question{Name: "a", Of: []statistic.Quantity{number("age"), number("member"),
+			ofReward}}, []string{"age", "member (share true)", "reward"}, []float64{65, 1, 0.5}},
+		{statistic.Histogram, places, []string{"region = north", "region = south", "any other"}, []float64{0, 1, 0}},
+		{statistic.Histogram, &statistic.Question{Name: "a", Of: []statistic.Quantity{number("age")},
+			Edges: []float64{0, scale / 2}}, []string{"age < 50", "50 ≤ age < 65", "age ≥ 65"}, []float64{0, 0, 1}},
+	} {
+		a, _, err := begin(t, c).Asking(of.kind, of.q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		round, err := plan.CheckRound(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range vectors { // whichever arm is played
+			v, err := round.Statistics[0].Vector(nil, statistic.Record{Arm: x, Reward: 0.5})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j := range v {
+				v[j] *= 100
+			}
+			got, err := deployment.AnswerOf(a, []wire.Sum{{Values: v, Variance: make([]float64, len(v))}}, 100)
+			if err != nil || len(got.Values) != len(of.want) {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			for j, want := range of.want {
+				if v := got.Values[j]; v.Of != of.names[j] || math.Abs(v.Value-want) > 1e-6 {
+					t.Errorf("%s: %+v, want %s %v", of.kind, v, of.names[j], want)
+				}
+			}
+		}
+	}
+}
+
 // What QuestionFile writes ReadQuestion reads, and nothing that it reads is more than a question may be.
 func FuzzReadQuestion(f *testing.F) {
 	for _, kind := range []statistic.Kind{statistic.Mean, statistic.Histogram, statistic.Fit} {
@@ -153,13 +230,4 @@ func FuzzReadQuestion(f *testing.F) {
 			t.Fatalf("%+v is read as %+v: %v", q, same, err)
 		}
 	})
-}
-
-func familyOf(t *testing.T, a *plan.Announcement) family.Family {
-	t.Helper()
-	f, err := family.New(a.Policy.Family, a.Policy.MaxReward)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
 }

@@ -84,8 +84,10 @@ func TestFieldsThatCannotBeAskedFor(t *testing.T) {
 		of, field, says string
 		kind            statistic.Kind
 	}{
-		{schema, "weight", "only multiplied", statistic.Mean}, {schema, "region", "ask for its histogram", statistic.Mean},
-		{schema, "word", "mean nothing", statistic.Histogram}, {schema, "height", "there are age, weight", statistic.Mean},
+		{schema, "weight", "only multiplied", statistic.Mean},
+		{schema, "region", "ask for its histogram", statistic.Mean},
+		{schema, "word", "mean nothing", statistic.Histogram},
+		{schema, "height", "there are age, weight", statistic.Mean},
 		{both, "reward", "as well as the reward", statistic.Mean}, {"", "age", "no schema", statistic.Mean},
 		{"", "x2", "x0 to x1", statistic.Mean}, {"", "x-1", "x0 to x1", statistic.Mean},
 		{"", "y0", "x0 to x1", statistic.Histogram},

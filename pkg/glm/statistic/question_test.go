@@ -71,7 +71,7 @@ func TestAnswersHaveTheirBounds(t *testing.T) {
 			}
 		}
 		least := 0.99
-		if s.Kind == statistic.Fit { // u and v are orthogonal only where they have an even number of entries of one size
+		if s.Kind == statistic.Fit { // orthogonal vectors need an even number of entries of one size
 			least = 0.9
 		}
 		if widest < least*b.Diameter {
@@ -90,8 +90,8 @@ func TestCountAndSquaresOfAMeanAreFree(t *testing.T) {
 			count := statistic.MeanCount(m) * f
 			null := math.Sqrt(2*float64(m) + count*count)
 			if (null <= own*(1+1e-12)) != (f == 1) {
-				t.Errorf("%d quantities: the null record is %v away with %v of the count, they are %v apart", m, null, f,
-					own)
+				t.Errorf("%d quantities: the null record is %v away with %v of the count, they are %v apart", m, null,
+					f, own)
 			}
 		}
 	}
@@ -115,7 +115,8 @@ func TestAnswersByHand(t *testing.T) {
 			[]float64{-0.25, 0.0625, 0, 0, 2}},
 		{statistic.Mean, statistic.Question{Name: "q", Of: []statistic.Quantity{{Low: 2, High: 3}}},
 			[]float64{-1, 1, math.Sqrt2}}, // clipped
-		{statistic.Histogram, statistic.Question{Name: "q", Of: []statistic.Quantity{sum}, Edges: []float64{0, 0.25, 1}},
+		{statistic.Histogram,
+			statistic.Question{Name: "q", Of: []statistic.Quantity{sum}, Edges: []float64{0, 0.25, 1}},
 			[]float64{0, 0, 1, 0, 1}}, // on an edge: above it
 		{statistic.Histogram, statistic.Question{Name: "q", Of: []statistic.Quantity{
 			{Entries: []int{1}, High: 1}, {Entries: []int{0}, High: 1}}}, []float64{0, 1, 0, 1}},
@@ -171,7 +172,7 @@ func TestQuestionsAreChecked(t *testing.T) {
 		"infinite":         {statistic.Mean, of(statistic.Quantity{Low: 0, High: math.Inf(1)}), "range"},
 		"too wide":         {statistic.Mean, of(statistic.Quantity{Low: -1e308, High: 1e308}), "range"},
 		"too fine":         {statistic.Mean, of(statistic.Quantity{Low: 1, High: math.Nextafter(1, 2)}), "range"},
-		"subnormal":        {statistic.Mean, of(statistic.Quantity{Low: 0, High: math.SmallestNonzeroFloat64}), "range"},
+		"subnormal":        {statistic.Mean, of(statistic.Quantity{High: math.SmallestNonzeroFloat64}), "range"},
 		"edges of a mean":  {statistic.Mean, edged(0), "only a histogram"},
 		"edges":            {statistic.Histogram, edged(-0.5, 0.5), ""},
 		"edge outside":     {statistic.Histogram, edged(0, 1), "edge 1"},
