@@ -68,7 +68,8 @@ def library_of(folder: Path, arch: str, required: bool) -> "Path | None":
     wanted = MACHINES[arch][1]
     compiler = shutil.which(wanted) or (shutil.which("gcc") if arch == own else None)
     if compiler is None:
-        said = f"there is no {wanted} (Debian: apt-get install gcc-{wanted[:-4].replace('_', '-')} libc6-dev-{arch}-cross)"
+        said = f"there is no {wanted} (Debian: apt-get install gcc-{wanted[:-4].replace('_', '-')} " \
+            f"libc6-dev-{arch}-cross)"
         if required:
             fail(said)
         print(f"{said}: the wheel for {arch} has no C library, and riffle.Device says so")

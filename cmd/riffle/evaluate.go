@@ -13,13 +13,13 @@ import (
 	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/population/decisions"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/deployment/policyfile"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 type evaluateFlags struct {
-	policy, family        string
+	policy, family, out   string
 	theta                 []float64
 	maxReward, confidence float64
 	json, strict          bool
@@ -34,8 +34,9 @@ func evaluateCommand() *cobra.Command {
 		Short: "value a policy on a log that another policy made",
 		Long: `
 Estimates what a policy would have earned on the decisions of a log, without playing the policy. It
-prints three estimates: by inverse propensity scores (IPS), by self-normalised ones (SNIPS), and by
-the doubly robust method, with confidence intervals where the log is large enough for them.
+prints four estimates: by inverse propensity scores (IPS), by self-normalised ones (SNIPS), by the
+doubly robust method, and by SWITCH, which leaves large weights to its model of rewards. They have
+confidence intervals where the log is large enough for them.
 
 The log is JSON Lines, CSV (commas, semicolons or tabs), or of Vowpal Wabbit, also packed with gzip. Each
 decision has arms (that could be played), arm (the one that was), reward, and propensity (the
@@ -74,13 +75,14 @@ agreed to it. Neither the log nor the estimates are private.`[1:],
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.policy, "policy", "",
-		"file of the policy to value, as announced (JSON); default uniform play")
+		"file of the policy to value: of riffle policy export, or a policy\nas announced (JSON); default uniform play")
 	flags.Float64SliceVar(&f.theta, "theta", nil, "value the policy that plays greedily by this parameter")
 	f.log.add(flags)
 	f.prior.add(flags)
 	flags.StringVar(&f.family, "family", family.NameLogistic, strict.List(family.Names(), "or")+" rewards")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
+	flags.StringVar(&f.out, "out", "", "file of a picture of the weights, .png or .svg")
 	flags.BoolVar(&f.strict, "strict", false, "refuse columns that have no role")
 	flags.BoolVar(&f.json, "json", false, "print the estimates as one JSON object")
 	return cmd
@@ -123,11 +125,7 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &glm.Policy{}
-	err = strict.Unmarshal(text, p, strict.Options{})
-	if err == nil {
-		err = p.Validate()
-	}
+	p, err := policyfile.Policy(text)
 	if err == nil && p.Dimension != dimension {
 		err = fmt.Errorf("the policy has dimension %d, the arms of the log %d", p.Dimension, dimension)
 	}
@@ -175,23 +173,35 @@ func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	if f.out != "" {
+		if err := r.Chart().Save(f.out); err != nil {
+			return err
+		}
+	}
 	if f.json {
 		return command.PrintJSON(cmd, r)
 	}
-	return printEstimates(cmd, r, f.confidence)
+	if err := printEstimates(cmd, r, f.confidence); err != nil || f.out == "" {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Picture: %s\n", f.out)
+	return err
 }
 
 func printEstimates(cmd *cobra.Command, r *evaluate.Estimates, confidence float64) error {
 	w, o := cmd.OutOrStdout(), r.Overlap
 	fmt.Fprintf(w, "Mean reward per decision, %g %% intervals, from %d decisions:\n", 100*confidence, r.Decisions)
-	printValues(w, 14, []namedValue{{"doubly robust", r.DoublyRobust}, {"SNIPS", r.SNIPS}, {"IPS", r.IPS}})
+	printValues(w, 14, []namedValue{{"doubly robust", r.DoublyRobust}, {"SWITCH", r.Switch.Estimate},
+		{"SNIPS", r.SNIPS}, {"IPS", r.IPS}})
 	fmt.Fprintf(w, `
 Mean weight        %8.4f  1 is expected, give or take %.2g; IPS is SNIPS times this
 Effective size     %8.0f  decisions of this policy itself would say as much
 Error size         %8.0f  decisions, about, decide how wide the intervals are
 Largest weight     %8.4g  of a single decision
 Never played       %8.3g  %% of decisions have an arm that this policy never plays
-`, o.MeanWeight, o.MeanWeightSE, o.EffectiveSize, o.ErrorSize, o.LargestWeight, 100*o.NeverPlayed)
+SWITCH at          %8.4g  weights above it are left to the model, which moves the value by at most %.2g
+`, o.MeanWeight, o.MeanWeightSE, o.EffectiveSize, o.ErrorSize, o.LargestWeight, 100*o.NeverPlayed,
+		r.Switch.Threshold, r.Switch.Bias)
 	if r.Outside {
 		fmt.Fprintln(w, "\nA value outside the range of rewards is a sign of large weights on few decisions.")
 	}

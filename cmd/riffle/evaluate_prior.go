@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
@@ -53,6 +54,9 @@ func runWritePrior(cmd *cobra.Command, path string, f evaluateFlags) error {
 	p := f.prior
 	if p.read != "" || f.policy != "" || f.theta != nil {
 		return fmt.Errorf("--write-prior fits a prior of its own: give it without --prior, --policy and --theta")
+	}
+	if f.out != "" {
+		return errors.New("--out draws the weights of a policy that is valued: give it without --write-prior")
 	}
 	if p.epsilon == 0 && cmd.Flags().Changed("delta") {
 		return fmt.Errorf("--delta is of a guarantee, and there is none: give --epsilon too")

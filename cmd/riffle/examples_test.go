@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/internal/testing/examples"
 )
 
@@ -20,7 +21,9 @@ var roleNames = []string{"randomizer", "shuffler", "analyzer", "ingress", "issue
 // newExaminer knows riffle and the roles.
 func newExaminer(t *testing.T) *examples.Examiner {
 	o := examples.Options{Root: filepath.Join("..", ".."), Commands: map[string]func() *cobra.Command{"riffle": root},
-		Roles: map[string]func() *cobra.Command{}, Elsewhere: []string{"riffle-lab", "experiment"}}
+		Roles: map[string]func() *cobra.Command{}, YAML: map[string]func(string) error{
+			"columns": func(path string) error { _, err := decisions.ReadColumns(path); return err },
+		}, Elsewhere: []string{"riffle-lab", "experiment"}}
 	for _, name := range roleNames {
 		o.Roles[name] = func() *cobra.Command { return roleCommand(name) }
 	}
@@ -84,6 +87,9 @@ func TestWrongExamplesAreFound(t *testing.T) {
 		{"a missing key", "json person", `{"arms": [[0.1]], "rewards": [1]}`, `{"arms": [[0.1]]}`, "rewards"},
 		{"a YAML key", "yaml shuffler", "min_cohort: 80", "min_cohrt: 80", "line 4: .*min_cohrt"},
 		{"a YAML value", "yaml", "log: {level: warn}", "log: {level: loud}", "loud"}, // read by the role of the heading
+		{"a log", "log", `{"arms": [[1]], "arm": 0, "reward": 1, "propensity": 1}`,
+			`{"arms": [[1]], "arm": 0, "propensity": 1}`, `line 4: .*"reward" is missing`},
+		{"columns", "yaml columns", "arm: offer", "arm: [offer]", `"arm"`},
 		{"Go", "go", "package main\nfunc main() { print(1) }", "package main\nfunc main() { prin(1) }", "prin"},
 		{"a flag in prose", "prose", "See `riffle plan --dim D`.", "See `riffle plan --dims D`.", "--dims"},
 		{"a flag alone", "prose", "Set `--max-report-size`.", "Set `--max-reports-size`.", "--max-reports-size"},

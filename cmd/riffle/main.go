@@ -43,7 +43,7 @@ and a reward within a fixed time. README.md says when not to use it, docs/tutori
 		commands  []*cobra.Command
 	}{
 		{"try", "Try it:", []*cobra.Command{
-			demoCommand(), planCommand(), evaluateCommand(), fitCommand(), trialCommand(),
+			demoCommand(), planCommand(), evaluateCommand(), replayCommand(), fitCommand(), trialCommand(),
 		}},
 		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), policyCommand(),
 			witnessCommand()}},
@@ -51,7 +51,7 @@ and a reward within a fixed time. README.md says when not to use it, docs/tutori
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()),
 			withWorkers(role.Command(shuffler.Role()), role.Command(work.Role())),
 			withWorkers(role.Command(analyzer.Role()), role.Command(analyzer.WorkerRole())),
-			role.Command(ingress.Role()), role.Command(issuer.Role()), loadCommand(),
+			role.Command(ingress.Role()), role.Command(issuer.Role()), askCommand(), loadCommand(),
 		}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

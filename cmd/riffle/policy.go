@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +14,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/deployment/policyfile"
+	"github.com/riffle-dp/riffle/pkg/deployment/policyfile/scoring"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // policyCommand is riffle policy.
@@ -74,24 +78,41 @@ picture of both, how devices play by it, what learning it revealed about a perso
 	return cmd
 }
 
+// policyFormats are what riffle policy export writes.
+var policyFormats = map[string]func(*policyfile.File) ([]byte, error){
+	"json": (*policyfile.File).Encode, "python": scoring.Python, "sql": scoring.SQL, "pmml": scoring.PMML,
+}
+
 func policyExportCommand() *cobra.Command {
 	f := &auditFlags{}
-	var out string
+	var format, out string
+	formats := strict.List(slices.Sorted(maps.Keys(policyFormats)), "or")
 	cmd := &cobra.Command{
 		Use:   "export [FILE|FOLDER]",
-		Short: "write the policy as a file",
+		Short: "write the policy as a file that other programs read",
 		Long: `
-Writes the newest policy of a deployment as JSON: the policy as devices have it, the schema, each coefficient by name
-with its interval, the digest, and what learning it revealed. riffle evaluate --policy and learner.prior read it.
+Writes the newest policy of a deployment, in one of these formats:
+
+  json    all of it: the policy as devices have it, the schema, each coefficient by name with its
+          interval, the digest, and what learning revealed; riffle evaluate --policy and the setting
+          learner.prior read it
+  python  a file with one function, which plays as a device does and needs nothing but Python
+  sql     a query over a table of arms, which plays as a device does that does not explore
+  pmml    PMML 4.4, which predicts the reward of an arm; it does not choose
 `[1:] + fromWhere,
-		Example: `  riffle policy export out/audit --trust bundle.json --out policy.json`,
-		Args:    cobra.MaximumNArgs(1),
+		Example: `  riffle policy export out/audit --trust bundle.json --out policy.json
+  riffle policy export policy.json --format python --out choose.py`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			write := policyFormats[format]
+			if write == nil {
+				return fmt.Errorf("--format must be %s", formats)
+			}
 			p, err := readPolicy(cmd, f, args)
 			if err != nil {
 				return err
 			}
-			text, err := p.Encode()
+			text, err := write(p)
 			if err != nil {
 				return err
 			}
@@ -105,6 +126,7 @@ with its interval, the digest, and what learning it revealed. riffle evaluate --
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	f.add(flags)
+	flags.StringVar(&format, "format", "json", "form of what is written: "+formats)
 	flags.StringVar(&out, "out", "", "file to write; default: standard output")
 	return cmd
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/jedib0t/go-pretty/v6/text"
+
 	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/pkg/deployment/policyfile"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -19,11 +21,11 @@ type shownPolicy struct{ *policyfile.File }
 
 // WriteJSON implements command.Result.
 func (p shownPolicy) WriteJSON(w io.Writer) error {
-	text, err := p.Encode()
+	encoded, err := p.Encode()
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(text)
+	_, err = w.Write(encoded)
 	return err
 }
 
@@ -34,7 +36,7 @@ func (p shownPolicy) WriteTable(w io.Writer) error {
 		state = "It is the last: the deployment learns no more."
 	}
 	fmt.Fprintf(w, "Policy of epoch %d of the deployment %s, learnt from %s. %s\n%s\n\n", p.Epoch, p.Deployment,
-		counted(p.Cohorts, "cohort"), state, plays(&p.Policy))
+		counted(p.Cohorts, "cohort"), state, wrapped(plays(&p.Policy)))
 	head := []any{"term", "coefficient"}
 	intervals := slices.ContainsFunc(p.Terms, func(t policyfile.Term) bool { return t.Low != nil })
 	if intervals {
@@ -61,21 +63,25 @@ func (p shownPolicy) WriteTable(w io.Writer) error {
 	}
 	times := "each times the arm's number at its place."
 	if s, err := p.Features(); err == nil && s != nil {
-		times = fmt.Sprintf("each times %.4[1]g where it holds\n(of a number from -%.4[1]g at its low end to "+
+		times = fmt.Sprintf("each times %.4[1]g where it holds (of a number from -%.4[1]g at its low end to "+
 			"%.4[1]g at its high end, of a flag -%.4[1]g for false).", s.Scale())
 	}
-	fmt.Fprintf(w, "\nThe %s the sum of the coefficients, %s\nIntervals: %s\n", unit, times, p.Interval)
+	fmt.Fprintf(w, "\n%s\n%s\n", wrapped(fmt.Sprintf("The %s the sum of the coefficients, %s", unit, times)),
+		wrapped("Intervals: "+p.Interval))
 	c := p.Certificate
 	_, err := fmt.Fprintf(w, `
-Certificate   epsilon %s at delta %g of %s (channel %s);
-              %s if no other device is honest.
-              The guarantee %s.
-              %s counted, %s recomputed.
+Protected     %s
+Certificate   epsilon %s at delta %g (channel %s); %s if no other device is honest
+              the guarantee %s
+              %s counted, %s recomputed
 Digest        %x
-`, policyfile.Spell(c.Epsilon), c.Delta, c.Unit, c.Channel, policyfile.Spell(c.EpsilonAlone), c.RestsOn,
+`, c.Unit, policyfile.Spell(c.Epsilon), c.Delta, c.Channel, policyfile.Spell(c.EpsilonAlone), c.RestsOn,
 		counted(c.Releases, "release"), counted(c.Recomputed, "policy"), []byte(p.Digest))
 	return err
 }
+
+// wrapped is text in lines that a terminal shows whole.
+func wrapped(s string) string { return strings.ReplaceAll(text.WrapSoft(s, 100), " \n", "\n") }
 
 // counted is a number of things in words.
 func counted(n int, of string) string {
@@ -90,7 +96,7 @@ func counted(n int, of string) string {
 
 // plays says how devices play by a policy.
 func plays(p *glm.Policy) string {
-	text := map[glm.Play]string{
+	out := map[glm.Play]string{
 		glm.PlayDesign:     "Devices explore: they draw from an optimal design of the arms.",
 		glm.PlayGreedy:     "Devices play the arm with the largest estimated reward.",
 		glm.PlayUniform:    "Devices draw any arm.",
@@ -102,17 +108,18 @@ func plays(p *glm.Policy) string {
 		glm.PlayInverseGap: "Devices play every arm, the more often the better it is estimated to be.",
 	}[p.Play]
 	if p.Explore > 0 && p.Explore < 1 {
-		text += fmt.Sprintf(" That is for %.3g %% of decisions; the others take the best by the estimate.",
+		out += fmt.Sprintf(" That is for %.3g %% of decisions; the others take the best by the estimate.",
 			100*p.Explore)
 	}
 	if p.Caution > 0 {
-		text += fmt.Sprintf(" The default arm\nis played unless another is better by %.3g standard deviations.",
+		out += fmt.Sprintf(" The default arm is played unless another is better by more than %.3g "+
+			"times the standard deviation of the difference.",
 			p.Caution)
 	}
 	if p.Control > 0 {
-		text += fmt.Sprintf(" A coin gives %.3g %% of\ndecisions the default arm, as a control group.", 100*p.Control)
+		out += fmt.Sprintf(" A coin gives %.3g %% of decisions the default arm, as a control group.", 100*p.Control)
 	}
-	return text
+	return out
 }
 
 // barWidth is the length in characters of the picture of an interval in a terminal.

@@ -25,12 +25,14 @@ type populationFlags struct {
 	seed                          uint64
 	testHoldout                   bool
 	options, context, dim         int
+	columns                       []string
+	features                      string
 }
 
 // add declares the flags that every population has; more declares the others.
 func (f *populationFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.data, "data", "synthetic",
-		"population: synthetic, adult (UCI census records), or a file of JSON Lines")
+		"population: synthetic, adult (UCI census records), or a file with the reward of every arm")
 	flags.IntVar(&f.users, "users", 0,
 		"number of people to decide for; 0: 5000 synthetic ones, or all who are not held out")
 	flags.Uint64Var(&f.seed, "seed", 1,
@@ -51,6 +53,9 @@ func (f *populationFlags) more(flags *pflag.FlagSet) {
 	flags.IntVar(&f.options, "options", 0,
 		"options of a decision in a file: an arm has --context numbers for each, and zeros for all but one")
 	flags.IntVar(&f.context, "context", 0, "numbers of an option in a file")
+	flags.StringSliceVar(&f.columns, "columns", nil,
+		"what the columns of a file are, as in riffle evaluate; rewards=FIRST|SECOND: one for each arm")
+	flags.StringVar(&f.features, "features", "", "schema of features, where a file names arms")
 	flags.Float64Var(&f.holdout, "holdout", population.DefaultHoldout,
 		"share of the people of the census or file who are held out, to value the last policy on")
 	flags.BoolVar(&f.testHoldout, "test-holdout", false,
@@ -61,6 +66,9 @@ func (f *populationFlags) more(flags *pflag.FlagSet) {
 func (f *populationFlags) open() (*population.Population, error) {
 	if f.options != 0 || f.context != 0 {
 		return f.openOptions()
+	}
+	if of := f.data == "synthetic" || f.data == "adult"; of && (f.columns != nil || f.features != "") {
+		return nil, errors.New("--columns and --features are about a file: name one with --data, or leave them out")
 	}
 	if f.data != "synthetic" && f.dim != 0 {
 		return nil, errors.New("--dim is of synthetic people: those of the census and of a file have their own")
@@ -73,14 +81,25 @@ func (f *populationFlags) open() (*population.Population, error) {
 		return population.Adult(population.AdultOptions{Users: f.users, Seed: f.seed, Holdout: f.holdout,
 			Map: population.FeatureMap(f.mapping), TestHoldout: f.testHoldout, Family: f.family})
 	}
-	return population.File(f.data, f.file())
+	o, err := f.file()
+	if err != nil {
+		return nil, err
+	}
+	return population.File(f.data, o)
 }
 
-func (f *populationFlags) file() population.FileOptions {
-	return population.FileOptions{
+func (f *populationFlags) file() (o population.FileOptions, err error) {
+	o = population.FileOptions{
 		Users: f.users, Seed: f.seed, Holdout: f.holdout, Family: f.family, MaxReward: f.maxReward,
 		NormBound: f.normBound,
 	}
+	if o.Columns, err = columnsOf(f.columns); err != nil {
+		return o, err
+	}
+	if o.Schema, err = readSchema(f.features); err == nil && o.Schema != nil {
+		o.Structure = o.Schema.Structure()
+	}
+	return o, err
 }
 
 // openOptions opens a file of decisions between options with weights of their own.
@@ -92,7 +111,13 @@ func (f *populationFlags) openOptions() (*population.Population, error) {
 		return nil, fmt.Errorf("--options %d and --context %d: give at least 2 options of at least 1 number, and at "+
 			"most %d numbers in all", f.options, f.context, glm.MaxDimension)
 	}
-	o := f.file()
+	if f.features != "" {
+		return nil, errors.New("--features says how arms are made: leave out --options and --context")
+	}
+	o, err := f.file()
+	if err != nil {
+		return nil, err
+	}
 	o.Structure = structure.Options(f.options, f.context)
 	people, err := population.File(f.data, o)
 	if err != nil {
@@ -136,10 +161,8 @@ func (f *logFlags) unused(changed func(string) bool, read bool, other string) er
 func (f *logFlags) open(cmd *cobra.Command, path string, of family.Family, strict bool) (*decisions.Log, error) {
 	o := decisions.Options{Family: of, Strict: strict, DropWithoutReward: f.drop}
 	var err error
-	if f.columns != nil {
-		if o.Columns, err = decisions.ParseColumns(f.columns); err != nil {
-			return nil, err
-		}
+	if o.Columns, err = columnsOf(f.columns); err != nil {
+		return nil, err
 	}
 	if o.Schema, err = readSchema(f.features); err != nil {
 		return nil, err
@@ -150,6 +173,14 @@ func (f *logFlags) open(cmd *cobra.Command, path string, of family.Family, stric
 			log.Dropped, log.Dropped+len(log.Decisions))
 	}
 	return log, err
+}
+
+// columnsOf are those that were named; nil: none were.
+func columnsOf(said []string) (decisions.Columns, error) {
+	if said == nil {
+		return nil, nil
+	}
+	return decisions.ParseColumns(said)
 }
 
 // readSchema reads a schema of features; nil without a path.

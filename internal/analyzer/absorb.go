@@ -64,7 +64,7 @@ func (z *Analyzer) absorb(
 			}
 		}
 		p.Releases, p.Epochs = append(p.Releases, stats), planned
-		if !counts.Destroyed && int(a.Round) == len(a.Plan.Rounds)-1 {
+		if !counts.Destroyed && a.Question == nil && int(a.Round) == len(a.Plan.Rounds)-1 {
 			p.Learned = append(p.Learned, Learned{
 				Epoch: a.Epoch, Epsilon: stats.Epsilon, Estimate: estimate, Lift: learned.Lift, Total: learned.Total,
 				Unchanged: learned.Unchanged, Action: learned.Action,

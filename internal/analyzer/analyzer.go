@@ -73,6 +73,8 @@ type Config struct {
 	Source       protocol.Source  // of the analyzer's noise: a CSPRNG; nil: the system's
 	Registrar    []byte           // Ed25519 public key that credentials of hosts must be signed with
 	Hosts        *wire.Hosts      // whose keys were replaced or withdrawn; nil: none
+	Questions    Questions        // that wait to be asked; nil: none
+	MaxReport    int              // bytes of the largest report that the broker stores; 0: not checked
 	SponsorShare float64          // largest share of a cohort that one sponsor's devices may be; 0: 1, all of it
 	Clock        role.Clock       // nil: the system's
 	Log          zerolog.Logger
@@ -100,9 +102,10 @@ type Analyzer struct {
 	c         Config
 	bus       logged // set by Run
 	machine   *deployment.Machine
-	published chan struct{} // holds a token after a manifest arrived
-	few       bool          // the pool under way is too small, and that was said
-	manifests manifests     // that the audit log showed
+	published chan struct{}   // holds a token after a manifest arrived
+	few       bool            // the pool under way is too small, and that was said
+	refused   map[string]bool // questions that cannot be asked, of which that was said
+	manifests manifests       // that the audit log showed
 
 	mu       sync.Mutex
 	progress Progress
@@ -130,7 +133,8 @@ func New(c Config) (*Analyzer, error) {
 		return nil, err
 	}
 	return &Analyzer{
-		c: c, machine: machine, published: make(chan struct{}, 1), progress: Progress{Epochs: len(machine.Schedule())},
+		c: c, machine: machine, published: make(chan struct{}, 1), refused: map[string]bool{},
+		progress: Progress{Epochs: len(machine.Schedule())},
 	}, nil
 }
 
@@ -190,7 +194,7 @@ func (z *Analyzer) learn(ctx context.Context, past *past) error {
 		return err
 	}
 	for {
-		a, err := z.next()
+		a, err := z.next(ctx, past)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -29,6 +30,12 @@ type past struct {
 type stored struct {
 	digest [32]byte
 	key    []byte // HPKE
+	kind   statistic.Kind
+	asks   *statistic.Question // nil: the epoch teaches the learner
+}
+
+func storedOf(a *plan.Announcement, digest [32]byte) stored {
+	return stored{digest, a.AnalyzerKey, a.Plan.AskedKind(), a.Question}
 }
 
 // readPast reads the deployment's history from the broker. Only statements with this analyzer's own signature count,
@@ -49,7 +56,7 @@ func (z *Analyzer) readPast(ctx context.Context) (*past, error) {
 		}
 		at := roundID{a.Epoch, a.Round}
 		if first, ok := p.announced[at]; !ok {
-			p.announced[at] = stored{digest, a.AnalyzerKey}
+			p.announced[at] = storedOf(a, digest)
 		} else if first.digest != digest {
 			z.c.Log.Warn().Uint64("epoch", a.Epoch).Uint32("round", a.Round).
 				Msg("a second announcement by this analyzer is stored after the first and does not count: " +
@@ -114,8 +121,8 @@ func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *pas
 	}
 	h := &past.history
 	if !known {
-		if !isOut {
-			if err := z.awaitTurn(ctx, h, a); err != nil {
+		if !isOut && a.Round == 0 && !a.Final {
+			if err := z.awaitTurn(ctx, h, a.Epoch); err != nil {
 				return digest, err
 			}
 		}

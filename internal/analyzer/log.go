@@ -95,7 +95,7 @@ func (z *Analyzer) take(h *history, s bus.Statement) error {
 		if err := z.sameChannel(a); err != nil {
 			return err
 		}
-		first(h.announced, roundID{a.Epoch, a.Round}, stored{digest, a.AnalyzerKey})
+		first(h.announced, roundID{a.Epoch, a.Round}, storedOf(a, digest))
 		first(h.times, a.Epoch, s.Time)
 	case wire.KindCounts:
 		c, _, err := wire.Open[wire.Counts](s.Payload, own)

@@ -34,7 +34,10 @@ func (z *Analyzer) contribution(epoch uint64, previous []byte) [panel.Contributi
 }
 
 // next draws up the next announcement.
-func (z *Analyzer) next() (*plan.Announcement, error) {
+func (z *Analyzer) next(ctx context.Context, past *past) (*plan.Announcement, error) {
+	if err := z.ask(ctx, past); err != nil {
+		return nil, err
+	}
 	epoch, previous := z.machine.Position()
 	c := z.contribution(epoch, previous)
 	commitment := panel.Commit(c[:])
@@ -162,12 +165,12 @@ func (z *Analyzer) drawOf(
 
 // awaitTurn waits until an epoch may be announced: Timing.Every after the one before it was, which the audit log says.
 // A broker's clock that runs ahead delays it by that time at most.
-func (z *Analyzer) awaitTurn(ctx context.Context, h *history, a *plan.Announcement) error {
+func (z *Analyzer) awaitTurn(ctx context.Context, h *history, epoch uint64) error {
 	every := z.c.Timing.Every
-	if every == 0 || a.Round > 0 || a.Final || a.Epoch == 1 {
+	if every == 0 || epoch == 1 {
 		return nil
 	}
-	last, there := h.times[a.Epoch-1]
+	last, there := h.times[epoch-1]
 	if !there {
 		return nil
 	}

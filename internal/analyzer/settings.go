@@ -44,6 +44,8 @@ type Settings struct {
 
 	Features string `key:"features" doc:"File with the schema of features (JSON), by which apps' contexts and arms become vectors of learner.dimension numbers. It is announced, and cannot change during a deployment. Empty: apps send vectors."`
 
+	Questions string `key:"questions" doc:"Folder of questions to panels, as riffle ask writes them, one file each. An epoch that begins asks the first one, by file name, that was not asked, in place of teaching the learner; it costs a person who is drawn one of privacy.records. Whoever can write here decides what panels are asked. Empty: nothing is asked."`
+
 	// A report that the broker does not store is lost, and with enough of them each cohort.
 	MaxReportSize int `key:"max_report_size" doc:"Largest report in bytes that the broker stores, as given to riffle broker provision --max-report-size. A plan with larger reports is refused at the start: people would enrol, and every cohort would be destroyed. 0: not checked."`
 
@@ -83,7 +85,7 @@ type LearnerSettings struct {
 
 	HalfLife     float64 `key:"half_life" doc:"After how many cohorts an observation counts half, for worlds that change (practical). 0: never."`
 	Alarm        float64 `key:"alarm" doc:"Significance at which a test that the world has not changed makes the learner forget what it knew, up to 0.5 (practical). Without any change it does so in this share of epochs. 0: never."`
-	Prior        string  `key:"prior" doc:"File with what is known before the first person, as JSON: theta is an estimate of the parameter, and precision the inverse of the covariance of its error, as rows or as its upper triangle (practical). It must come from public data: it is announced. Empty: nothing is known."`
+	Prior        string  `key:"prior" doc:"File with what is known before the first person: what riffle policy export wrote of a deployment with the same features, or JSON in which theta is an estimate of the parameter, and precision the inverse of the covariance of its error, as rows or as its upper triangle (practical). It must come from public data: it is announced. Empty: nothing is known."`
 	Control      float64 `key:"control" doc:"Share of decisions that a coin on the device gives the default arm, up to 0.99, so that the policy can be compared with it (practical). 0: no control group."`
 	ControlShare float64 `key:"control_share" doc:"Part of the privacy budget for the release that compares the policy with the control group, up to 0.99. 0: the default."`
 	Caution      float64 `key:"caution" doc:"By how many standard deviations of the estimate the best arm must be better than the default arm to be played in its place; exploration goes on (practical). 0: the best arm is always played."`
@@ -350,8 +352,9 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
 		Registrar: keys.Bundle.Registrar, Hosts: keys.Bundle.RegistrarParty().Hosts, Source: entropy.New(),
 		Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
-		Timing: s.timing(), Rules: s.Rules.rules(), Schema: s.announcedSchema(),
-		Log: env.Log, Messages: messages, Steps: steps, Clock: env.Clock,
+		Timing: s.timing(), Questions: s.questions(), MaxReport: s.MaxReportSize, Rules: s.Rules.rules(),
+		Schema: s.announcedSchema(),
+		Log:    env.Log, Messages: messages, Steps: steps, Clock: env.Clock,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})
 	if err != nil {

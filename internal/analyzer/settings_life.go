@@ -1,7 +1,9 @@
 package analyzer
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -10,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/riffle-dp/riffle/internal/config"
+	"github.com/riffle-dp/riffle/pkg/deployment/policyfile"
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
@@ -126,6 +129,9 @@ func (s Settings) lifeFaults() (faults []error) {
 			add(of.key, of.value, "needs panels, and cannot go with", "admission.mode", mode)
 		}
 	}
+	if s.Questions != "" && mode == arrival {
+		add("questions", s.Questions, "needs panels, and cannot go with", "admission.mode", mode)
+	}
 	if p.Period > 0 && p.Period < p.Records {
 		add("privacy.period", p.Period, "must be 0 or at least", "privacy.records", p.Records)
 	}
@@ -171,7 +177,8 @@ func (s Settings) lifeFaults() (faults []error) {
 
 // fileFaults lists what is wrong with the files that settings name.
 func (s Settings) fileFaults() (faults []error) {
-	if _, err := s.Learner.prior(); err != nil {
+	known, err := s.Learner.prior()
+	if err != nil {
 		faults = append(faults, config.Wrong("learner.prior", s.Learner.Prior, "cannot be used").From(err))
 	} else if s.Learner.Prior != "" && glm.Profile(s.Learner.Profile) != glm.Practical {
 		faults = append(faults, config.Conflict("learner.prior", s.Learner.Prior, "cannot go with", "learner.profile",
@@ -180,6 +187,9 @@ func (s Settings) fileFaults() (faults []error) {
 	schema, err := s.schema()
 	if err != nil {
 		return append(faults, config.Wrong("features", s.Features, "cannot be used").From(err))
+	}
+	if err := known.suits(s.Learner.Family, schema); err != nil {
+		faults = append(faults, config.Wrong("learner.prior", s.Learner.Prior, "cannot be used").From(err))
 	}
 	if schema != nil && schema.Dimension() != s.Learner.dimension() {
 		faults = append(faults, config.Conflict("learner.dimension", s.Learner.dimension(),
@@ -238,16 +248,51 @@ func (s Settings) announcedSchema() []byte {
 type prior struct {
 	theta     []float64
 	precision symmetric.Packed
+	from      *policyfile.File // that it was taken from; nil: from a file that says no more
 }
 
-// prior reads the file of that name; zero where there is none. Its matrix is written as rows, or as its upper triangle
-// row by row.
+// suits says why the coefficients of an exported policy are not those of this deployment.
+func (p prior) suits(family string, schema *feature.Schema) error {
+	if p.from == nil {
+		return nil
+	}
+	if own := p.from.Policy.Family; own != family {
+		return fmt.Errorf("its policy is for %s rewards, and this deployment's are %s", own, family)
+	}
+	its, err := p.from.Features()
+	if err != nil {
+		return err
+	}
+	canonical := func(s *feature.Schema) []byte {
+		if s == nil {
+			return nil
+		}
+		return s.Canonical()
+	}
+	if !bytes.Equal(canonical(its), canonical(schema)) {
+		return errors.New("its policy was learnt with another schema of features, so that its coefficients stand for " +
+			"something else: give this deployment the same file of features, or leave the prior out")
+	}
+	return nil
+}
+
+// prior reads the file of that name; zero where there is none. It is a policy that was exported, or a theta with a
+// matrix that is written as rows, or as its upper triangle row by row.
 func (l LearnerSettings) prior() (p prior, err error) {
 	if l.Prior == "" {
 		return p, nil
 	}
 	b, err := readSetting(l.Prior)
 	if err != nil {
+		return p, err
+	}
+	if policyfile.Is(b) {
+		if p.from, err = policyfile.Decode(b); err == nil {
+			p.theta, p.precision, err = p.from.Prior()
+		}
+		if err == nil && len(p.theta) != l.dimension() {
+			err = fmt.Errorf("its policy has %d coefficients, learner.dimension is %d", len(p.theta), l.dimension())
+		}
 		return p, err
 	}
 	var file struct {
@@ -289,4 +334,12 @@ func triangle(rows [][]float64, n int) (out symmetric.Packed, err error) {
 		}
 	}
 	return out, nil
+}
+
+// questions are those that wait in the folder; nil without one.
+func (s Settings) questions() Questions {
+	if s.Questions == "" {
+		return nil
+	}
+	return QuestionsIn(s.Questions)
 }

@@ -1,9 +1,11 @@
 package analyzer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/deployment"
+	"github.com/riffle-dp/riffle/pkg/deployment/policyfile"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -200,5 +203,63 @@ func TestPeriodsByDefaultAreWhatHostsAllow(t *testing.T) {
 	s.Privacy.Period = 52
 	if got := s.timing().Every; got != 0 {
 		t.Errorf("without panels epochs are %v apart", got)
+	}
+}
+
+// A prior can be a policy that another deployment exported, if its features and its rewards are the same.
+func TestAPriorCanBeAnExportedPolicy(t *testing.T) {
+	t.Parallel()
+	export := filepath.Join("..", "..", "pkg", "deployment", "policyfile", "testdata", "policy.json")
+	text, err := os.ReadFile(export)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := policyfile.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name string, text []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	schema := write("features.json", file.Schema)
+	other := write("other.json", bytes.Replace(file.Schema, []byte(`"high": 90`), []byte(`"high": 91`), 1))
+	settings := func(change func(*Settings)) Settings {
+		s := DefaultSettings()
+		s.Features, s.Learner.Prior, s.Learner.Dimension = schema, export, 7
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	if faults := settings(nil).fileFaults(); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	p := settings(nil).learner().Practical
+	if !reflect.DeepEqual(p.PriorTheta, file.Policy.Theta) {
+		t.Errorf("the prior is %v", p.PriorTheta)
+	}
+	if v := p.PriorPrecision[0]; math.Abs(v-100) > 1e-6 { // 1 / 0.01
+		t.Errorf("the first precision is %v", v)
+	}
+	replaced := func(old, by string) func(*Settings) {
+		path := write(fmt.Sprintf("%x.json", by), []byte(strings.Replace(string(text), old, by, 1)))
+		return func(s *Settings) { s.Learner.Prior = path }
+	}
+	for want, change := range map[string]func(*Settings){
+		"with another schema":    func(s *Settings) { s.Features = other },
+		"with another schema of": func(s *Settings) { s.Features = "" },
+		"linear":                 func(s *Settings) { s.Learner.Family = "linear" },
+		"learner.dimension is 6": func(s *Settings) { s.Learner.Dimension = 6 },
+		"changed after":          replaced(`"caution": 1`, `"caution": 2`),
+		"riffle-policy-2":        replaced("policy-1", "policy-2"),
+	} {
+		if faults := fmt.Sprint(settings(change).fileFaults()); !strings.Contains(faults, want) {
+			t.Errorf("want %q in %s", want, faults)
+		}
 	}
 }

@@ -103,6 +103,8 @@ func Explanations() []Explanation {
 		{KeyReturned, "Messages are sealed to a key again that had been replaced, and may have been lost.",
 			byAnalyzer,
 			"Ask whether the old key was compromised. Messages sealed to it can be opened by whoever has it."},
+		{QuestionRefused, "People's devices were asked what no panel of this deployment may be asked.", byAnalyzer,
+			"Ask which question it was, and why the analyzer's program let it pass. Rely on no answer after it."},
 		{PoolMissing, "A cohort was drawn from devices that the shuffler never fixed, so that it could choose them.",
 			byShuffler,
 			"Export again. If it stays, do not rely on the number of dishonest devices that the plan counts: " +

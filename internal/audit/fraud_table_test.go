@@ -35,6 +35,8 @@ func configuration(name string) ledger.Options {
 		o.Configuration.Batch = 12
 	case panels, twice:
 		o.Configuration = ledger.Living(plan.Central, map[string]int{panels: 1, twice: 2}[name])
+	case questioned:
+		o.Configuration, o.Ask = ledger.Living(plan.Central, 1), asking
 	case sums:
 		o.Configuration = ledger.Small(glm.Paper, plan.Central, 2)
 	case bits:
@@ -67,7 +69,7 @@ type fraud struct {
 // frauds are all of them, each by who commits it or where.
 func frauds() []fraud {
 	return slices.Concat(logFrauds, planFrauds, releaseFrauds, countFrauds, operatorFrauds, panelFrauds,
-		issuedFrauds)
+		questionFrauds, issuedFrauds)
 }
 
 // at changes the statement of one round.

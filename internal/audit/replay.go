@@ -62,6 +62,13 @@ func (re *replay) follows(s *statement, a *plan.Announcement) bool {
 	if re.machine == nil {
 		return false
 	}
+	if a.Question != nil {
+		if err := re.machine.Ask(a.Plan.AskedKind(), a.Question); err != nil {
+			re.wrong(QuestionRefused, s, "it asks what cannot be asked here: %v", err)
+			re.giveUp(s)
+			return false
+		}
+	}
 	own, err := re.machine.Next(a.AnalyzerKey, a.Commitment)
 	if err != nil {
 		re.wrong(WeakPlan, s, "no plan of this epoch keeps the terms: %v", err)
@@ -147,6 +154,11 @@ func (re *replay) absorb(s *statement, v *wire.Counts, r *round) {
 		re.wrong(CountsImpossible, s, "nothing can be learned from the counts: %v", err)
 		re.giveUp(s)
 		return
+	}
+	if r.a.Question != nil && !v.Destroyed {
+		if r.row.Answer, err = deployment.AnswerOf(r.a, r.learned.Sums, v.Reports); err != nil {
+			re.wrong(CountsImpossible, s, "nothing is answered by the counts: %v", err)
+		}
 	}
 	re.report.WrongShare = re.machine.WrongShare()
 	if estimate, err := re.machine.Estimate(); err == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -218,6 +219,8 @@ type Row struct {
 	Influence []plan.StatedInfluence `json:"influence,omitempty"`
 	Moved     float64                `json:"one_device_deviations,omitempty"`
 	Action    string                 `json:"action,omitempty"` // by the rules: rollback, stop or nothing
+	// Answer is what the panel answered, of an epoch that asked a question and was released; recomputed.
+	Answer *deployment.Answer `json:"answer,omitempty"`
 }
 
 // Refused is how many reports of a round were refused for a reason.

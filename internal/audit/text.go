@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"unicode"
 
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -101,6 +102,18 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if slices.ContainsFunc(r.Rounds, func(one Row) bool { return one.Moved > 0 }) {
 		line("\nOne device: the most by which a dishonest device can have moved a released number, in standard " +
 			"deviations of its error.")
+	}
+	for _, one := range r.Rounds {
+		if a := one.Answer; a != nil {
+			line("\n%s %s, asked in epoch %d\testimate\tfrom (95 %%)\tto", string(a.Kind), a.Name, a.Epoch)
+			for _, v := range append([]deployment.Estimated{a.Count}, a.Values...) {
+				if v.Unbounded {
+					line("%s\t-\t-\t-", v.Of)
+					continue
+				}
+				line("%s\t%.4g\t%.4g\t%.4g", v.Of, v.Value, v.Low, v.High)
+			}
+		}
 	}
 	if len(r.Breaches) > 0 {
 		line("")

@@ -62,6 +62,8 @@ const (
 	ReferenceChanged What = "reference_changed"
 	// KeyReturned is an encryption key of the analyzer that is announced again after another one took its place.
 	KeyReturned What = "key_returned"
+	// QuestionRefused is a question to a panel that cannot be asked: of a name that was asked before, or of nobody.
+	QuestionRefused What = "question_refused"
 )
 
 // The breaches of how panels are drawn.

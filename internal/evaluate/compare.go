@@ -128,7 +128,7 @@ func (p Prior) values(judge []decisions.Decision, standard int, o Options) (*Val
 		if probabilities[k], err = propensities(judge, targets[k]); err != nil {
 			return nil, err
 		}
-		if over[k], err = overlap(judge, probabilities[k]); err != nil {
+		if over[k], err = overlap(judge, played(judge, probabilities[k])); err != nil {
 			return nil, fmt.Errorf("%s: %w", []string{"greedy play by the prior", "the default arm"}[k], err)
 		}
 	}

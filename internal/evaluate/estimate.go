@@ -55,7 +55,7 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// Estimates holds three estimates of one target and the diagnostics of the log behind them.
+// Estimates holds four estimates of one target and the diagnostics of the log behind them.
 type Estimates struct {
 	Decisions int `json:"decisions"`
 	// IPS weighs rewards by target probability over propensity (Horvitz and Thompson 1952): unbiased, of large
@@ -68,6 +68,7 @@ type Estimates struct {
 	// correct propensities, and of small variance if the model is good. The model of each half of the log is fitted on
 	// the other half.
 	DoublyRobust Estimate `json:"doubly_robust"`
+	Switch       Switch   `json:"switch"`
 	Overlap      Overlap  `json:"overlap"`
 	// Outside reports whether an estimate lies outside the range of rewards, where the truth cannot be.
 	Outside bool `json:"outside"`
@@ -105,11 +106,13 @@ const MinDecisions = 10
 // ErrFew reports a log that is too short.
 var ErrFew = fmt.Errorf("evaluate: at least %d decisions are needed", MinDecisions)
 
+func few(log []decisions.Decision) error { return fmt.Errorf("%w, the log has %d", ErrFew, len(log)) }
+
 // Evaluate estimates the target's mean reward from the log. The error is ErrOverlap where the log is shown not to hold
 // it.
 func Evaluate(log []decisions.Decision, target Target, o Options) (*Estimates, error) {
 	if len(log) < MinDecisions {
-		return nil, fmt.Errorf("%w, the log has %d", ErrFew, len(log))
+		return nil, few(log)
 	}
 	o, err := o.withDefaults()
 	if err != nil {
@@ -119,7 +122,7 @@ func Evaluate(log []decisions.Decision, target Target, o Options) (*Estimates, e
 	if err != nil {
 		return nil, err
 	}
-	over, err := overlap(log, probabilities)
+	over, err := overlap(log, played(log, probabilities))
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +130,12 @@ func Evaluate(log []decisions.Decision, target Target, o Options) (*Estimates, e
 	if err != nil {
 		return nil, err
 	}
-	robust, weighted := make([]float64, len(log)), make([]float64, len(log))
+	robust, modelled, weighted := make([]float64, len(log)), make([]float64, len(log)), make([]float64, len(log))
 	value, variance, sum := 0.0, 0.0, over.MeanWeight*float64(len(log))
 	for i, d := range log {
 		weighted[i] = over.weights[i] * d.Reward
-		robust[i] = models[i%2].robust(d, probabilities[i])
+		modelled[i] = models[i%2].direct(d, probabilities[i])
+		robust[i] = modelled[i] + over.weights[i]*(d.Reward-models[i%2].mean(d.Arms[d.Arm]))
 		value += weighted[i] / sum
 	}
 	for i, w := range over.weights { // the delta method
@@ -144,7 +148,8 @@ func Evaluate(log []decisions.Decision, target Target, o Options) (*Estimates, e
 	doubly, doublySE := play.MeanAndError(robust)
 	r.IPS, r.DoublyRobust = over.interval(ips, ipsSE, z, in), over.interval(doubly, doublySE, z, in)
 	r.SNIPS = over.interval(value, math.Sqrt(variance*n/(n-1)), z, in)
-	for _, e := range []Estimate{r.IPS, r.SNIPS, r.DoublyRobust} {
+	r.Switch = switched(over, modelled, robust, z, in)
+	for _, e := range []Estimate{r.IPS, r.SNIPS, r.DoublyRobust, r.Switch.Estimate} {
 		if err := e.finite(); err != nil {
 			return nil, err
 		}
@@ -177,6 +182,15 @@ func propensities(log []decisions.Decision, target Target) ([][]float64, error) 
 	return probabilities, nil
 }
 
+// played is the probability with which a target takes the arm that was played in each decision.
+func played(log []decisions.Decision, probabilities [][]float64) []float64 {
+	p := make([]float64, len(log))
+	for i, d := range log {
+		p[i] = probabilities[i][d.Arm]
+	}
+	return p
+}
+
 // model is a generalised linear model of rewards.
 type model struct {
 	family family.Family
@@ -191,9 +205,15 @@ func (m model) mean(arm []float64) float64 {
 // robust is the doubly robust score of a decision for a target with these probabilities of arms. The model must not be
 // fitted to the decision.
 func (m model) robust(d decisions.Decision, p []float64) float64 {
-	score := p[d.Arm] / d.Propensity * (d.Reward - m.mean(d.Arms[d.Arm]))
+	return m.direct(d, p) + p[d.Arm]/d.Propensity*(d.Reward-m.mean(d.Arms[d.Arm]))
+}
+
+// direct is what the model alone expects of a decision: the direct method.
+func (m model) direct(d decisions.Decision, p []float64) (score float64) {
 	for a, x := range d.Arms {
-		score += p[a] * m.mean(x)
+		if p[a] > 0 {
+			score += p[a] * m.mean(x)
+		}
 	}
 	return score
 }

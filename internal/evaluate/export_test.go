@@ -35,5 +35,5 @@ func Diagnose(log []decisions.Decision, target Target) (*Overlap, error) {
 	if err != nil {
 		return nil, err
 	}
-	return overlap(log, probabilities)
+	return overlap(log, played(log, probabilities))
 }

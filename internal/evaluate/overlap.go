@@ -60,14 +60,14 @@ type Overlap struct {
 	typical float64 // mean weight of the target's own play, the sum of squared weights over the sum of weights
 }
 
-// overlap says how far the log supports a target of these probabilities of arms. Where it is proved that it does not,
-// the error is ErrOverlap.
-func overlap(log []decisions.Decision, probabilities [][]float64) (*Overlap, error) {
+// overlap says how far the log supports a target that takes the arm which was played in each decision with this
+// probability. Where it is proved that it does not, the error is ErrOverlap.
+func overlap(log []decisions.Decision, played []float64) (*Overlap, error) {
 	o, n := &Overlap{weights: make([]float64, len(log))}, float64(len(log))
 	var sum, squares, fourths, expected, expectedFourths float64
 	arms, rarest, heaviest := 0, 0, 0
 	for i, d := range log {
-		p := probabilities[i][d.Arm]
+		p := played[i]
 		w := p / d.Propensity
 		o.weights[i] = w
 		sum, squares, fourths = sum+w, squares+w*w, fourths+w*w*w*w

@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/deployment/policyfile"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
@@ -30,9 +31,23 @@ type Prior struct {
 // ErrPrior wraps every reason to refuse a prior or to fit none.
 var ErrPrior = errors.New("evaluate: prior")
 
-// ReadPrior reads a prior of vectors of a dimension. The precision must be positive definite.
+// ReadPrior reads a prior of vectors of a dimension, or that of an exported policy. The precision must be positive
+// definite.
 func ReadPrior(text []byte, dimension int) (Prior, error) {
 	p := Prior{}
+	if policyfile.Is(text) {
+		f, err := policyfile.Decode(text)
+		if err == nil {
+			p.Theta, p.Precision, err = f.Prior()
+		}
+		if err == nil && len(p.Theta) != dimension {
+			err = fmt.Errorf("its policy has %d coefficients, and vectors have %d numbers", len(p.Theta), dimension)
+		}
+		if err != nil {
+			return p, fmt.Errorf("%w: %w", ErrPrior, err)
+		}
+		return p, nil
+	}
 	if err := strict.Unmarshal(text, &p, strict.Options{}); err != nil {
 		return p, fmt.Errorf("%w: %w", ErrPrior, err)
 	}

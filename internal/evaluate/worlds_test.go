@@ -155,7 +155,7 @@ func TestIntervalsAreRarelyWrong(t *testing.T) {
 			}
 			given++
 			for name, e := range map[string]*evaluate.Interval{"IPS": r.IPS.Interval, "SNIPS": r.SNIPS.Interval,
-				"doubly robust": r.DoublyRobust.Interval} {
+				"doubly robust": r.DoublyRobust.Interval, "SWITCH": r.Switch.Interval} {
 				if truth < e.Low || truth > e.High {
 					wrong[name]++
 				}

@@ -188,3 +188,54 @@ type first struct{}
 
 func (first) Choose([][]float64) (int, error) { return 0, nil }
 func (first) Learn(float64) error             { return nil }
+
+// Runs that share a plan have its noise: where the sources are the same, the run that plans, one that takes its plans
+// and one that plans for itself are one and the same run. With other sources the noise is scaled to what that run
+// releases, as a plan for it would scale it (to a tenth). Before there is a plan there is no channel.
+func TestRunsSharePlans(t *testing.T) {
+	of := terms
+	of.Channel, of.MaxMessages, of.MaxShift = plan.Central, 0, 0
+	first, others := play.PlannedOnce(of)
+	if _, err := play.NewBatched(config, others, rand.NewChaCha8([32]byte{}), rand.NewChaCha8([32]byte{})); err != nil {
+		t.Fatal(err)
+	}
+	l, err := learner.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := others(l.Next()); err == nil {
+		t.Error("a channel without a plan")
+	}
+	own := played(t, config, play.Planned(of), 1)
+	if a := played(t, config, first, 1); !reflect.DeepEqual(a, own) {
+		t.Error("the run that plans for others differs from one that plans for itself")
+	}
+	if a := played(t, config, others, 1); !reflect.DeepEqual(a, own) {
+		t.Error("the run that takes the plans differs from the one that made them")
+	}
+	compared := 0
+	planned := play.Planned(of)
+	played(t, config, func(step learner.Step) (simulated.Channel, play.Cost, error) {
+		mine, cost, err := planned(step)
+		if err != nil {
+			return mine, cost, err
+		}
+		taken, _, err := others(step)
+		if err != nil {
+			return mine, cost, err
+		}
+		a, b := mine.(simulated.Integer), taken.(simulated.Integer)
+		for i, e := range a.Encodings {
+			ratio := b.Encodings[i].Variance(uint64(step.Cohort), b.ServerNoise[i])[0] /
+				e.Variance(uint64(step.Cohort), a.ServerNoise[i])[0]
+			if compared++; ratio < 0.9 || ratio > 1.1 {
+				t.Errorf("epoch %d, statistic %d: a shared plan has %.3f of the variance of its own", step.Epoch, i,
+					ratio)
+			}
+		}
+		return mine, cost, nil
+	}, 2)
+	if compared < 4 {
+		t.Errorf("%d sums were compared", compared)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // Trust makes the channel that brings back a step's sums, and says what it costs a person over all rounds of the step's
@@ -36,12 +37,47 @@ func Planned(terms plan.Terms) Trust {
 			}
 			announced.Encodings = e
 		}
-		c := simulated.Integer{Encodings: announced.Encodings, MinCohort: int(announced.Cohort.Minimum)}
-		for _, r := range announced.Plan.Rounds[step.Round].Releases {
-			c.ServerNoise = append(c.ServerNoise, r.ServerNoise())
-		}
-		return c, cost, nil
+		return planned(announced, step.Round, announced.Encodings), cost, nil
 	}
+}
+
+// PlannedOnce is Planned for many runs of one learner, which share the plans that the first run makes. The first run is
+// over before the others begin, which may then run at the same time. A run's own public iterate scales the encodings,
+// as it does from round to round of an epoch (plan.Encode): the noise follows what is released, and only the search for
+// the best encoding is not repeated.
+func PlannedOnce(terms plan.Terms) (first, others Trust) {
+	proposer, known := new(plan.Proposer), map[int]*plan.Proposal{}
+	encoded := func(step learner.Step) (simulated.Channel, Cost, error) {
+		p := known[step.Epoch]
+		if p == nil || int(p.Cohort.Size) != step.Cohort {
+			return nil, Cost{}, fmt.Errorf("simulate: epoch %d of %d people was not planned", step.Epoch, step.Cohort)
+		}
+		encodings, err := plan.Encode(p.Plan, step)
+		if err != nil {
+			return nil, Cost{}, fmt.Errorf("simulate: epoch %d, round %d: %w", step.Epoch, step.Round, err)
+		}
+		return planned(p, step.Round, encodings), CostOf(p), nil
+	}
+	first = func(step learner.Step) (simulated.Channel, Cost, error) {
+		if step.Round == 0 {
+			p, err := proposer.Propose(step, terms)
+			if err != nil {
+				return nil, Cost{}, fmt.Errorf("simulate: epoch %d of %d people: %w", step.Epoch, step.Cohort, err)
+			}
+			known[step.Epoch] = p
+		}
+		return encoded(step)
+	}
+	return first, encoded
+}
+
+// planned is the channel of a round of a plan.
+func planned(p *plan.Proposal, round int, encodings []protocol.Encoding) simulated.Channel {
+	c := simulated.Integer{Encodings: encodings, MinCohort: int(p.Cohort.Minimum)}
+	for _, r := range p.Plan.Rounds[round].Releases {
+		c.ServerNoise = append(c.ServerNoise, r.ServerNoise())
+	}
+	return c
 }
 
 // GaussianLocal has every device perturb its own vectors with floating-point Gaussian noise, at the same guarantee

@@ -1,8 +1,8 @@
 // Package population provides the people to decide for: the environment that a run of Riffle meets and is valued on.
 //
 // A [Population] is a finite stream of people in a fixed order, plus people held out, on whom a final policy is valued.
-// There are three kinds: the Adult census ([Adult]), a file of JSON Lines ([File]) and a synthetic population with a
-// known parameter ([Synthetic]). All are deterministic in their options and one seed: two passes over
+// There are three kinds: the Adult census ([Adult]), a file with the reward of every arm ([File]) and a synthetic
+// population with a known parameter ([Synthetic]). All are deterministic in their options and one seed: two passes over
 // [Population.People] give the same people with the same rewards. The seed drives the environment only; it never
 // reaches a device's randomness or a noise bit.
 //
@@ -12,7 +12,7 @@
 // # Regret
 //
 // The value of an arm for a person is its true mean reward if the population knows it (synthetic populations), and the
-// observed reward otherwise (labelled data: the census, JSON Lines). The regret of a policy is the sum over people of
+// observed reward otherwise (labelled data: the census, files). The regret of a policy is the sum over people of
 // the value of the person's best arm minus the value of the arm that was played:
 //
 //   - synthetic: the pseudo-regret of the bandit literature; the policy that knows the parameter has regret zero;

@@ -2,6 +2,7 @@ package randomizer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -290,10 +291,13 @@ func (s *scene) came(n int) {
 	testbed.Eventually(s.t, "there as many reports as expected", func() bool { return len(s.arrivals()) >= n })
 }
 
+// arrivals are the reports that have come, as they are in the stream: one may be delivered again, behind later ones.
 func (s *scene) arrivals() []arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.arrived)
+	return slices.SortedFunc(slices.Values(s.arrived), func(a, b arrival) int {
+		return cmp.Compare(a.sequence, b.sequence)
+	})
 }
 
 func (s *scene) enrolments() []enrolled {

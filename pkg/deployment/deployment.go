@@ -23,10 +23,11 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Machine is a deployment's state: a function of its configuration and of the counts that it absorbed. It is not safe
-// for concurrent use.
+// Machine is a deployment's state: a function of its configuration, of the questions that it was given, and of the
+// counts that it absorbed. It is not safe for concurrent use.
 //
 //	for {
+//		err := m.Ask(kind, question)      // if the epoch asks one
 //		a, err := m.Next(key, commitment) // what is announced
 //		m.Announced(a, digest)            // the digest of the signed announcement
 //		if a.Final { break }
@@ -43,6 +44,8 @@ type Machine struct {
 	open     *plan.Announcement // announced and not absorbed yet
 	previous []byte             // digest of the last announcement
 	compared comparison
+	asked    *learner.Step   // of the epoch that is next or under way, if it asks a question
+	names    map[string]bool // of the questions before it
 }
 
 // Errors that a Machine's methods wrap.
@@ -69,7 +72,7 @@ func New(c wire.Configuration) (*Machine, error) {
 	if c.Learner, err = resolved(c.Learner, learner); err != nil { // not reached: Feasible made a learner of it
 		return nil, err
 	}
-	m := &Machine{c: c, learner: learner, largest: largest, epoch: 1}
+	m := &Machine{c: c, learner: learner, largest: largest, epoch: 1, names: map[string]bool{}}
 	m.step, err = m.next()
 	return m, err
 }
@@ -118,17 +121,18 @@ func (m *Machine) Next(key, commitment []byte) (*plan.Announcement, error) {
 	if m.open != nil {
 		return nil, fmt.Errorf("%w: round %d of epoch %d is not over", ErrOrder, m.open.Round, m.open.Epoch)
 	}
+	step := m.current()
 	a := &plan.Announcement{
-		Deployment: m.c.Deployment, Epoch: m.epoch, Round: uint32(m.step.Round), Previous: m.previous,
-		Policy: m.step.Policy, Final: m.step.Done, Schema: m.c.Schema,
+		Deployment: m.c.Deployment, Epoch: m.epoch, Round: uint32(step.Round), Previous: m.previous,
+		Policy: step.Policy, Final: step.Done, Schema: m.c.Schema,
 	}
-	if m.step.Done {
+	if step.Done {
 		return a, nil
 	}
 	a.Timing, a.AnalyzerKey = m.c.Timing, key
-	a.Evaluate(m.step)
+	a.Evaluate(step)
 	if m.first == nil {
-		if err := m.plan(a); err != nil {
+		if err := m.plan(a, step); err != nil {
 			return nil, err
 		}
 		if a.Plan.Panel != nil {
@@ -138,15 +142,15 @@ func (m *Machine) Next(key, commitment []byte) (*plan.Announcement, error) {
 	}
 	a.Plan, a.Cohort = m.first.Plan, m.first.Cohort
 	var err error
-	if a.Encodings, err = plan.Encode(m.first.Plan, m.step); err != nil {
+	if a.Encodings, err = plan.Encode(m.first.Plan, step); err != nil {
 		return nil, fmt.Errorf("deployment: round %d of epoch %d: %w", a.Round, a.Epoch, err)
 	}
 	return a, nil
 }
 
 // plan enters the plan of the epoch that the announcement begins.
-func (m *Machine) plan(a *plan.Announcement) error {
-	p, err := Propose(m.learner, m.step, m.c.Terms)
+func (m *Machine) plan(a *plan.Announcement, step learner.Step) error {
+	p, err := Propose(m.learner, step, m.c.Terms)
 	if err != nil {
 		return fmt.Errorf("deployment: epoch %d: %w", m.epoch, err)
 	}
@@ -205,6 +209,9 @@ func (m *Machine) Absorb(counts *wire.Counts, digest [32]byte) (*wire.Learned, e
 	if err := m.absorb(a, counts, out); err != nil {
 		return nil, fmt.Errorf("deployment: round %d of epoch %d: %w", a.Round, a.Epoch, err)
 	}
+	if m.asked != nil {
+		m.answered()
+	}
 	var err error
 	if m.step, err = m.next(); err != nil {
 		return nil, err
@@ -220,9 +227,12 @@ func (m *Machine) Absorb(counts *wire.Counts, digest [32]byte) (*wire.Learned, e
 	return out, nil
 }
 
-// absorb gives counts to the learner, and enters the sums and the guarantee.
+// absorb gives counts to the learner, unless they answer a question, and enters the sums and the guarantee.
 func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Learned) (err error) {
 	if counts.Destroyed {
+		if m.asked != nil {
+			return nil
+		}
 		return m.learner.Destroyed()
 	}
 	out.Epsilon, out.EpsilonAlone = math.Inf(1), math.Inf(1) // as long as nothing bounds them
@@ -246,8 +256,12 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 		return err
 	}
 	// another announcement was made than Next's
-	if want := len(m.step.Statistics[m.step.Round]); len(out.Sums) != want {
-		return fmt.Errorf("%d releases were announced, the learner asked for %d", len(out.Sums), want)
+	step := m.current()
+	if want := len(step.Statistics[step.Round]); len(out.Sums) != want {
+		return fmt.Errorf("%d releases were announced, %d were asked for", len(out.Sums), want)
+	}
+	if m.asked != nil {
+		return nil
 	}
 	aggregates := make([]learner.Aggregate, len(out.Sums))
 	for i, sum := range out.Sums {

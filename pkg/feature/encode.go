@@ -235,7 +235,7 @@ func (s *Schema) vector(blocks []entry) []float64 {
 				place, value = b.place, b.value
 				continue
 			}
-			place, value = place*s.fields[f].width()+b.place, value*b.value
+			place, value = place*s.fields[f].Width()+b.place, value*b.value
 		}
 		if value *= s.scale; value != 0 { // an entry that is 0 is never -0
 			out[t.offset+place] = value

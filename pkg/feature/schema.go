@@ -253,14 +253,14 @@ func (f *Field) check() error {
 			f.Thresholds[i] += 0
 		}
 	}
-	if w := f.width(); w < 1 || w > MaxDimension {
+	if w := f.Width(); w < 1 || w > MaxDimension {
 		return fmt.Errorf("it becomes %d numbers; it must become 1 to %d", w, MaxDimension)
 	}
 	return nil
 }
 
-// width is the length of the field's block.
-func (f *Field) width() int {
+// Width is the length of the field's block.
+func (f *Field) Width() int {
 	w := 1
 	switch f.Kind {
 	case Category:
@@ -307,7 +307,7 @@ func (s *Schema) addTerms() error {
 			}
 			used[f], ofArms = true, ofArms || f >= s.context
 			t.fields = append(t.fields, f)
-			if width *= s.fields[f].width(); width > MaxDimension { // each is at most MaxDimension: no overflow
+			if width *= s.fields[f].Width(); width > MaxDimension { // each is at most MaxDimension: no overflow
 				break
 			}
 		}

@@ -13,7 +13,7 @@ import (
 func (s *Schema) Structure() (out structure.Structure) {
 	var choices []structure.Structure
 	for f := range s.fields {
-		if width := s.fields[f].width(); width > 1 {
+		if width := s.fields[f].Width(); width > 1 {
 			choices = append(choices, s.groups(f, width))
 		}
 	}
@@ -42,7 +42,7 @@ func (s *Schema) groups(field, width int) (out structure.Structure) {
 		}
 		before, behind := 1, 1
 		for i, f := range t.fields {
-			switch w := s.fields[f].width(); {
+			switch w := s.fields[f].Width(); {
 			case i < at:
 				before *= w
 			case i > at:

@@ -16,7 +16,7 @@ import (
 // field is in range. Its digest is bound into every report of the round.
 //
 // The last announcement of a deployment has Final set. It carries the last policy and nothing to report on: Reference,
-// Normalization, Tree, Plan, Encodings, Cohort, Timing and AnalyzerKey are zero.
+// Normalization, Tree, Question, Plan, Encodings, Cohort, Timing and AnalyzerKey are zero.
 type Announcement struct {
 	Deployment string // 1 to 63 of a-z, 0-9 and "-"
 	Epoch      uint64 // from 1
@@ -45,6 +45,8 @@ type Announcement struct {
 	// Schema is the JSON of a feature.Schema, which says how features become vectors of arms: the same in all epochs.
 	// Empty where apps send vectors.
 	Schema []byte
+	// Question is what the epoch's panel is asked, in an epoch in which it teaches the learner nothing; nil in others.
+	Question *statistic.Question
 }
 
 // Channel names how a cohort's sum reaches the analyzer, and whom a person must trust for it.
@@ -168,7 +170,7 @@ func (a *Announcement) Clone() *Announcement {
 	out := *a
 	out.Previous, out.Reference = slices.Clone(a.Previous), slices.Clone(a.Reference)
 	out.Normalization, out.AnalyzerKey = slices.Clone(a.Normalization), slices.Clone(a.AnalyzerKey)
-	out.Tree = a.Tree.Clone()
+	out.Tree, out.Question = a.Tree.Clone(), a.Question.Clone()
 	out.Commitment, out.Schema = slices.Clone(a.Commitment), slices.Clone(a.Schema)
 	out.Policy = *a.Policy.Clone()
 	out.Plan = a.Plan.Clone()

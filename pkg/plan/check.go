@@ -9,6 +9,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -119,7 +120,7 @@ func guaranteeOrNone(a *Announcement, noise func(Release) uint64) (privacy.Guara
 // guarantee bounds what the plan reveals to an observer who does not know so many noise bits on each coordinate of a
 // release.
 func guarantee(a *Announcement, noise func(Release) uint64) (privacy.Guarantee, error) {
-	if err := a.CheckPairs(); err != nil {
+	if err := cmp.Or(a.CheckPairs(), a.CheckQuestion()); err != nil {
 		return privacy.NoGuarantee(), err
 	}
 	rounds := a.Plan.Rounds
@@ -246,6 +247,7 @@ func planned(a *Announcement, r Release, noise uint64, numbers map[statistic.Kin
 		}
 		numbers[r.Statistic] = statistic.Statistic{
 			Kind: r.Statistic, ArmDim: dim, Structure: a.Policy.Structure, Tree: a.Tree,
+			Question: a.Question,
 		}.Dim()
 	}
 	if n := max(r.ShufflerNoise, r.AnalyzerNoise); n > MaxServerNoise {
@@ -274,7 +276,7 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 	if uint64(a.Round) >= uint64(len(a.Plan.Rounds)) || len(a.Plan.Rounds[a.Round].Releases) != len(a.Encodings) {
 		return nil, fmt.Errorf("%w: the encodings do not fit the plan", ErrPlan)
 	}
-	if err := a.CheckPairs(); err != nil {
+	if err := cmp.Or(a.CheckPairs(), a.CheckQuestion()); err != nil {
 		return nil, err
 	}
 	r := new(Encoder)
@@ -352,6 +354,9 @@ func (a *Announcement) statistic(kind statistic.Kind) (statistic.Statistic, erro
 	}
 	if kind.Binned() {
 		s.Tree = a.Tree
+	}
+	if kind.Asked() {
+		s.Question = a.Question
 	}
 	return s, s.Validate()
 }

@@ -185,7 +185,7 @@ func (p *Proposal) Announced(step learner.Step) *Announcement {
 }
 
 // Evaluate enters what the statistics of the step's round are computed with: Reference, which is zero where none has a
-// point, Normalization and Tree.
+// point, Normalization, Tree and Question.
 func (a *Announcement) Evaluate(step learner.Step) {
 	a.Reference = make([]float64, step.Policy.Dimension)
 	for _, s := range step.Statistics[step.Round] {
@@ -197,6 +197,9 @@ func (a *Announcement) Evaluate(step learner.Step) {
 		}
 		if s.Kind.Binned() {
 			a.Tree = s.Tree
+		}
+		if s.Kind.Asked() {
+			a.Question = s.Question
 		}
 	}
 }

@@ -45,6 +45,9 @@ func checkAnnouncement(a *plan.Announcement) error {
 	if err := checkTree(a); err != nil {
 		return err
 	}
+	if err := a.CheckQuestion(); err != nil {
+		return field("question", "is refused: %v", err)
+	}
 	if err := checkEncodings(a); err != nil {
 		return err
 	}
@@ -151,6 +154,7 @@ func checkFinal(a *plan.Announcement) error {
 		{"reference", len(a.Reference) > 0},
 		{"normalization", len(a.Normalization) > 0},
 		{"tree", a.Tree != nil},
+		{"question", a.Question != nil},
 		{"plan", !a.Plan.Equal(plan.Plan{})},
 		{"encodings", len(a.Encodings) > 0},
 		{"cohort", a.Cohort != plan.Cohort{}},
@@ -291,6 +295,7 @@ func checkEncodings(a *plan.Announcement) error {
 		}
 		want := statistic.Statistic{
 			Kind: r.Statistic, ArmDim: a.Policy.Dimension, Structure: a.Policy.Structure, Tree: a.Tree,
+			Question: a.Question,
 		}.Dim()
 		if n := len(e.Coordinates); n != want || n > MaxCoordinates {
 			return field(path+".coordinates",

@@ -5,6 +5,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/layered"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -27,6 +28,7 @@ func announcementFields(c *coder, a *plan.Announcement) {
 	c.bytes(14, &a.Schema)
 	c.floats(15, (*[]float64)(&a.Normalization))
 	optional(c, 16, &a.Tree, func(c *coder, t *layered.Tree) { treeFields(c, t, a.Policy.Dimension) })
+	optional(c, 17, &a.Question, questionFields)
 	if releases := announcedReleases(a); c.reads { // noise bits and bias are those of the planned release
 		for i := range min(len(a.Encodings), len(releases)) {
 			a.Encodings[i].NoiseBits, a.Encodings[i].Bias = releases[i].NoiseBits, releases[i].Bias
@@ -40,6 +42,24 @@ func announcedReleases(a *plan.Announcement) []plan.Release {
 		return nil
 	}
 	return a.Plan.Rounds[a.Round].Releases
+}
+
+func questionFields(c *coder, q *statistic.Question) {
+	c.text(1, &q.Name)
+	list(c, 2, &q.Of, statistic.MaxCells+1, func(c *coder, of *statistic.Quantity) {
+		var entries []uint32
+		for _, e := range of.Entries {
+			entries = append(entries, uint32(e))
+		}
+		if numbers(c, 1, &entries); c.reads {
+			for _, e := range entries {
+				of.Entries = append(of.Entries, int(e))
+			}
+		}
+		c.float(2, &of.Low)
+		c.float(3, &of.High)
+	})
+	c.floats(3, &q.Edges)
 }
 
 func encodingFields(c *coder, e *protocol.Encoding) {

@@ -30,7 +30,8 @@ func FuzzOpenSigned(f *testing.F) {
 		"panel-reply",
 		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies", "nonced-request",
 		"structured-announcement", "play-announcement", "tree-announcement",
-		"reweighted-announcement", "issuer-certificate", "issued-request", "ticket-reply", "issued"}
+		"reweighted-announcement", "issuer-certificate", "issued-request", "ticket-reply", "issued",
+		"question-announcement"}
 	seeds(f, names...)
 	known := map[string]bool{}
 	for _, messages := range accepted(f) {
@@ -76,7 +77,8 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 func FuzzAnnouncement(f *testing.F) {
 	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), pairsAnnouncement(f),
 		panelAnnouncement(f), structuredAnnouncement(f), sampledAnnouncement(f), reweightedAnnouncement(f),
-		clippedAnnouncement(f), treeAnnouncement(f), errorsAnnouncement(f))
+		clippedAnnouncement(f), treeAnnouncement(f), errorsAnnouncement(f), meanAnnouncement(f),
+		histogramAnnouncement(f), fitAnnouncement(f))
 }
 func FuzzKeySet(f *testing.F) { fuzzBody(f, seal.KeySet, keySet(f)) }
 func FuzzManifest(f *testing.F) {

@@ -63,6 +63,10 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
 		},
+		"question-announcement": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[plan.Announcement](b, from)
+			return d, err
+		},
 		"play-announcement": func(b []byte) ([32]byte, error) {
 			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
@@ -198,6 +202,8 @@ func accepted(t testing.TB) map[string][][]byte {
 		"reweighted-announcement": {sign(by, reweightedAnnouncement(t)), sign(by, clippedAnnouncement(t))},
 		"play-announcement": {sign(by, sampledAnnouncement(t)), sign(by, optimisticAnnouncement(t)),
 			sign(by, spannerAnnouncement(t)), sign(by, inverseGapAnnouncement(t))},
+		"question-announcement": {sign(by, meanAnnouncement(t)), sign(by, histogramAnnouncement(t)),
+			sign(by, fitAnnouncement(t))},
 		"tree-announcement": {sign(by, treeAnnouncement(t)), sign(by, errorsAnnouncement(t))},
 
 		"issuer-certificate": {sign(registrar, certificate(by))},
@@ -213,7 +219,7 @@ var formats = []string{"announcement", "keyset", "manifest", "counts", "credenti
 	"panel-announcement", "pool", "draw", "registration", "panel-reply", "lasting-configuration", "compared-learned",
 	"enrol-requests", "enrol-replies", "nonced-request", "structured-announcement", "play-announcement",
 	"tree-announcement", "reweighted-announcement", "issuer-certificate", "issued-request", "ticket-reply",
-	"issued"}
+	"issued", "question-announcement"}
 
 const goldenFile = "testdata/wire.golden"
 

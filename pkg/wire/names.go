@@ -23,6 +23,9 @@ var (
 		12: statistic.BinFirst,
 		13: statistic.BinSecond,
 		14: statistic.BinErrors,
+		15: statistic.Mean,
+		16: statistic.Histogram,
+		17: statistic.Fit,
 	}
 	channels = []plan.Channel{
 		0: plan.Shuffle,

@@ -75,6 +75,7 @@ func TestBytesThatOpenAcceptsAreWhatSignMakes(t *testing.T) {
 		{seal.Configuration, configuration(t)}, {seal.Learned, learned()}, {seal.Learned, destroyedLearned()},
 		{seal.Manifest, auditedManifest()}, {seal.Announcement, panelAnnouncement(t)}, {seal.Pool, pool()},
 		{seal.Announcement, structuredAnnouncement(t)}, {seal.Announcement, reweightedAnnouncement(t)},
+		{seal.Announcement, meanAnnouncement(t)}, {seal.Announcement, histogramAnnouncement(t)},
 		{seal.Announcement, sampledAnnouncement(t)},
 		{seal.Draw, draw()}, {seal.Configuration, lastingConfiguration(t)}, {seal.Learned, comparedLearned()},
 	}

@@ -66,7 +66,7 @@ class Decision:
     json: Dict[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, json: Dict[str, Any]) -> "Decision":
+    def of(cls, json: Dict[str, Any]) -> Decision:
         return cls(json["arm"], json.get("id", ""), json["token"], json["epoch"], json["propensity"], json["sampled"],
                    json["reason"], json.get("detail", ""), json.get("reward_by"), json)
 
@@ -183,7 +183,7 @@ class Client:
             connection.close()
         self._local.connection = None
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Client:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ._frames import file, lines
-from ._program import EXIT_BREACH, Error, flags, result
-from ._results import Audit, Certificate, Evaluation, Fit, Plan, Report, Simulation
+from ._frames import file, lines, log_file, written
+from ._program import EXIT_BREACH, Error, flags, result, run
+from ._policy import Policy
+from ._results import Audit, Certificate, Evaluation, Fit, Ledger, Plan, Replay, Report, Simulation
 
 if TYPE_CHECKING:
     import os
@@ -16,13 +18,15 @@ if TYPE_CHECKING:
     import pandas
 
     Path_ = Union[str, os.PathLike[str]]
+    Schema = Union[Mapping[str, Any], str, os.PathLike[str]]
     Table = Union[str, os.PathLike[str], pandas.DataFrame]
 
 
 def plan(users: Optional[int] = None, *, dim: Optional[int] = None, options: Optional[int] = None,
          context: Optional[int] = None, epsilon: Optional[float] = None, delta: Optional[float] = None,
          trust: Optional[str] = None, effect: Optional[float] = None, baseline: Optional[float] = None,
-         from_log: "Optional[Table]" = None, predict: bool = True, **more: Any) -> Plan:
+         from_log: Optional[Table] = None, schema: Optional[Schema] = None,
+         columns: Optional[Mapping[str, Any]] = None, predict: bool = True, **more: Any) -> Plan:
     """What will privacy cost, and what will be learnt, before anything runs?
 
     >>> p = riffle.plan(users=2000, dim=3, trust="shares", effect=0.2)
@@ -36,7 +40,7 @@ def plan(users: Optional[int] = None, *, dim: Optional[int] = None, options: Opt
     epsilon    of each person's guarantee, at delta
     trust      the channel, which is whom people trust: shuffle, shares, local or central
     effect     by how much the option that is best for a person exceeds the best constant one, on average
-    from_log   a log of decisions (a path or a DataFrame), whose people stand for those to come
+    from_log   a log of decisions, with schema and columns as in riffle.evaluate, whose people stand for those to come
     more       every other flag of `riffle plan`, with underscores: riffle.plan(500, dishonest=0.1)
 
     Raises riffle.Error where no plan keeps the promise, with what would help.
@@ -45,14 +49,15 @@ def plan(users: Optional[int] = None, *, dim: Optional[int] = None, options: Opt
                    "delta": delta, "trust": trust, "effect": effect, "baseline": baseline, "predict": predict, **more})
     if from_log is None:
         return Plan.of(*result("plan", given))
-    with file(from_log) as log:
-        return Plan.of(*result("plan", [*given, f"--from-log={log}"]))
+    with log_file(from_log, schema, columns) as (log, read):
+        return Plan.of(*result("plan", [*given, f"--from-log={log}", *read]))
 
 
-def fit(data: "Optional[Table]", target: str, *, epsilon: float, bounds: Mapping[str, Tuple[float, float]],
+def fit(data: Optional[Table], target: str, *, epsilon: float, bounds: Mapping[str, Tuple[float, float]],
         categories: Optional[Mapping[str, Sequence[Any]]] = None, features: Optional[Sequence[str]] = None,
         delta: Optional[float] = None, family: Optional[str] = None, trust: Optional[str] = None,
-        missing: Optional[str] = None, confidence: Optional[float] = None, dry_run: bool = False,
+        by: Optional[str] = None, missing: Optional[str] = None, confidence: Optional[float] = None,
+        ledger: Optional[Path_] = None, budget: Optional[float] = None, dry_run: bool = False,
         rows: Optional[int] = None, **more: Any) -> Fit:
     """Fits a private regression to a table that you hold. The coefficients may be published.
 
@@ -65,52 +70,97 @@ def fit(data: "Optional[Table]", target: str, *, epsilon: float, bounds: Mapping
     bounds       public bounds of each column, outside which values are clipped: from general knowledge, never from data
     categories   all values that a column can have; coefficients are against the first one
     family       linear, or logistic for a target of 0 and 1
-    trust        central: whoever runs this sees the rows; local: every row is noised alone
+    trust        central: whoever runs this sees the rows; shuffle, shares, local: what devices would have found
+    by           a column of groups, declared in categories: rows, mean and a fit of each, for the price of one fit
+    ledger       a file of what all fits of the same people spent; the first one begins it, with budget
     dry_run      say what such a fit will be able to show: spends nothing, and needs no data but rows
     more         every other flag of `riffle fit`
 
-    Each call is a new draw of noise and spends epsilon again, so do not repeat it until you like the result. Rows of a
-    DataFrame go to the program through a pipe, never to the disk.
+    Each call is a new draw of noise and spends epsilon again, so do not repeat it until you like the result. A ledger
+    refuses what its budget does not allow. Rows of a DataFrame go to the program through a pipe, never to the disk.
     """
     given = flags({"target": target, "epsilon": epsilon, "delta": delta, "features": features, "family": family,
-                   "trust": trust, "missing": missing, "confidence": confidence, "rows": rows, **more})
+                   "trust": trust, "by": by, "missing": missing, "confidence": confidence, "ledger": ledger,
+                   "budget": budget, "rows": rows, **more})
     given += [f"--bounds={column}={low!r},{high!r}" for column, (low, high) in bounds.items()]
-    given += [f"--category={column}=" + ",".join(str(v) for v in values) for column, values in (categories or {}).items()]
+    for column, values in (categories or {}).items():
+        given.append(f"--category={column}=" + ",".join(str(v) for v in values))
     if dry_run:
         given.append("--dry-run")
     if data is None:
         return Fit.of(*result("fit", given))
     if hasattr(data, "columns"):
-        return Fit.of(*result("fit", ["-", *given], data=lines(data)))  # type: ignore[arg-type]
+        return Fit.of(*result("fit", ["-", *given], data=lines(data)))
     with file(data) as path:
         return Fit.of(*result("fit", [path, *given]))
 
 
-def evaluate(log: "Table", *, policy: "Optional[Path_]" = None, theta: Optional[Sequence[float]] = None,
-             prior: "Optional[Path_]" = None, write_prior: "Optional[Path_]" = None,
+def ledger(path: Path_) -> Ledger:
+    """What fits of the same people have spent, and what is left: the file that riffle.fit keeps with ledger=.
+
+    >>> l = riffle.ledger("people.ledger")
+    >>> l.spent_epsilon, l.left_epsilon
+    >>> l.frame                    # each fit
+    """
+    if not Path(path).is_file():
+        raise Error(f"there is no ledger {path}", "begin it with a fit: riffle.fit(..., ledger=, budget=)")
+    return Ledger.of(*result("fit", flags({"ledger": path})))
+
+
+def evaluate(log: Table, *, schema: Optional[Schema] = None, columns: Optional[Mapping[str, Any]] = None,
+             policy: Union[None, Policy, Path_] = None, theta: Optional[Sequence[float]] = None,
+             prior: Optional[Path_] = None, write_prior: Optional[Path_] = None,
              confidence: Optional[float] = None, **more: Any) -> Evaluation:
     """What would a policy have earned on decisions that were logged, without playing it?
 
     >>> e = riffle.evaluate("log.jsonl", theta=[0.3, -1.2, 0.8])
     >>> e.frame                    # IPS, self-normalised IPS and doubly robust, with intervals
 
-    log          a path or a DataFrame, with the arms, the arm played, its propensity and the reward of each decision
-    policy       file of a policy; or theta, a parameter to play greedily by; or prior, a file of write_prior; else
-                 uniform play
+    log          a path or a DataFrame, with a row for each decision: arms, arm (the one played), propensity, reward
+    schema       where arms and what was known of people have names, the schema that makes numbers of them
+    columns      what other columns are: {"arm": "offer", "reward": "clicked"}; a number or a list stands for all rows:
+                 {"propensity": 0.5, "arms": ["none", "reminder"]}
+    policy       a riffle.Policy or its file; or theta, a parameter to play greedily by; or prior, a file of
+                 write_prior; else uniform play
     write_prior  fit what a deployment may know before its first person, write it to this file, and judge it
     more         every other flag of `riffle evaluate`
 
     Neither the log nor the estimates are private. A DataFrame is in a temporary file of this user meanwhile.
     """
-    given = flags({"policy": policy, "theta": theta, "prior": prior, "write_prior": write_prior,
-                   "confidence": confidence, **more})
-    with file(log) as path:
-        return Evaluation.of(*result("evaluate", [path, *given]))
+    given = flags({"theta": theta, "prior": prior, "write_prior": write_prior, "confidence": confidence, **more})
+    with log_file(log, schema, columns) as (path, read), tempfile.TemporaryDirectory(prefix="riffle-") as folder:
+        if policy is not None:
+            of = policy.json if isinstance(policy, Policy) else policy
+            given.append("--policy=" + written(folder, "policy.json", of))
+        return Evaluation.of(*result("evaluate", [path, *read, *given]))
 
 
-def simulate(data: "Optional[Table]" = None, *, users: Optional[int] = None, trust: Optional[str] = None,
+def replay(log: Table, *, schema: Optional[Schema] = None, columns: Optional[Mapping[str, Any]] = None,
+           trust: Optional[Sequence[str]] = None, epsilon: Optional[float] = None, delta: Optional[float] = None,
+           confidence: Optional[float] = None, **more: Any) -> Replay:
+    """What would a deployment have brought on your own past decisions, before it begins?
+
+    >>> columns = {"arms": ["none", "reminder"], "arm": "offer", "reward": "clicked", "propensity": "chance"}
+    >>> r = riffle.replay("log.csv", schema=schema, columns=columns)
+    >>> r.frame                    # what was played, uniform play, each channel, and learning without privacy
+    >>> r.gain                     # over what was played, with intervals
+
+    log, schema, columns   as in riffle.evaluate
+    trust                  channels to replay: ["shares", "local"]; else all four
+    more                   every other flag of `riffle replay`
+
+    The learner in force draws an option for each person of the log. Where the log has the same option, the person
+    counts with its reward. So the intervals are of live runs with as many people as .people. A log that could not play
+    what the learner plays is refused. Neither the log nor these figures are private.
+    """
+    given = flags({"trust": trust, "epsilon": epsilon, "delta": delta, "confidence": confidence, **more})
+    with log_file(log, schema, columns) as (path, read):
+        return Replay.of(*result("replay", [path, *read, *given]))
+
+
+def simulate(data: Optional[Table] = None, *, users: Optional[int] = None, trust: Optional[str] = None,
              epsilon: Optional[float] = None, delta: Optional[float] = None, seed: Optional[int] = None,
-             export: "Optional[Path_]" = None, **more: Any) -> Simulation:
+             export: Optional[Path_] = None, **more: Any) -> Simulation:
     """Runs a whole deployment on this machine with simulated people, and compares what they missed.
 
     >>> s = riffle.simulate(users=1000, trust="shares")          # some ten seconds
@@ -133,7 +183,7 @@ def simulate(data: "Optional[Table]" = None, *, users: Optional[int] = None, tru
             return Simulation.of(*result("demo", [*given, f"--data={path}"]))
 
 
-def audit(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None, keys: "Optional[Path_]" = None,
+def audit(folder: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,
           broker_url: Optional[str] = None, **more: Any) -> Audit:
     """Did the servers do what they said? Recomputes everything that they announced, learned and spent.
 
@@ -151,7 +201,7 @@ def audit(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None, 
     return Audit.of(*_checked("audit", folder, trust=trust, keys=keys, broker_url=broker_url, **more))
 
 
-def report(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None, keys: "Optional[Path_]" = None,
+def report(folder: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,
            broker_url: Optional[str] = None, **more: Any) -> Report:
     """Does the policy help, compared with a control group, and what did that cost people's privacy?
 
@@ -163,16 +213,16 @@ def report(folder: "Optional[Path_]" = None, *, trust: "Optional[Path_]" = None,
     return Report.of(*_checked("report", folder, trust=trust, keys=keys, broker_url=broker_url, **more))
 
 
-def _checked(command: str, folder: "Optional[Path_]", **options: Any) -> Tuple[Any, Tuple[str, ...]]:
+def _checked(command: str, folder: Optional[Path_], **options: Any) -> Tuple[Any, Tuple[str, ...]]:
     given: List[str] = flags(options)
     if folder is not None:
         if not Path(folder).is_dir():
-            raise Error(f"there is no folder {folder}", "give what riffle audit export or riffle.simulate(export=) wrote")
+            raise Error(f"there is no folder {folder}", "give an export of riffle audit or riffle.simulate")
         given.insert(0, str(folder))
     return result(command, given, codes=(0, EXIT_BREACH))
 
 
-def verify(certificate: "Path_", *, trust: "Optional[Path_]" = None) -> Certificate:
+def verify(certificate: Path_, *, trust: Optional[Path_] = None) -> Certificate:
     """Does the certificate of an epoch hold? Needs no connection.
 
     >>> c = riffle.verify("out/audit/certificates/epoch-1.json", trust="bundle.json")
@@ -183,3 +233,21 @@ def verify(certificate: "Path_", *, trust: "Optional[Path_]" = None) -> Certific
                which a riffle.Warning says
     """
     return Certificate.of(*result("verify", [str(certificate), *flags({"trust": trust})], codes=(0, EXIT_BREACH)))
+
+
+def policy(source: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,
+           broker_url: Optional[str] = None, **more: Any) -> Policy:
+    """The newest policy of a deployment, which is public: its coefficients by name, and a function that chooses.
+
+    >>> p = riffle.policy("out/audit", trust="bundle.json")
+    >>> p.frame                    # each coefficient with its interval
+    >>> people["arm"] = p.choose(people, ["none", "reminder"])
+
+    source     an export of the logs, or a file of a policy; without it a running deployment, with keys and broker_url
+    trust      as in riffle.audit: logs are audited first, and of logs with a breach no policy is given
+    """
+    given = flags({"trust": trust, "keys": keys, "broker_url": broker_url, **more})
+    if source is not None:
+        given.insert(0, str(source))
+    said = run("policy export", given)
+    return Policy(json.loads(said.out), said.notes)

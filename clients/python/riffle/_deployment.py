@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from ._client import Arm, Client
-from ._commands import audit, report
-from ._frames import frame
+from ._commands import audit, policy, report
+from ._frames import frame, written
+from ._policy import Policy
 from ._program import Error, failed, flags, program, run
 from ._results import Audit, Report
 
@@ -65,16 +66,16 @@ class Deployment:
     broker_url: str
     pages: Dict[str, str]
 
-    def __init__(self, schema: "Union[Mapping[str, Any], Path_]", *, people: int, trust: str = "shares",
+    def __init__(self, schema: Union[Mapping[str, Any], Path_], *, people: int, trust: str = "shares",
                  epsilon: float = 1.0, delta: float = 1e-6, family: str = "logistic", max_reward: float = 1.0,
                  window: float = 2.0, settings: Optional[Mapping[str, Any]] = None,
-                 folder: "Optional[Path_]" = None) -> None:
+                 folder: Optional[Path_] = None) -> None:
         self._schema, self._settings = schema, settings
         self._flags = flags({"people": people, "trust": trust, "epsilon": epsilon, "delta": delta, "family": family,
                              "max_reward": max_reward, "window": f"{window}s", "dir": folder})
-        self._process: "Optional[subprocess.Popen[str]]" = None
+        self._process: Optional[subprocess.Popen[str]] = None
 
-    def __enter__(self) -> "Deployment":
+    def __enter__(self) -> Deployment:
         self.start()
         return self
 
@@ -86,12 +87,12 @@ class Deployment:
         if self._process is not None:
             raise Error("this deployment runs already", "close it first, or make another one")
         with tempfile.TemporaryDirectory(prefix="riffle-") as folder:
-            given = [*self._flags, f"--features={self._written(folder, 'schema.json', self._schema)}"]
+            given = [*self._flags, f"--features={written(folder, 'schema.json', self._schema)}"]
             if self._settings is not None:
-                given.append(f"--config={self._written(folder, 'analyzer.yaml', self._settings)}")
+                given.append(f"--config={written(folder, 'analyzer.yaml', self._settings)}")
             self._process = subprocess.Popen([str(program()), "trial", "--tied", "--json", *given], text=True,
                                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                             encoding="utf-8")
+                                             encoding="utf-8", start_new_session=True)
             try:
                 said = self._said()
             except BaseException:
@@ -113,20 +114,14 @@ class Deployment:
         self._process.wait()
         failed("trial", "", self._process.stderr.read().splitlines())
 
-    @staticmethod
-    def _written(folder: str, name: str, of: "Union[Mapping[str, Any], Path_]") -> str:
-        if not isinstance(of, Mapping):
-            return str(of)
-        path = Path(folder) / name
-        path.write_text(json.dumps(of), encoding="utf-8")  # JSON is YAML
-        return str(path)
-
     def close(self) -> None:
         """Ends all of its processes, and removes what is not to be kept."""
         child, self._process = self._process, None
         if child is None:
             return
         child.communicate()  # closes its input, which ends it
+        if hasattr(self, "client"):
+            self.client.close()
 
     def _runs(self) -> None:
         if self._process is None:
@@ -135,8 +130,8 @@ class Deployment:
             assert self._process.stderr
             failed("trial", "", self._process.stderr.read().splitlines())
 
-    def simulate(self, people: "Union[pandas.DataFrame, Iterable[Mapping[str, Any]]]", arms: Sequence[Arm],
-                 reward: Callable[[Mapping[str, Any], str], float], *, threads: int = THREADS) -> "pandas.DataFrame":
+    def simulate(self, people: Union[pandas.DataFrame, Iterable[Mapping[str, Any]]], arms: Sequence[Arm],
+                 reward: Callable[[Mapping[str, Any], str], float], *, threads: int = THREADS) -> pandas.DataFrame:
         """Has synthetic people ask for decisions, through the API that an app would call.
 
         people    the context of each person: a DataFrame with a row for each, or mappings
@@ -148,9 +143,9 @@ class Deployment:
         propensity, reward, epoch, sampled, reason. This log has propensities, so riffle.evaluate can read it.
         """
         self._runs()
-        todo: "queue.SimpleQueue[tuple[int, Mapping[str, Any]]]" = queue.SimpleQueue()
+        todo: queue.SimpleQueue[tuple[int, Mapping[str, Any]]] = queue.SimpleQueue()
         for number, context in enumerate(people.to_dict("records") if hasattr(people, "to_dict") else people):
-            todo.put((number, {str(name): v for name, v in context.items()}))
+            todo.put((number, {str(name): None if v != v else v for name, v in context.items()}))  # NaN is missing
         rows: List[Dict[str, Any]] = []
         failures: List[BaseException] = []
         lock = threading.Lock()
@@ -178,7 +173,7 @@ class Deployment:
             raise
         if failures:
             raise failures[0]
-        return frame(sorted(rows, key=lambda row: row["epoch"]))
+        return frame(sorted(rows, key=lambda row: int(row["epoch"])))
 
     def _live(self, client: Client, number: int, context: Mapping[str, Any], arms: Sequence[Arm],
               reward: Callable[[Mapping[str, Any], str], float], rows: List[Dict[str, Any]], lock: threading.Lock,
@@ -219,7 +214,7 @@ class Deployment:
                 return
             if time.monotonic() > end:
                 raise Error(f"after {timeout:g} seconds the deployment is in epoch {status['epoch']}, whose cohort has "
-                            f"{status['cohort']} people", "have more people decide: it learns once a cohort is complete")
+                            f"{status['cohort']} people", "have more people decide, so that the cohort is complete")
             time.sleep(LOOK)
 
     def audit(self, **more: Any) -> Audit:
@@ -227,12 +222,17 @@ class Deployment:
         self._runs()
         return audit(keys=self.keys, broker_url=self.broker_url, **more)
 
+    def policy(self) -> Policy:
+        """The newest policy, of audited logs: see riffle.policy."""
+        self._runs()
+        return policy(keys=self.keys, broker_url=self.broker_url)
+
     def report(self, **more: Any) -> Report:
         """Says whether the policy helps, where settings have a control group: see riffle.report."""
         self._runs()
         return report(keys=self.keys, broker_url=self.broker_url, **more)
 
-    def export(self, folder: "Path_") -> Path:
+    def export(self, folder: Path_) -> Path:
         """Copies its signed logs and certificates to a new folder, which riffle.audit and riffle.verify read."""
         self._runs()
         run("audit export", [str(folder), f"--keys={self.keys}", f"--broker-url={self.broker_url}"])

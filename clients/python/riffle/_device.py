@@ -52,14 +52,14 @@ class Device:
     person does: have a timer call it. A report without a mailbox leaves from here, if this process runs when it is due.
     """
 
-    def __init__(self, configuration: Mapping[str, Any], *, folder: "Path_", login: str = "",
+    def __init__(self, configuration: Mapping[str, Any], *, folder: Path_, login: str = "",
                  wrap: Optional[Callable[[bytes], bytes]] = None, unwrap: Optional[Callable[[bytes], bytes]] = None,
                  now: Callable[[], float] = time.time) -> None:
         if (wrap is None) != (unwrap is None):
             raise Error("of wrap and unwrap one is missing", "give both or neither")
         self._config, self._login = dict(configuration), login
         self._wrap, self._unwrap = wrap or bytes, unwrap or bytes
-        self._now = lambda: int(now() * 1000)
+        self._clock = now
         self._folder = Path(folder)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = threading.RLock()
@@ -76,7 +76,7 @@ class Device:
         if "credential" in self._state:
             self._open()
 
-    def __enter__(self) -> "Device":
+    def __enter__(self) -> Device:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -151,7 +151,7 @@ class Device:
         return said
 
     def opt_out(self, yes: bool = True) -> None:
-        """Ends taking part, or begins again. A promised report still leaves: that of somebody with nothing to report."""
+        """Ends taking part, or begins again. A promised report still leaves, as one of nothing to report."""
         with self._lock:
             self._state["out"] = yes
             if "report" in self._state:
@@ -252,7 +252,8 @@ class Device:
         body = _bytes(report["body"])
         try:
             if "held" not in report:
-                _http("PUT", self._url("ingress", f"reports/{report['round']}/{hashlib.sha256(body).hexdigest()}"), body,
+                name = hashlib.sha256(body).hexdigest()
+                _http("PUT", self._url("ingress", f"reports/{report['round']}/{name}"), body,
                       {"Riffle-Ticket": report["ticket"]})
         except _Answered as err:
             if not 400 <= err.status < 500 or err.status in (408, 429):
@@ -295,6 +296,9 @@ class Device:
 
     def _call(self, name: str, *arguments: Any) -> bytes:
         return _library.call(name, self._handle, *arguments)
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
 
     def _out(self) -> bool:
         return bool(self._state.get("out"))

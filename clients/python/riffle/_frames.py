@@ -7,16 +7,17 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
 
 from ._program import Error
 
 if TYPE_CHECKING:
     import pandas
 
-    Table = Union[str, "os.PathLike[str]", "pandas.DataFrame"]
+    Schema = Union[Mapping[str, Any], str, os.PathLike[str]]
+    Table = Union[str, os.PathLike[str], pandas.DataFrame]
 else:
-    Table = Any
+    Schema = Table = Any
 
 
 def pandas_module() -> Any:
@@ -29,7 +30,7 @@ def pandas_module() -> Any:
     return pandas
 
 
-def frame(rows: Iterable[Mapping[str, Any]], index: str = "") -> "pandas.DataFrame":
+def frame(rows: Iterable[Mapping[str, Any]], index: str = "") -> pandas.DataFrame:
     """A table with a row for each mapping."""
     made = pandas_module().DataFrame(list(rows))
     return made.set_index(index) if index and len(made) else made
@@ -46,7 +47,7 @@ def flat(of: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
     return row
 
 
-def lines(table: "pandas.DataFrame") -> str:
+def lines(table: pandas.DataFrame) -> str:
     """A table as JSON Lines. Every number is written so that it is read as the same number; what is missing is null."""
     pandas = pandas_module()
     names = [str(c) for c in table.columns]
@@ -77,9 +78,37 @@ def _plain(name: str, value: Any, pandas: Any) -> Any:
     raise Error(f"the column {name} has a value of the type {type(value).__name__}", "make it a number or a text")
 
 
+def written(folder: Union[str, os.PathLike[str]], name: str, of: Union[Mapping[str, Any], str, os.PathLike[str]],
+            ) -> str:
+    """The path of a file: the one that is given, or one in a folder, of an object as JSON, which is YAML, too."""
+    if not isinstance(of, Mapping):
+        return os.fspath(of)
+    path = Path(folder) / name
+    path.write_text(json.dumps(of), encoding="utf-8")
+    return str(path)
+
+
 @contextlib.contextmanager
-def file(table: "Table") -> Iterator[str]:
-    """The path of a table. A DataFrame is in a temporary file that only this user can read, and that is then removed."""
+def log_file(table: Table, schema: Optional[Schema], columns: Optional[Mapping[str, Any]]
+             ) -> Iterator[Tuple[str, List[str]]]:
+    """The path of a log of decisions, and the flags that say how it is to be read.
+
+    columns gives each role a column by its name, or a value for all rows: a number, or a list.
+    """
+    with file(table) as path, tempfile.TemporaryDirectory(prefix="riffle-") as folder:
+        given = []
+        if schema is not None:
+            given.append("--features=" + written(folder, "schema.json", schema))
+        if columns is not None:
+            roles = {role: of if isinstance(of, (str, Mapping)) else {"value": _plain(role, of, pandas_module())}
+                     for role, of in columns.items()}
+            given.append("--columns=@" + written(folder, "columns.yaml", roles))
+        yield path, given
+
+
+@contextlib.contextmanager
+def file(table: Table) -> Iterator[str]:
+    """The path of a table. A DataFrame is meanwhile in a temporary file that only this user can read."""
     if isinstance(table, (str, os.PathLike)):
         if not Path(table).is_file():
             raise Error(f"there is no file {os.fspath(table)}", "give the path of a log, or a DataFrame")

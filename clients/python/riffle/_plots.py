@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-def axes(ax: "Optional[matplotlib.axes.Axes]") -> Any:
+def axes(ax: Optional[matplotlib.axes.Axes]) -> Any:
     """The axes to draw in: those that were given, or new ones."""
     if ax is not None:
         return ax
@@ -23,7 +23,7 @@ def axes(ax: "Optional[matplotlib.axes.Axes]") -> Any:
     return pyplot.subplots(layout="constrained")[1]
 
 
-def intervals(table: "pandas.DataFrame", value: str, label: str, ax: "Optional[matplotlib.axes.Axes]") -> Any:
+def intervals(table: pandas.DataFrame, value: str, label: str, ax: Optional[matplotlib.axes.Axes]) -> Any:
     """A point for each row, from top to bottom, with its interval where it has one."""
     ax = axes(ax)
     for place, (_, row) in enumerate(table.iloc[::-1].iterrows()):
@@ -37,7 +37,7 @@ def intervals(table: "pandas.DataFrame", value: str, label: str, ax: "Optional[m
     return ax
 
 
-def gain(policies: "pandas.DataFrame", ax: "Optional[matplotlib.axes.Axes]") -> Any:
+def gain(policies: pandas.DataFrame, ax: Optional[matplotlib.axes.Axes]) -> Any:
     """A line for each assumed effect, with two standard errors to each side."""
     ax = axes(ax)
     if not len(policies):
@@ -54,7 +54,7 @@ def gain(policies: "pandas.DataFrame", ax: "Optional[matplotlib.axes.Axes]") -> 
     return ax
 
 
-def bars(column: "pandas.Series[float]", label: str, ax: "Optional[matplotlib.axes.Axes]") -> Any:
+def bars(column: pandas.Series[float], label: str, ax: Optional[matplotlib.axes.Axes]) -> Any:
     """A bar for each row, from top to bottom."""
     ax = axes(ax)
     ax.barh([str(name) for name in column.index[::-1]], column.iloc[::-1])

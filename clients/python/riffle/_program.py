@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import shutil
 import subprocess
 import threading
@@ -112,9 +111,6 @@ def flags(options: Mapping[str, Any]) -> List[str]:
     return out
 
 
-_PROGRESS = re.compile(r"\d %|\d+%|^(starting|stopping|learning|exporting|comparing|Watch it)\b")
-
-
 def run(command: str, arguments: Sequence[str], *, data: Optional[str] = None, codes: Sequence[int] = (0,)) -> Said:
     """Runs a command of the program.
 
@@ -131,10 +127,9 @@ def run(command: str, arguments: Sequence[str], *, data: Optional[str] = None, c
         def read() -> None:
             for line in child.stderr:  # type: ignore[union-attr]
                 line = line.rstrip("\n")
-                if _PROGRESS.search(line):
+                lines.append(line)
+                if not line.startswith(_telling(command)):
                     log.info("%s", line)
-                elif line:
-                    lines.append(line)
 
         def write() -> None:
             try:
@@ -156,14 +151,19 @@ def run(command: str, arguments: Sequence[str], *, data: Optional[str] = None, c
             t.join()
     if child.returncode not in codes:
         failed(command, out, lines)
-    notes = tuple(_unprefixed(command, line) for line in lines)
+    notes = tuple(_unprefixed(command, line) for line in lines if line.startswith(_telling(command)))
     for note in notes:
         warnings.warn(note, Warning, stacklevel=4)
     return Said(child.returncode, out, notes)
 
 
+def _telling(command: str) -> Tuple[str, str]:
+    """How lines begin that are not progress."""
+    return f"riffle {command}: ", "Warning: "
+
+
 def _unprefixed(command: str, line: str) -> str:
-    for prefix in (f"riffle {command}: ", "Warning: "):
+    for prefix in _telling(command):
         if line.startswith(prefix):
             return line[len(prefix):]
     return line
@@ -176,7 +176,9 @@ def failed(command: str, out: str, lines: Sequence[str]) -> NoReturn:
         raise Error(str(no["reason"]), str(no["remedy"]))
     except (ValueError, KeyError, TypeError):
         pass
-    text = "\n".join(_unprefixed(command, line) for line in lines).strip() or "the program failed and did not say why"
+    first = next((i for i, line in enumerate(lines) if line.startswith("riffle")), 0)  # behind progress and warnings
+    text = "\n".join(_unprefixed(command, line) for line in lines[first:]).strip()
+    text = text or "the program failed and did not say why"
     what, separator, remedy = text.rpartition("; ")
     if not separator or "\n" in remedy:
         what, remedy = text, f"riffle {command} --help, or help(riffle), says what can be given"

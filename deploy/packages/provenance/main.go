@@ -99,9 +99,10 @@ func write(w io.Writer, parameters map[string]string, commit, modules string, fo
 		if err != nil {
 			return err
 		}
-		for i := range found {
-			found[i].Name = sums
+		if len(found) != 1 {
+			return fmt.Errorf("%s has no %s", modules, sums)
 		}
+		found[0].Name = sums
 		b.ResolvedDependencies = append(b.ResolvedDependencies, found...)
 	}
 	s.Predicate.RunDetails.Builder.ID = builder

@@ -113,6 +113,9 @@ var statistics = map[statistic.Kind]string{
 		"(bin-first)",
 	statistic.BinSecond: "squares and products of what is left of the arm's entries (bin-second)",
 	statistic.BinErrors: "how far off the tree can be, along the direction of the record's bin (bin-errors)",
+	statistic.Mean:      "the announced quantities, their squares, and how many decisions there are (mean)",
+	statistic.Histogram: "the announced cell that the decision is in, and how many decisions there are (histogram)",
+	statistic.Fit:       "products of the announced quantities with each other (fit)",
 }
 
 // planned is what the plan says of a release; the zero value if it does not name it.

@@ -222,6 +222,23 @@ func TestThousandRoundsStayUsable(t *testing.T) {
 	}
 }
 
+// Coefficients have the names of the schema, of which a value can be any text; those beyond the names have numbers.
+func TestCoefficientsHaveTheirNames(t *testing.T) {
+	t.Parallel()
+	r := many(3)
+	r.Terms = []string{"bias", "id = <script>alert(1)</script>"}
+	doc := write(t, r)
+	for _, want := range []string{">bias<", "id = &lt;script&gt;alert(1)&lt;/script&gt; over 3 epochs",
+		">Coefficient 3<"} {
+		if !strings.Contains(doc, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if strings.Contains(doc, "<script>alert") {
+		t.Error("a name is markup")
+	}
+}
+
 var policy = regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`)
 
 // measure holds the page to a width, because the browser's window cannot be as narrow as a telephone, and says how wide

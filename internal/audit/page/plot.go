@@ -304,12 +304,16 @@ func (v *view) coefficients() {
 	v.Interval = last.Interval
 	v.Left = max(0, len(last.Coefficients)-panels)
 	for i := range last.Coefficients[:len(last.Coefficients)-v.Left] {
-		v.Learned = append(v.Learned, panel(i, ends, labels))
+		name := fmt.Sprintf("Coefficient %d", i+1)
+		if i < len(v.Terms) {
+			name = v.Terms[i]
+		}
+		v.Learned = append(v.Learned, panel(i, name, ends, labels))
 	}
 }
 
-// panel draws one coefficient.
-func panel(i int, ends []audit.Row, labels []string) plot {
+// panel draws the coefficient of that name.
+func panel(i int, name string, ends []audit.Row, labels []string) plot {
 	mid := series{"a", "estimate", make([]float64, len(ends))}
 	low, high := make([]float64, len(ends)), make([]float64, len(ends))
 	for k, one := range ends {
@@ -321,11 +325,11 @@ func panel(i int, ends []audit.Row, labels []string) plot {
 		low[k], high[k] = one.Coefficients[i]-half, one.Coefficients[i]+half
 	}
 	last := len(ends) - 1
-	alt := fmt.Sprintf("Coefficient %d over %d epochs: at the end %.3g", i+1, len(ends), mid.values[last])
+	alt := fmt.Sprintf("%s over %d epochs: at the end %.3g", name, len(ends), mid.values[last])
 	if !none(low[last]) {
 		alt += fmt.Sprintf(", interval from %.3g to %.3g", low[last], high[last])
 	}
-	p := plot{ID: fmt.Sprintf("coefficient-%d", i+1), Title: fmt.Sprintf("Coefficient %d", i+1), Alt: alt + ".",
+	p := plot{ID: fmt.Sprintf("coefficient-%d", i+1), Title: name, Alt: alt + ".",
 		Below: "epoch", Width: plotWidth / 2, Height: plotHeight * 3 / 4}
 	s, ok := scaleOf([]series{mid, {values: low}, {values: high}}, true, false)
 	if !ok {

@@ -22,10 +22,11 @@ const (
 	RoleCost       = "cost"       // in place of the reward, which is minus the cost
 	RolePropensity = "propensity" // the probability with which it was played
 	RoleDecision   = "decision"   // what the log calls the decision
+	RoleRewards    = "rewards"    // what every arm would have earned, in place of arm, reward and propensity
 )
 
 // roles are all of them.
-var roles = []string{RoleArms, RoleArm, RoleReward, RoleCost, RolePropensity, RoleDecision}
+var roles = []string{RoleArms, RoleArm, RoleReward, RoleCost, RolePropensity, RoleDecision, RoleRewards}
 
 // Columns say which column of a log has which role, and which column is which field of the schema.
 type Columns map[string]Column
@@ -38,8 +39,8 @@ type Column struct {
 }
 
 // ParseColumns reads what a command line says: ROLE=COLUMN, ROLE:=VALUE for all rows, or @FILE, a file for ReadColumns.
-// Names in a value of arms are separated by "|". A role may also be a field of the schema; a value of nothing says that
-// it is known of nobody.
+// Names in a value of arms are separated by "|", and so are columns of rewards, one for each arm. A role may also be a
+// field of the schema; a value of nothing says that it is known of nobody.
 func ParseColumns(said []string) (Columns, error) {
 	c := Columns{}
 	for i, text := range said {

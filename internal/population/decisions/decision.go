@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-
-	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // Decision is one decision of a log.
@@ -16,6 +14,8 @@ type Decision struct {
 	Arm        int         `json:"arm"`        // index of the arm played
 	Reward     float64     `json:"reward"`     // reward of that arm
 	Propensity float64     `json:"propensity"` // probability with which it was played, in (0, 1]
+
+	Rewards []float64 `json:"-"` // of every arm, where they were asked for: Arm, Reward and Propensity are then 0
 
 	ID   string `json:"-"` // what the log calls the decision; mostly empty
 	Line int    `json:"-"` // of the file, from 1; 0: of no file
@@ -39,11 +39,24 @@ func (w *Writer) Write(d Decision) error {
 }
 
 func (d Decision) check() error {
-	if len(d.Arms) == 0 {
-		return errors.New(`"arms" is empty: list the features of every arm that could be played`)
+	if err := d.checkArms(); err != nil {
+		return err
 	}
 	if d.Arm < 0 || d.Arm >= len(d.Arms) {
 		return fmt.Errorf(`"arm" is none of the %d arms: it is the index of the one played, from 0`, len(d.Arms))
+	}
+	if math.IsNaN(d.Reward) || math.IsInf(d.Reward, 0) {
+		return errors.New(`"reward" must be a finite number`)
+	}
+	if !(d.Propensity > 0 && d.Propensity <= 1) {
+		return errors.New(`"propensity" must be above 0 and at most 1: it is the probability of the arm played`)
+	}
+	return nil
+}
+
+func (d Decision) checkArms() error {
+	if len(d.Arms) == 0 {
+		return errors.New(`"arms" is empty: list the features of every arm that could be played`)
 	}
 	for i, x := range d.Arms {
 		if len(x) == 0 {
@@ -59,20 +72,5 @@ func (d Decision) check() error {
 			}
 		}
 	}
-	if math.IsNaN(d.Reward) || math.IsInf(d.Reward, 0) {
-		return errors.New(`"reward" must be a finite number`)
-	}
-	if !(d.Propensity > 0 && d.Propensity <= 1) {
-		return errors.New(`"propensity" must be above 0 and at most 1: it is the probability of the arm played`)
-	}
 	return nil
-}
-
-// fits reports whether the reward is of the family's range.
-func (d Decision) fits(f family.Family) error {
-	if f == nil || d.Reward >= f.MinReward() && d.Reward <= f.MaxReward() {
-		return nil
-	}
-	return fmt.Errorf(`"reward" is not from %g to %g, as in this family: give the family and the largest reward`,
-		f.MinReward(), f.MaxReward())
 }

@@ -36,7 +36,7 @@ func (b *builder) encode(r row, d *Decision, of []fields) error {
 		}
 		ids[i] = arms[i].ID
 	}
-	if d.Arm = r.played; !r.indexed {
+	if d.Arm = r.played; !r.indexed && !b.o.Every {
 		column, v := b.of(r.columns, RoleArm)
 		if d.Arm, err = played(v, ids, r.counted); err != nil {
 			return fmt.Errorf("%q %w", column, err)
@@ -138,10 +138,8 @@ func (b *builder) end() error {
 
 // header refuses names of columns that lack one that is needed, and those that are written in another case.
 func (b *builder) header(names []string) error {
-	need := []string{RoleArm, RoleReward, RolePropensity}
-	if _, cost := b.columns[RoleCost]; cost {
-		need[1] = RoleCost
-	}
+	need := b.needed()
+	sure := len(need)
 	for role, c := range b.columns {
 		if !c.Constant && !slices.Contains(need, role) {
 			need = append(need, role)
@@ -152,17 +150,32 @@ func (b *builder) header(names []string) error {
 			need = append(need, f.Name)
 		}
 	}
-	slices.Sort(need[3:])
+	slices.Sort(need[sure:])
 	var lacking []string
 	for _, role := range need {
-		if c := b.columns[role]; !c.Constant && !slices.Contains(names, cmp.Or(c.Name, role)) {
-			lacking = append(lacking, role)
+		c := b.columns[role]
+		for column := range strings.SplitSeq(cmp.Or(c.Name, role), "|") {
+			if !c.Constant && !slices.Contains(names, column) && !slices.Contains(lacking, role) {
+				lacking = append(lacking, role)
+			}
 		}
 	}
 	if len(lacking) > 0 {
 		return b.lacks(lacking, names)
 	}
 	return b.extra(names)
+}
+
+// needed are the roles without which a row is no decision.
+func (b *builder) needed() []string {
+	if b.o.Every {
+		return []string{RoleRewards}
+	}
+	need := []string{RoleArm, RoleReward, RolePropensity}
+	if _, cost := b.columns[RoleCost]; cost {
+		need[1] = RoleCost
+	}
+	return need
 }
 
 // lacks is the error about columns that the names of a table do not have, with what to write.
@@ -179,6 +192,8 @@ func (b *builder) lacks(lacking, names []string) error {
 	switch last := lacking[len(lacking)-1]; {
 	case !slices.Contains(roles, last):
 		more = fmt.Sprintf(", and --columns %s:= for a field that is known of nobody", last)
+	case slices.Contains(lacking, RoleRewards):
+		more = ", or rewards=FIRST|SECOND, a column for each arm. " + onePlayed
 	case slices.Contains(lacking, RolePropensity):
 		more = "; propensity:=0.5 is one value for all rows"
 	}
@@ -195,7 +210,7 @@ func (b *builder) extra(names []string) error {
 			if !named {
 				c.Name = role
 			}
-			used = used || c.Name == column && !c.Constant
+			used = used || slices.Contains(strings.Split(c.Name, "|"), column) && !c.Constant
 			if !named && strings.EqualFold(role, column) {
 				near = role
 			}
@@ -213,12 +228,7 @@ func (b *builder) extra(names []string) error {
 
 // all are the roles and fields that a column can have in this log.
 func (b *builder) all() []string {
-	names := []string{RoleArms, RoleArm, RolePropensity}
-	if _, cost := b.columns[RoleCost]; cost {
-		names = append(names, RoleCost)
-	} else {
-		names = append(names, RoleReward)
-	}
+	names := append(b.needed(), RoleArms)
 	if _, named := b.columns[RoleDecision]; named {
 		names = append(names, RoleDecision)
 	}

@@ -34,6 +34,7 @@ type Options struct {
 	Columns Columns         // which columns have which role; those that are not named have the role's own name
 	Schema  *feature.Schema // makes vectors of named arms and of what is known of a person; nil: the log has vectors
 	Family  family.Family   // its range holds all rewards; nil: any finite rewards
+	Every   bool            // read the reward of every arm, in place of the arm played, its reward and its propensity
 	Strict  bool            // refuse columns without a role, which a log may have for its own use
 	// DropWithoutReward leaves out rows that have no reward, and counts them. Without it they are refused.
 	DropWithoutReward bool
@@ -45,19 +46,33 @@ type Log struct {
 	Dropped   int        // rows that were left out because they have no reward
 }
 
-const example = `{"arms": [[0.2, 1], [0.4, 0]], "arm": 1, "reward": 1, "propensity": 0.25}`
+// Lines of logs, as errors show them.
+const (
+	example      = `{"arms": [[0.2, 1], [0.4, 0]], "arm": 1, "reward": 1, "propensity": 0.25}`
+	exampleEvery = `{"arms": [[0.2, 1], [0.4, 0]], "rewards": [0, 1]}`
+)
 
 // besides is what the name of a file of columns has behind that of its log.
 const besides = ".columns.yaml"
 
+// Beside are the options with the columns of FILE.columns.yaml beside a log, if it is there and none are given.
+func (o Options) Beside(path string) (Options, error) {
+	if o.Columns != nil {
+		return o, nil
+	}
+	c, err := ReadColumns(path + besides)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	o.Columns = c
+	return o, err
+}
+
 // Open reads a file whole. Without o.Columns it takes those of the file FILE.columns.yaml beside it, if there is one.
 func Open(path string, o Options) (*Log, error) {
-	if o.Columns == nil {
-		c, err := ReadColumns(path + besides)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		o.Columns = c
+	o, err := o.Beside(path)
+	if err != nil {
+		return nil, err
 	}
 	in, err := os.Open(path)
 	if err != nil {
@@ -120,16 +135,19 @@ func (e lineError) Unwrap() error { return e.err }
 func at(line int, err error) error { return lineError{line, err} }
 
 // located is an error that names its line, or the whole file.
-func located(err error, line int) error {
+func (o Options) located(err error, line int) error {
 	if _, at := errors.AsType[lineError](err); at || err == nil || errors.Is(err, ErrNoReward) ||
 		errors.Is(err, table.ErrTable) {
 		return err
 	}
 	if said, ok := errors.AsType[*strict.Error](err); ok {
-		if said.Field == "" {
-			return fmt.Errorf("%w. A line is like %s", err, example)
+		switch {
+		case said.Field != "":
+			return err
+		case o.Every:
+			return fmt.Errorf("%w. A line is like %s", err, exampleEvery)
 		}
-		return err
+		return fmt.Errorf("%w. A line is like %s", err, example)
 	}
 	return at(line, err)
 }
@@ -152,7 +170,7 @@ func decided(in io.Reader, o Options) iter.Seq2[Decision, error] {
 			if err == nil {
 				d, err = b.decision(r)
 			}
-			err = located(err, r.line)
+			err = o.located(err, r.line)
 			if !yield(d, err) || err != nil && !errors.Is(err, ErrNoReward) {
 				return
 			}

@@ -110,30 +110,37 @@ func (b *builder) of(from fields, role string) (column string, v value) {
 // decision understands a row.
 func (b *builder) decision(r row) (d Decision, err error) {
 	d.Line = r.line
-	if d.Reward, err = b.reward(r); err != nil {
-		return d, err
-	}
-	column, v := b.of(r.columns, RolePropensity)
-	if v.missing() {
-		return d, fault{column, "is missing: give the probability with which the arm was played, or " +
-			"--columns propensity:=VALUE if it was always the same"}
-	}
-	var problem string
-	if d.Propensity, problem = v.number(); problem != "" {
-		return d, fault{column, problem}
-	}
-	if !(d.Propensity > 0 && d.Propensity <= 1) {
-		return d, fault{column, "must be above 0 and at most 1: it is the probability of the arm played, not a " +
-			"percentage"}
+	if !b.o.Every {
+		if d.Reward, err = b.reward(r); err != nil {
+			return d, err
+		}
+		if d.Propensity, err = b.propensity(r); err != nil {
+			return d, err
+		}
 	}
 	if _, named := b.columns[RoleDecision]; named {
-		if column, v = b.of(r.columns, RoleDecision); !v.missing() {
-			if d.ID, problem = v.text(); problem != "" {
-				return d, fault{column, problem}
-			}
+		column, v := b.of(r.columns, RoleDecision)
+		problem := ""
+		if !v.missing() {
+			d.ID, problem = v.text()
+		}
+		if problem != "" {
+			return d, fault{column, problem}
 		}
 	}
 	if err := b.arms(r, &d); err != nil {
+		return d, err
+	}
+	if b.o.Every {
+		if d.Rewards, err = b.rewards(r, len(d.Arms)); err != nil {
+			return d, err
+		}
+	}
+	check := d.check
+	if b.o.Every {
+		check = d.checkArms
+	}
+	if err := check(); err != nil {
 		return d, err
 	}
 	if b.dimension > 0 && len(d.Arms[0]) != b.dimension {
@@ -141,7 +148,79 @@ func (b *builder) decision(r row) (d Decision, err error) {
 			len(d.Arms[0]), b.dimension)}
 	}
 	b.dimension = len(d.Arms[0])
-	return d, d.check()
+	return d, nil
+}
+
+// propensity is that of a row.
+func (b *builder) propensity(r row) (float64, error) {
+	column, v := b.of(r.columns, RolePropensity)
+	if v.missing() {
+		return 0, fault{column, "is missing: give the probability with which the arm was played, or " +
+			"--columns propensity:=VALUE if it was always the same"}
+	}
+	p, problem := v.number()
+	if problem == "" && !(p > 0 && p <= 1) {
+		problem = "must be above 0 and at most 1: it is the probability of the arm played, not a percentage"
+	}
+	if problem != "" {
+		return 0, fault{column, problem}
+	}
+	return p, nil
+}
+
+// rewards are those of all arms of a row: a list, or a column for each.
+func (b *builder) rewards(r row, arms int) (all []float64, err error) {
+	column, v := b.of(r.columns, RoleRewards)
+	each := strings.Split(column, "|")
+	switch {
+	case len(each) > 1:
+		for _, name := range each {
+			v := r.columns(name)
+			if v.missing() {
+				return nil, fault{name, "is missing: give what every arm would have earned"}
+			}
+			x, problem := v.reward()
+			if problem != "" {
+				return nil, fault{name, problem}
+			}
+			all = append(all, x)
+		}
+	case v.missing():
+		return nil, fault{column, "is missing: it lists what every arm would have earned. " + onePlayed}
+	default:
+		text := v.json
+		if text == nil {
+			text = jsontext.Value(v.cell)
+		}
+		if err := strict.Unmarshal(text, &all, strict.Options{}); err != nil {
+			said, _ := errors.AsType[*strict.Error](err)
+			return nil, fault{column + said.Field, said.Problem}
+		}
+		each = nil
+	}
+	if len(all) != arms {
+		return nil, fault{column, fmt.Sprintf("has %d numbers for %d arms: give the reward of each arm", len(all),
+			arms)}
+	}
+	for i, x := range all {
+		if f := b.o.Family; f != nil && !(x >= f.MinReward() && x <= f.MaxReward()) {
+			name := fmt.Sprintf("%s[%d]", column, i)
+			if each != nil {
+				name = each[i]
+			}
+			return nil, fault{name, b.outside()}
+		}
+	}
+	return all, nil
+}
+
+// onePlayed is what to do with a log that has the reward of the arm that was played, where all are needed.
+const onePlayed = "A log with the reward of the arm that was played, and its propensity, is for riffle replay FILE"
+
+// outside says of a reward that it is not in the family's range.
+func (b *builder) outside() string {
+	return fmt.Sprintf("is not from %g to %g, as in this family: give the family and the largest reward",
+		b.o.Family.MinReward(), b.o.Family.MaxReward())
 }
 
 // reward is that of a row.
@@ -153,6 +232,10 @@ func (b *builder) reward(r row) (float64, error) {
 	column, v := b.of(r.columns, role)
 	if v.missing() && b.o.DropWithoutReward {
 		return 0, ErrNoReward
+	}
+	if v.missing() && r.columns(RoleRewards).there {
+		return 0, fault{column, "is missing: the log has the rewards of every arm, which riffle demo --data reads, " +
+			"and not what was played"}
 	}
 	if v.missing() {
 		return 0, fault{column, "is missing: every decision needs what it earned, or --drop-without-reward leaves " +
@@ -173,8 +256,7 @@ func (b *builder) reward(r row) (float64, error) {
 			"this family: subtract the largest cost from all, or take a family and a largest reward that hold them",
 			-f.MaxReward(), -f.MinReward()+0, f.MinReward(), f.MaxReward())}
 	}
-	return 0, fault{column, fmt.Sprintf("is not from %g to %g, as in this family: give the family and the largest "+
-		"reward", f.MinReward(), f.MaxReward())}
+	return 0, fault{column, b.outside()}
 }
 
 // arms are those of a row, and which was played.
@@ -185,19 +267,18 @@ func (b *builder) arms(r row, d *Decision) error {
 	case arms != nil:
 	case b.fixed != nil:
 		arms = b.fixed
-	case v.missing() && v.json == nil && b.ids != nil:
+	case !v.there && b.ids != nil:
 		for _, id := range b.ids {
 			arms = append(arms, armNamed(id))
 		}
-	case v.missing() && v.json != nil:
-		return fault{column, "is null: list the arms that could be played"}
-	case v.missing() && b.o.Schema == nil:
-		return fault{column, "is missing: give the numbers of every arm that could be played, or the names of " +
-			"arms and " +
-			"a schema that makes numbers of what is known of a person: --features"}
-	case v.missing():
-		return fault{column, "is missing: say which arms could be played, for example --columns " +
-			"\"arms:=none|sms|call\""}
+	case !v.there && b.o.Schema == nil:
+		return fault{column, "is missing: give the numbers of every arm that could be played, or the names of arms " +
+			"and a schema that makes numbers of what is known of a person: --features FILE (docs/features.md)"}
+	case !v.there:
+		return fault{column, "is missing: say which arms could be played, for example " +
+			"--columns \"arms:=none|sms|call\""}
+	case v.json == nil && v.cell == "" || v.json != nil && v.json.Kind() == 'n':
+		return fault{column, "is missing here: list the arms that could be played"}
 	case vectors(v):
 		if b.o.Schema != nil {
 			return fault{column, "has vectors, and a schema is given to make them: leave out --features, or name " +
@@ -230,6 +311,9 @@ func (b *builder) played(r row, d *Decision, column string, v value) error {
 	}
 	if len(d.Arms) == 0 {
 		return fault{column, "is empty: list the features of every arm that could be played"}
+	}
+	if b.o.Every {
+		return nil
 	}
 	arm, v := b.of(r.columns, RoleArm)
 	if v.missing() {

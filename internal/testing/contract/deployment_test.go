@@ -51,7 +51,8 @@ type deployment struct {
 	stop    func()
 }
 
-func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.Terms) *deployment {
+func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.Terms,
+	change ...func(*analyzer.Config)) *deployment {
 	t.Helper()
 	d := &deployment{Bed: testbed.New(t), t: t, state: t.TempDir(), learned: t.TempDir(), clock: new(testbed.Clock)}
 	d.auditor = d.Connect(bus.Auditor)
@@ -95,13 +96,17 @@ func start(t *testing.T, learner learner.Config, timing plan.Timing, terms plan.
 		Log: testbed.Log(), Reports: accounts[2], Clock: d.clock,
 	})
 	d.must(err)
-	z, err := analyzer.New(analyzer.Config{
+	config := analyzer.Config{
 		Deployment: testbed.Deployment, Identity: d.Analyzer, Keys: []*seal.HPKEKey{d.AnalyzerKey},
 		Shuffler:  d.Shuffler.Public(),
 		Registrar: d.Registrar.Public(), Disk: channel.Folder(d.learned),
 		Learner: learner, Terms: terms, Timing: timing, Bus: analyzer.Over(d.Connect(bus.Analyzer).Streams),
 		Log: testbed.Log(), Messages: accounts[3],
-	})
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	z, err := analyzer.New(config)
 	d.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

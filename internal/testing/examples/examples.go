@@ -29,7 +29,8 @@ import (
 
 // A block is a fenced part of a page. The word after the opening fence is its language: sh, go, yaml or json. For yaml
 // a second word, or else the heading above, says what reads it (a role, or experiment); for json the second word says
-// what it is (see jsonKinds). The second word unchecked marks a block that cannot be checked.
+// what it is (see jsonKinds). A log is read as a log of decisions, with the page's last schema before it, unless it has
+// vectors, and with the columns of the second word. The second word unchecked marks a block that cannot be checked.
 type block struct {
 	line                  int // in the page, of the block's first line
 	language, about, text string
@@ -107,6 +108,7 @@ type Examiner struct {
 	tmp      string          // a folder for its files, with keys in it
 	flags    map[string]bool // of all commands
 	keys     map[string]bool // of all roles' configurations, sections included
+	schema   *feature.Schema // that a page showed last
 }
 
 // tools are scripts with options of their own, which their usage lists.
@@ -154,6 +156,7 @@ func (e *Examiner) path(name string) string { return filepath.Join(e.tmp, name) 
 // Examine checks everything in a page; marked is the number of blocks that are marked unchecked.
 func (e *Examiner) Examine(text string) (faults []error, marked int) {
 	p := parsePage(text)
+	e.schema = nil
 	for _, b := range p.blocks {
 		if b.about == "unchecked" {
 			marked++
@@ -217,13 +220,19 @@ func (e *Examiner) block(b block) error {
 		}
 		return errors.Join(faults...)
 	case "json":
+		if b.about == "schema" {
+			e.schema, _ = feature.Parse([]byte(b.text))
+		}
 		return decodeJSON(b.about, b.text)
+	case "log":
+		return e.log(b)
 	case "yaml":
 		return e.yaml(b)
 	case "go":
 		return e.compile(b.text)
 	}
-	return fmt.Errorf("%q is not sh, json, yaml or go: a block that cannot be checked is marked unchecked", b.language)
+	return fmt.Errorf("%q is not sh, json, yaml, go or log: a block that cannot be checked is marked unchecked",
+		b.language)
 }
 
 // yaml holds that the reader of a file of YAML takes it.

@@ -49,19 +49,19 @@ func TestWhatIsNotAcknowledgedComesAgain(t *testing.T) {
 			r.report(h, id)
 		}
 		reading := r.reading(s)
-		first := payloads(reading, 3)
-		r.equal("first", first[0], "1:report one")
-		var again []string
+		var first, again []string
 		for len(again) < 3 { // each comes again until it is acknowledged
 			d := reading.next()
 			if !d.Redelivered {
-				t.Errorf("%s is new", shown(d))
+				first = append(first, shown(d))
+				continue
 			}
 			r.must(d.Ack())
 			if s := shown(d); !slices.Contains(again, s) {
 				again = append(again, s)
 			}
 		}
+		r.equal("first", first, []string{"1:report one", "2:report two", "3:report three"})
 		r.equal("again", sorted(again), []string{"1:report one+", "2:report two+", "3:report three+"})
 		r.backlog(s, bus.Backlog{Floor: 3, Sent: 3})
 	}, soon)
@@ -90,8 +90,10 @@ func TestKilledReadersMessagesComeToAnother(t *testing.T) {
 		r.report(h, "one")
 		r.report(h, "two")
 		reading := r.reading(killed)
-		r.must(reading.next().Ack())
 		last := reading.next()
+		for ; last.Sequence == 1; last = reading.next() { // once, and again where the machine is busy
+			r.must(last.Ack())
+		}
 		r.backlog(s, bus.Backlog{Waiting: 1, Floor: 1, Sent: 2})
 		killed.Close()
 		if err := last.Ack(); err == nil {
@@ -217,7 +219,9 @@ func TestPurgedReportDoesNotComeAgain(t *testing.T) {
 		r.report(h, "one")
 		r.report(h, "two")
 		reading := r.reading(s)
-		payloads(reading, 2)
+		for reading.next().Sequence != 2 { // the first may come again meanwhile
+			continue
+		}
 		r.must(s.PurgeReports(r.ctx(), 1))
 		for range 3 { // every wait that ends brings the second only
 			d := reading.next()
@@ -261,7 +265,10 @@ func TestChunksArePurgedUnderTheReader(t *testing.T) {
 		m := reading.next()
 		r.equal("left", fmt.Sprint(m.Manifest, m.Sequence), "true 3")
 		r.must(s.PublishChunk(r.ctx(), 1, 1, 0, []byte("next round")))
-		r.equal("next", reading.next().Sequence, 4)
+		for m = reading.next(); m.Redelivered; m = reading.next() { // nobody acknowledges the manifest
+			r.equal("again", m.Sequence, 3)
+		}
+		r.equal("next", m.Sequence, 4)
 		r.must(a.PurgeMixed(r.ctx(), 1, 1))
 		for range 2 { // the manifest comes again, the chunk does not
 			m := reading.next()
@@ -330,11 +337,16 @@ func TestTaskInHandStays(t *testing.T) {
 		r.must(w.PublishTask(r.ctx(), []byte("task")))
 		working := run(r, func(ctx ctx, handler func(*bus.Task)) error { return w.ReceiveTasks(ctx, 1, handler) })
 		task := working.next()
-		for began := time.Now(); time.Since(began) < 2*slow; time.Sleep(slow / 100) {
+		began, sign, silent := time.Now(), time.Now(), time.Duration(0)
+		for ; time.Since(began) < 2*slow; time.Sleep(slow / 100) {
+			silent, sign = max(silent, time.Since(sign)), time.Now()
 			r.must(task.InHand())
 			select {
-			case <-working.came:
-				t.Fatal("the task came again while it was in hand")
+			case task = <-working.came:
+				if silent < slow/2 {
+					t.Fatal("the task came again while it was in hand")
+				}
+				began, silent = time.Now(), 0 // the machine stood still
 			default:
 			}
 		}
@@ -342,5 +354,5 @@ func TestTaskInHandStays(t *testing.T) {
 	}, func(p *bus.ProvisionOptions) { p.TaskWait = slow })
 }
 
-// slow is a wait so long that a machine that is busy does not outlast it between two signs of life.
+// slow is a wait so long that a machine that is busy seldom outlasts it between two signs of life.
 const slow = 2 * time.Second

@@ -176,6 +176,12 @@ var labGuards = []guard{
 		new:  "c.ServerNoise = append(c.ServerNoise, 0*r.ServerNoise())",
 		at:   "internal/play", test: "TestPlannedChannelsHaveTheNoiseOfTheirPlan",
 	}, {
+		what: "noise of the channels that riffle replay plays",
+		file: "internal/evaluate/replay/replay.go",
+		old:  "tried.first, tried.trust = play.PlannedOnce(t)",
+		new:  "_, tried.first, tried.trust = t, play.Exact, play.Exact",
+		at:   "internal/evaluate/replay", test: "TestIntervalsHoldLiveRuns",
+	}, {
 		what: "noise in lives of panels and of arrivals",
 		file: "lab/life/run.go",
 		old:  "p.trust = play.Planned(terms(s, m, p.schedule))",
@@ -201,7 +207,7 @@ var labGuards = []guard{
 		at:   "lab/poison", test: "TestHonestDevicesGiveTheChannelsSums",
 	}, {
 		what: "arm of a file scaled into the unit ball",
-		file: "internal/population/jsonlines.go",
+		file: "internal/population/file.go",
 		old:  "x[i] = v / top / root",
 		new:  "x[i] = v",
 		at:   "internal/population", test: "TestFileClipsLongArms",

@@ -165,6 +165,30 @@ var noiseGuards = []guard{
 		new:  "r.Reward = math.Min(r.Reward, s.Family.MaxReward())",
 		at:   "pkg/glm/statistic", test: "TestRecordsAreClipped",
 	}, {
+		what: "quantity of a question clipped to its range",
+		file: "pkg/glm/statistic/question.go",
+		old:  "return math.Max(-1, math.Min(1, (q.number(r)-q.Middle())/q.Half()))",
+		new:  "return (q.number(r) - q.Middle()) / q.Half()",
+		at:   "pkg/glm/statistic", test: "TestAnswersByHand",
+	}, {
+		what: "diameter of a mean",
+		file: "pkg/glm/statistic/question.go",
+		old:  "b.Diameter = 2 * math.Sqrt(float64(len(q.Of)))",
+		new:  "b.Diameter = math.Sqrt(float64(len(q.Of)))",
+		at:   "pkg/glm/statistic", test: "TestAnswersHaveTheirBounds",
+	}, {
+		what: "a question is asked of a panel alone",
+		file: "pkg/plan/question.go",
+		old:  "case a.Plan.Panel == nil || a.Plan.Curator != nil:",
+		new:  "case false:",
+		at:   "pkg/plan", test: "TestAQuestionIsThePanelsOneRelease",
+	}, {
+		what: "the answer is the epoch's one release",
+		file: "pkg/plan/question.go",
+		old:  "case len(a.Plan.Rounds) != 1 || len(a.Plan.Rounds[0].Releases) != 1:",
+		new:  "case false:",
+		at:   "pkg/plan", test: "TestAQuestionIsThePanelsOneRelease",
+	}, {
 		what: "score of a count clipped",
 		file: "pkg/glm/family/bounded_score.go",
 		old:  "return math.Max(-c, math.Min(c, mean-reward))",

@@ -20,6 +20,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn/bandit"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -38,6 +39,8 @@ type Options struct {
 	Configuration wire.Configuration // such as Small's
 	Seed          uint64
 	Rounds        int // after which the deployment is still running; 0: it goes on to the final announcement
+	// Ask says what the panel of an epoch is asked; nil: nothing.
+	Ask func(epoch uint64) (statistic.Kind, *statistic.Question)
 	// Destroyed says which cohorts are destroyed; nil: none.
 	Destroyed func(epoch uint64, round uint32) bool
 	// Retain has people seal their messages, so that the shuffler can retain them and anybody with both keys can count

@@ -62,6 +62,14 @@ func (m *maker) run() (err error) {
 		}
 		contribution := words(source(m.o.Seed, fmt.Sprintf("contribution %d", n)))
 		commitment := panel.Commit(contribution[:])
+		if m.o.Ask != nil && m.machine.Begins() {
+			epoch, _ := m.machine.Position()
+			if kind, q := m.o.Ask(epoch); q != nil {
+				if err := m.machine.Ask(kind, q); err != nil {
+					return err
+				}
+			}
+		}
 		next, err := m.machine.Next(m.key.Public(), commitment[:])
 		if err != nil {
 			return err

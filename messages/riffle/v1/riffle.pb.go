@@ -56,6 +56,10 @@ const (
 	Statistic_STATISTIC_BIN_FIRST  Statistic = 12
 	Statistic_STATISTIC_BIN_SECOND Statistic = 13
 	Statistic_STATISTIC_BIN_ERRORS Statistic = 14
+	// Answers to Announcement.question (pkg/glm/statistic).
+	Statistic_STATISTIC_MEAN      Statistic = 15 // each quantity and its square, and how many records there are
+	Statistic_STATISTIC_HISTOGRAM Statistic = 16 // 1 in the record's cell, and how many records there are
+	Statistic_STATISTIC_FIT       Statistic = 17 // products of 1, the features and the outcome, symmetric form
 )
 
 // Enum value maps for Statistic.
@@ -76,6 +80,9 @@ var (
 		12: "STATISTIC_BIN_FIRST",
 		13: "STATISTIC_BIN_SECOND",
 		14: "STATISTIC_BIN_ERRORS",
+		15: "STATISTIC_MEAN",
+		16: "STATISTIC_HISTOGRAM",
+		17: "STATISTIC_FIT",
 	}
 	Statistic_value = map[string]int32{
 		"STATISTIC_UNSPECIFIED":         0,
@@ -93,6 +100,9 @@ var (
 		"STATISTIC_BIN_FIRST":           12,
 		"STATISTIC_BIN_SECOND":          13,
 		"STATISTIC_BIN_ERRORS":          14,
+		"STATISTIC_MEAN":                15,
+		"STATISTIC_HISTOGRAM":           16,
+		"STATISTIC_FIT":                 17,
 	}
 )
 
@@ -1857,7 +1867,8 @@ type Announcement struct {
 	// The root of the matrix U by which this round's statistics are reweighted, upper triangle row by row; empty where none
 	// is.
 	Normalization []float64 `protobuf:"fixed64,15,rep,packed,name=normalization,proto3" json:"normalization,omitempty"`
-	Tree          *Tree     `protobuf:"bytes,16,opt,name=tree,proto3" json:"tree,omitempty"` // over whose bins this round's statistics are; absent where none is
+	Tree          *Tree     `protobuf:"bytes,16,opt,name=tree,proto3" json:"tree,omitempty"`         // over whose bins this round's statistics are; absent where none is
+	Question      *Question `protobuf:"bytes,17,opt,name=question,proto3" json:"question,omitempty"` // what the epoch's panel is asked; absent where it teaches the learner
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2004,6 +2015,136 @@ func (x *Announcement) GetTree() *Tree {
 	return nil
 }
 
+func (x *Announcement) GetQuestion() *Question {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+// Question is what a panel is asked in place of teaching the learner: the plan's one release is its answer.
+type Question struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // 1 to 63 of a-z, 0-9 and "-"; each question of a deployment has its own
+	Of            []*Quantity            `protobuf:"bytes,2,rep,name=of,proto3" json:"of,omitempty"`
+	Edges         []float64              `protobuf:"fixed64,3,rep,packed,name=edges,proto3" json:"edges,omitempty"` // of a histogram of a number: between its cells, ascending
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Question) Reset() {
+	*x = Question{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Question) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Question) ProtoMessage() {}
+
+func (x *Question) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Question.ProtoReflect.Descriptor instead.
+func (*Question) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Question) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Question) GetOf() []*Quantity {
+	if x != nil {
+		return x.Of
+	}
+	return nil
+}
+
+func (x *Question) GetEdges() []float64 {
+	if x != nil {
+		return x.Edges
+	}
+	return nil
+}
+
+// Quantity is a number of a record: a sum of entries of the arm's vector, or the reward. What is outside low to high
+// counts as the nearest inside.
+type Quantity struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entries       []uint32               `protobuf:"varint,1,rep,packed,name=entries,proto3" json:"entries,omitempty"` // counted from 0, ascending; none: the reward
+	Low           float64                `protobuf:"fixed64,2,opt,name=low,proto3" json:"low,omitempty"`
+	High          float64                `protobuf:"fixed64,3,opt,name=high,proto3" json:"high,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quantity) Reset() {
+	*x = Quantity{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quantity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quantity) ProtoMessage() {}
+
+func (x *Quantity) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quantity.ProtoReflect.Descriptor instead.
+func (*Quantity) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Quantity) GetEntries() []uint32 {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *Quantity) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *Quantity) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
 // KeySet is a role's statement of its current HPKE keys, newest first. Older keys stay valid for messages that are
 // on their way.
 type KeySet struct {
@@ -2017,7 +2158,7 @@ type KeySet struct {
 
 func (x *KeySet) Reset() {
 	*x = KeySet{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2170,7 @@ func (x *KeySet) String() string {
 func (*KeySet) ProtoMessage() {}
 
 func (x *KeySet) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2183,7 @@ func (x *KeySet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
 func (*KeySet) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *KeySet) GetDeployment() string {
@@ -2081,7 +2222,7 @@ type IssuerCertificate struct {
 
 func (x *IssuerCertificate) Reset() {
 	*x = IssuerCertificate{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2234,7 @@ func (x *IssuerCertificate) String() string {
 func (*IssuerCertificate) ProtoMessage() {}
 
 func (x *IssuerCertificate) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2247,7 @@ func (x *IssuerCertificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssuerCertificate.ProtoReflect.Descriptor instead.
 func (*IssuerCertificate) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *IssuerCertificate) GetDeployment() string {
@@ -2162,7 +2303,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2174,7 +2315,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2187,7 +2328,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Credential) GetDeployment() string {
@@ -2246,7 +2387,7 @@ type Issued struct {
 
 func (x *Issued) Reset() {
 	*x = Issued{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2399,7 @@ func (x *Issued) String() string {
 func (*Issued) ProtoMessage() {}
 
 func (x *Issued) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2412,7 @@ func (x *Issued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Issued.ProtoReflect.Descriptor instead.
 func (*Issued) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Issued) GetDeployment() string {
@@ -2323,7 +2464,7 @@ type EnrolRequest struct {
 
 func (x *EnrolRequest) Reset() {
 	*x = EnrolRequest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2476,7 @@ func (x *EnrolRequest) String() string {
 func (*EnrolRequest) ProtoMessage() {}
 
 func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2489,7 @@ func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolRequest.ProtoReflect.Descriptor instead.
 func (*EnrolRequest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EnrolRequest) GetDeployment() string {
@@ -2429,7 +2570,7 @@ type EnrolReply struct {
 
 func (x *EnrolReply) Reset() {
 	*x = EnrolReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2582,7 @@ func (x *EnrolReply) String() string {
 func (*EnrolReply) ProtoMessage() {}
 
 func (x *EnrolReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2595,7 @@ func (x *EnrolReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolReply.ProtoReflect.Descriptor instead.
 func (*EnrolReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EnrolReply) GetRequest() []byte {
@@ -2549,7 +2690,7 @@ type FurtherReply struct {
 
 func (x *FurtherReply) Reset() {
 	*x = FurtherReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2702,7 @@ func (x *FurtherReply) String() string {
 func (*FurtherReply) ProtoMessage() {}
 
 func (x *FurtherReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2715,7 @@ func (x *FurtherReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FurtherReply.ProtoReflect.Descriptor instead.
 func (*FurtherReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FurtherReply) GetEnrolled() bool {
@@ -2635,7 +2776,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2788,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2801,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Pool) GetDeployment() string {
@@ -2720,7 +2861,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2873,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2886,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Draw) GetDeployment() string {
@@ -2802,7 +2943,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2955,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2968,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Report) GetAnnouncement() []byte {
@@ -2898,7 +3039,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2910,7 +3051,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2923,7 +3064,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Envelope) GetKey() []byte {
@@ -2960,7 +3101,7 @@ type MixedChunk struct {
 
 func (x *MixedChunk) Reset() {
 	*x = MixedChunk{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3113,7 @@ func (x *MixedChunk) String() string {
 func (*MixedChunk) ProtoMessage() {}
 
 func (x *MixedChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3126,7 @@ func (x *MixedChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MixedChunk.ProtoReflect.Descriptor instead.
 func (*MixedChunk) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MixedChunk) GetEpoch() uint64 {
@@ -3032,7 +3173,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3044,7 +3185,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3057,7 +3198,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Accepted) GetDeployment() string {
@@ -3119,7 +3260,7 @@ type Summed struct {
 
 func (x *Summed) Reset() {
 	*x = Summed{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3272,7 @@ func (x *Summed) String() string {
 func (*Summed) ProtoMessage() {}
 
 func (x *Summed) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3285,7 @@ func (x *Summed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summed.ProtoReflect.Descriptor instead.
 func (*Summed) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Summed) GetDeployment() string {
@@ -3222,7 +3363,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3234,7 +3375,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3247,7 +3388,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Manifest) GetDeployment() string {
@@ -3360,7 +3501,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +3513,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +3526,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Refused) GetReason() Refusal {
@@ -3423,7 +3564,7 @@ type ReleaseCounts struct {
 
 func (x *ReleaseCounts) Reset() {
 	*x = ReleaseCounts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3435,7 +3576,7 @@ func (x *ReleaseCounts) String() string {
 func (*ReleaseCounts) ProtoMessage() {}
 
 func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3448,7 +3589,7 @@ func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCounts.ProtoReflect.Descriptor instead.
 func (*ReleaseCounts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReleaseCounts) GetOnes() []uint64 {
@@ -3489,7 +3630,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3501,7 +3642,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3514,7 +3655,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{35}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Counts) GetDeployment() string {
@@ -3591,7 +3732,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3603,7 +3744,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[36]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3616,7 +3757,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{36}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Configuration) GetDeployment() string {
@@ -3686,7 +3827,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3698,7 +3839,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[37]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3711,7 +3852,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{37}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Sum) GetValues() []float64 {
@@ -3757,7 +3898,7 @@ type Learned struct {
 
 func (x *Learned) Reset() {
 	*x = Learned{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[38]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3769,7 +3910,7 @@ func (x *Learned) String() string {
 func (*Learned) ProtoMessage() {}
 
 func (x *Learned) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[38]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3782,7 +3923,7 @@ func (x *Learned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learned.ProtoReflect.Descriptor instead.
 func (*Learned) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{38}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Learned) GetDeployment() string {
@@ -3913,7 +4054,7 @@ type Lift struct {
 
 func (x *Lift) Reset() {
 	*x = Lift{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[39]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3925,7 +4066,7 @@ func (x *Lift) String() string {
 func (*Lift) ProtoMessage() {}
 
 func (x *Lift) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[39]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3938,7 +4079,7 @@ func (x *Lift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lift.ProtoReflect.Descriptor instead.
 func (*Lift) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{39}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Lift) GetReports() uint64 {
@@ -4118,7 +4259,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x12\n" +
 	"\x04size\x18\x03 \x01(\rR\x04size\x12\x16\n" +
-	"\x06choice\x18\x04 \x01(\rR\x06choice\"\xa9\x04\n" +
+	"\x06choice\x18\x04 \x01(\rR\x06choice\"\xda\x04\n" +
 	"\fAnnouncement\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -4140,7 +4281,16 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"commitment\x12\x16\n" +
 	"\x06schema\x18\x0e \x01(\fR\x06schema\x12$\n" +
 	"\rnormalization\x18\x0f \x03(\x01R\rnormalization\x12#\n" +
-	"\x04tree\x18\x10 \x01(\v2\x0f.riffle.v1.TreeR\x04tree\"T\n" +
+	"\x04tree\x18\x10 \x01(\v2\x0f.riffle.v1.TreeR\x04tree\x12/\n" +
+	"\bquestion\x18\x11 \x01(\v2\x13.riffle.v1.QuestionR\bquestion\"Y\n" +
+	"\bQuestion\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
+	"\x02of\x18\x02 \x03(\v2\x13.riffle.v1.QuantityR\x02of\x12\x14\n" +
+	"\x05edges\x18\x03 \x03(\x01R\x05edges\"J\n" +
+	"\bQuantity\x12\x18\n" +
+	"\aentries\x18\x01 \x03(\rR\aentries\x12\x10\n" +
+	"\x03low\x18\x02 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x03 \x01(\x01R\x04high\"T\n" +
 	"\x06KeySet\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -4350,7 +4500,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\acontrol\x18\x04 \x01(\x01R\acontrol\x12\x12\n" +
 	"\x04lift\x18\x05 \x01(\x01R\x04lift\x12\x10\n" +
 	"\x03low\x18\x06 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\a \x01(\x01R\x04high*\x97\x03\n" +
+	"\x04high\x18\a \x01(\x01R\x04high*\xd7\x03\n" +
 	"\tStatistic\x12\x19\n" +
 	"\x15STATISTIC_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STATISTIC_HESSIAN\x10\x01\x12\x16\n" +
@@ -4367,7 +4517,10 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x13STATISTIC_BIN_COUNT\x10\v\x12\x17\n" +
 	"\x13STATISTIC_BIN_FIRST\x10\f\x12\x18\n" +
 	"\x14STATISTIC_BIN_SECOND\x10\r\x12\x18\n" +
-	"\x14STATISTIC_BIN_ERRORS\x10\x0e*Z\n" +
+	"\x14STATISTIC_BIN_ERRORS\x10\x0e\x12\x12\n" +
+	"\x0eSTATISTIC_MEAN\x10\x0f\x12\x17\n" +
+	"\x13STATISTIC_HISTOGRAM\x10\x10\x12\x11\n" +
+	"\rSTATISTIC_FIT\x10\x11*Z\n" +
 	"\aChannel\x12\x13\n" +
 	"\x0fCHANNEL_SHUFFLE\x10\x00\x12\x12\n" +
 	"\x0eCHANNEL_SHARES\x10\x01\x12\x11\n" +
@@ -4444,7 +4597,7 @@ func file_riffle_v1_riffle_proto_rawDescGZIP() []byte {
 }
 
 var file_riffle_v1_riffle_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_riffle_v1_riffle_proto_goTypes = []any{
 	(Statistic)(0),            // 0: riffle.v1.Statistic
 	(Channel)(0),              // 1: riffle.v1.Channel
@@ -4470,28 +4623,30 @@ var file_riffle_v1_riffle_proto_goTypes = []any{
 	(*Policy)(nil),            // 21: riffle.v1.Policy
 	(*Group)(nil),             // 22: riffle.v1.Group
 	(*Announcement)(nil),      // 23: riffle.v1.Announcement
-	(*KeySet)(nil),            // 24: riffle.v1.KeySet
-	(*IssuerCertificate)(nil), // 25: riffle.v1.IssuerCertificate
-	(*Credential)(nil),        // 26: riffle.v1.Credential
-	(*Issued)(nil),            // 27: riffle.v1.Issued
-	(*EnrolRequest)(nil),      // 28: riffle.v1.EnrolRequest
-	(*EnrolReply)(nil),        // 29: riffle.v1.EnrolReply
-	(*FurtherReply)(nil),      // 30: riffle.v1.FurtherReply
-	(*Pool)(nil),              // 31: riffle.v1.Pool
-	(*Draw)(nil),              // 32: riffle.v1.Draw
-	(*Report)(nil),            // 33: riffle.v1.Report
-	(*Envelope)(nil),          // 34: riffle.v1.Envelope
-	(*MixedChunk)(nil),        // 35: riffle.v1.MixedChunk
-	(*Accepted)(nil),          // 36: riffle.v1.Accepted
-	(*Summed)(nil),            // 37: riffle.v1.Summed
-	(*Manifest)(nil),          // 38: riffle.v1.Manifest
-	(*Refused)(nil),           // 39: riffle.v1.Refused
-	(*ReleaseCounts)(nil),     // 40: riffle.v1.ReleaseCounts
-	(*Counts)(nil),            // 41: riffle.v1.Counts
-	(*Configuration)(nil),     // 42: riffle.v1.Configuration
-	(*Sum)(nil),               // 43: riffle.v1.Sum
-	(*Learned)(nil),           // 44: riffle.v1.Learned
-	(*Lift)(nil),              // 45: riffle.v1.Lift
+	(*Question)(nil),          // 24: riffle.v1.Question
+	(*Quantity)(nil),          // 25: riffle.v1.Quantity
+	(*KeySet)(nil),            // 26: riffle.v1.KeySet
+	(*IssuerCertificate)(nil), // 27: riffle.v1.IssuerCertificate
+	(*Credential)(nil),        // 28: riffle.v1.Credential
+	(*Issued)(nil),            // 29: riffle.v1.Issued
+	(*EnrolRequest)(nil),      // 30: riffle.v1.EnrolRequest
+	(*EnrolReply)(nil),        // 31: riffle.v1.EnrolReply
+	(*FurtherReply)(nil),      // 32: riffle.v1.FurtherReply
+	(*Pool)(nil),              // 33: riffle.v1.Pool
+	(*Draw)(nil),              // 34: riffle.v1.Draw
+	(*Report)(nil),            // 35: riffle.v1.Report
+	(*Envelope)(nil),          // 36: riffle.v1.Envelope
+	(*MixedChunk)(nil),        // 37: riffle.v1.MixedChunk
+	(*Accepted)(nil),          // 38: riffle.v1.Accepted
+	(*Summed)(nil),            // 39: riffle.v1.Summed
+	(*Manifest)(nil),          // 40: riffle.v1.Manifest
+	(*Refused)(nil),           // 41: riffle.v1.Refused
+	(*ReleaseCounts)(nil),     // 42: riffle.v1.ReleaseCounts
+	(*Counts)(nil),            // 43: riffle.v1.Counts
+	(*Configuration)(nil),     // 44: riffle.v1.Configuration
+	(*Sum)(nil),               // 45: riffle.v1.Sum
+	(*Learned)(nil),           // 46: riffle.v1.Learned
+	(*Lift)(nil),              // 47: riffle.v1.Lift
 }
 var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	8,  // 0: riffle.v1.Encoding.coordinates:type_name -> riffle.v1.Coordinate
@@ -4517,24 +4672,26 @@ var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	15, // 20: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
 	16, // 21: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
 	20, // 22: riffle.v1.Announcement.tree:type_name -> riffle.v1.Tree
-	6,  // 23: riffle.v1.Credential.issuer:type_name -> riffle.v1.Signed
-	6,  // 24: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
-	4,  // 25: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
-	30, // 26: riffle.v1.EnrolReply.further:type_name -> riffle.v1.FurtherReply
-	4,  // 27: riffle.v1.FurtherReply.refusal:type_name -> riffle.v1.Refusal
-	5,  // 28: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
-	39, // 29: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
-	4,  // 30: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
-	40, // 31: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
-	16, // 32: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
-	43, // 33: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
-	45, // 34: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
-	45, // 35: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	24, // 23: riffle.v1.Announcement.question:type_name -> riffle.v1.Question
+	25, // 24: riffle.v1.Question.of:type_name -> riffle.v1.Quantity
+	6,  // 25: riffle.v1.Credential.issuer:type_name -> riffle.v1.Signed
+	6,  // 26: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
+	4,  // 27: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
+	32, // 28: riffle.v1.EnrolReply.further:type_name -> riffle.v1.FurtherReply
+	4,  // 29: riffle.v1.FurtherReply.refusal:type_name -> riffle.v1.Refusal
+	5,  // 30: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
+	41, // 31: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
+	4,  // 32: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
+	42, // 33: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
+	16, // 34: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
+	45, // 35: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
+	47, // 36: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
+	47, // 37: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_riffle_v1_riffle_proto_init() }
@@ -4542,14 +4699,14 @@ func file_riffle_v1_riffle_proto_init() {
 	if File_riffle_v1_riffle_proto != nil {
 		return
 	}
-	file_riffle_v1_riffle_proto_msgTypes[27].OneofWrappers = []any{}
+	file_riffle_v1_riffle_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_riffle_v1_riffle_proto_rawDesc), len(file_riffle_v1_riffle_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/deployment/policyfile"
+	"github.com/riffle-dp/riffle/pkg/deployment/policyfile/scoring"
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -161,6 +162,14 @@ func FuzzPolicyFile(f *testing.F) {
 		}
 		if second, err := again.Encode(); err != nil || !bytes.Equal(first, second) {
 			t.Errorf("%v\n%s\n%s", err, first, second)
+		}
+		for _, write := range []func(*policyfile.File) ([]byte, error){scoring.Python, scoring.SQL, scoring.PMML} {
+			if _, err := write(file); err != nil && !errors.Is(err, scoring.ErrUnsupported) {
+				t.Error(err)
+			}
+		}
+		if _, _, err := file.Prior(); err != nil && !errors.Is(err, policyfile.ErrFile) {
+			t.Error(err)
 		}
 	})
 }

@@ -11,6 +11,7 @@
 //	enclosing_ball.go          the smallest ball that holds every gradient
 //	joint_spread.go            the sensitivity of a gradient and an outer product together
 //	bins.go                    the statistics of layered regression; their bounds
+//	question.go                the answers to a question; their bounds
 //	reweighted.go, clipped.go  the statistics of reweighted and of improper regressions; their bounds
 //
 // For every record, clipped as Statistic.Vector clips it, the vector lies in Statistic.Bounds; every bound is proved in
@@ -80,12 +81,19 @@ const (
 	// BinErrors is eta |<u,v>| for the bin of the record in the last layer of Tree, with the bin's direction u and the
 	// width eta of the bin above it. One number for each bin.
 	BinErrors Kind = "bin-errors"
+	// Mean answers Statistic.Question, and so do the next two: each quantity and its square, and the number of records
+	// (MeanCount). 2m+1 numbers for m quantities. See answerBounds.
+	Mean Kind = "mean"
+	// Histogram is 1 for the cell of the record, and 1 for the record. One number more than cells.
+	Histogram Kind = "histogram"
+	// Fit is uu'/(m+2) for u of 1, m features and the outcome, in the layout of Hessian: (m+2)(m+3)/2 numbers.
+	Fit Kind = "fit"
 )
 
 // kinds are all of them.
 func kinds() []Kind {
 	return []Kind{Hessian, Gradient, Covariance, Row, Rewards, Pair, Normalization, ReweightedGradient,
-		ReweightedLinear, ClippedGradient, BinCount, BinFirst, BinSecond, BinErrors}
+		ReweightedLinear, ClippedGradient, BinCount, BinFirst, BinSecond, BinErrors, Mean, Histogram, Fit}
 }
 
 // Summed reports whether this is a kind of which sums are released: any that is known but Row.
@@ -124,6 +132,8 @@ type Statistic struct {
 	Normalization symmetric.Packed
 	// Tree is the public tree of the kinds that are Binned; the others ignore it.
 	Tree *layered.Tree
+	// Question is what the kinds that are Asked answer; the others ignore it.
+	Question *Question
 	// ArmDim is d. Where there is a Theta it must be len(Theta).
 	ArmDim int
 	// WeightBound is the largest weight of Covariance; the other kinds ignore it.
@@ -204,6 +214,9 @@ func (s Statistic) Validate() error {
 			return fmt.Errorf("%w: %s: normalization: %w", ErrInvalid, s.Kind, err)
 		}
 	}
+	if s.Kind.Asked() {
+		return s.Question.Validate(s.Kind, s.ArmDim)
+	}
 	if s.Kind.Binned() {
 		return s.checkTree()
 	}
@@ -221,6 +234,8 @@ func (s Statistic) Dim() int {
 		return s.ArmDim + s.ArmDim*s.ArmDim + symmetric.Dim(s.ArmDim)
 	case BinCount, BinFirst, BinSecond, BinErrors:
 		return s.bins() * s.perBin()
+	case Mean, Histogram, Fit:
+		return s.Question.dim(s.Kind)
 	case Row:
 		return s.ArmDim + 2
 	case Pair:

@@ -48,6 +48,8 @@ func (s Statistic) vector(dst []float64, r Record, pairs products) ([]float64, e
 		return s.appendReweighted(dst, r), nil
 	case BinCount, BinFirst, BinSecond, BinErrors:
 		return s.appendBins(dst, r), nil
+	case Mean, Histogram, Fit:
+		return s.appendAnswer(dst, r), nil
 	case Row:
 		explored := 0.0
 		if r.Explored {
@@ -159,6 +161,8 @@ func (s Statistic) Bounds() (Bounds, error) {
 		b = s.reweightedBounds()
 	case BinCount, BinFirst, BinSecond, BinErrors:
 		b = s.binBounds()
+	case Mean, Histogram, Fit:
+		b = s.answerBounds()
 	case Row:
 		b = rowBounds(s.Family, s.ArmDim)
 	default:

@@ -1,29 +1,25 @@
 package population
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
-	"compress/gzip"
-	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 
+	"github.com/riffle-dp/riffle/internal/population/decisions"
+	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
-	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // DefaultNormBound is S of [FileOptions]: that of a learner that is not told.
 const DefaultNormBound = learner.DefaultRadius
 
-// FileOptions says how to read a file of JSON Lines.
+// FileOptions says how to read a file of people.
 type FileOptions struct {
 	Users     int     // people to decide for; 0 = all who are not held out
 	Seed      uint64  // who is held out
@@ -33,38 +29,40 @@ type FileOptions struct {
 	NormBound float64 // S: bound on the parameter's norm; 0 = DefaultNormBound
 	// Structure is declared of arms; a file with an arm that does not fit is refused. nil: any arm.
 	Structure structure.Structure
-	MaxLine   int // longest line in bytes; 0 = strict.DefaultMaxLine
+	// Columns and Schema say how the file is read, as in decisions.Options.
+	Columns decisions.Columns
+	Schema  *feature.Schema
 }
 
-// File returns the people of a file of JSON Lines, optionally compressed with gzip (recognised by content, not by
-// name):
+// File returns the people of a file with the reward of every arm, which package decisions reads: JSON Lines, or a
+// table; as it is, or compressed with gzip. A line of JSON Lines is like
 //
 //	{"arms": [[0.1, 0.9], [0.3, -0.2]], "rewards": [1, 0]}
 //
-// Lines are read as [strict.Rows] reads them, with exactly these two fields.
-//
-// File reads the whole file once, so that a malformed line is found before any decision; its error wraps a
-// *strict.Error with the line, and quotes nothing of it. After that each pass streams: memory holds one line, whatever
-// the size of the file. People come in the order of the file, so put them in the order in which they would have come,
-// or shuffle them first. The number of arms may differ from person to person; the dimension may not. An arm of norm
-// above 1 is scaled to norm 1 and counted in Info().Clipping.
+// File reads the whole file once, so that a malformed line is found before any decision; its error wraps
+// decisions.ErrLog and names the line, and quotes nothing of it. After that each pass streams: memory holds one line,
+// whatever the size of the file. People come in the order of the file, so put them in the order in which they would
+// have come, or shuffle them first. The number of arms may differ from person to person; the dimension may not. An arm
+// of norm above 1 is scaled to norm 1 and counted in Info().Clipping.
 func File(path string, o FileOptions) (*Population, error) {
 	o.Family = cmp.Or(o.Family, family.NameLogistic)
 	o.MaxReward = cmp.Or(o.MaxReward, 1)
 	o.NormBound = cmp.Or(o.NormBound, DefaultNormBound)
-	if _, err := family.New(o.Family, o.MaxReward); err != nil {
+	model, err := family.New(o.Family, o.MaxReward)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOption, err)
 	}
 	if !(o.NormBound > 0) || math.IsInf(o.NormBound, 1) {
 		return nil, fmt.Errorf("%w: norm bound %v; it must be positive and finite", ErrOption, o.NormBound)
 	}
-	if o.MaxLine < 0 {
-		return nil, fmt.Errorf("%w: longest line %d; it must be positive", ErrOption, o.MaxLine)
-	}
 	if err := checkShare(o.Holdout); err != nil {
 		return nil, err
 	}
 	f := file{path: path, o: o}
+	f.read, err = decisions.Options{Columns: o.Columns, Schema: o.Schema, Family: model, Every: true}.Beside(path)
+	if err != nil {
+		return nil, err
+	}
 	if err := f.survey(); err != nil {
 		return nil, err
 	}
@@ -76,10 +74,11 @@ func File(path string, o FileOptions) (*Population, error) {
 	return New(f.info, f.part(false, n), f.part(true, f.info.HeldOut)), nil
 }
 
-// file is a surveyed file of JSON Lines.
+// file is a surveyed file of people.
 type file struct {
 	path  string
 	o     FileOptions
+	read  decisions.Options
 	info  Info
 	total int // people in the file
 }
@@ -88,7 +87,7 @@ type file struct {
 func (f *file) survey() error {
 	info := Info{Name: filepath.Base(f.path), Family: f.o.Family, MaxReward: f.o.MaxReward, NormBound: f.o.NormBound,
 		Structure: f.o.Structure}
-	for l, err := range f.lines(0) {
+	for l, err := range f.lines() {
 		if err != nil {
 			return err
 		}
@@ -114,7 +113,7 @@ func (f *file) part(held bool, limit int) iter.Seq2[Person, error] {
 		}
 		given, read := 0, 0
 		out := selection{left: f.info.HeldOut, of: f.total, r: stream(f.o.Seed, streamOrder, 0)}
-		for l, err := range f.lines(f.info.Dim) {
+		for l, err := range f.lines() {
 			if err != nil {
 				yield(Person{}, err)
 				return
@@ -160,8 +159,8 @@ type fileLine struct {
 	clipped int
 }
 
-// lines yields the checked lines of the file. With dim 0 the first line sets the dimension.
-func (f *file) lines(dim int) iter.Seq2[fileLine, error] {
+// lines yields the checked lines of the file.
+func (f *file) lines() iter.Seq2[fileLine, error] {
 	return func(yield func(fileLine, error) bool) {
 		in, err := os.Open(f.path)
 		if err != nil {
@@ -169,20 +168,13 @@ func (f *file) lines(dim int) iter.Seq2[fileLine, error] {
 			return
 		}
 		defer in.Close()
-		text, err := unpacked(in)
-		if err != nil {
-			yield(fileLine{}, fmt.Errorf("%s: the file cannot be read: %w", f.path, err))
-			return
-		}
-		for row, err := range strict.Rows[line](text, strict.Options{MaxLine: f.o.MaxLine}) {
+		for d, err := range decisions.Rows(in, f.read) {
 			var l fileLine
 			if err == nil {
-				l, err = f.check(row, &dim)
+				l, err = f.check(d)
 			}
-			if wrong, ok := errors.AsType[*strict.Error](err); ok {
-				err = badLine(f.path, wrong)
-			} else if err != nil {
-				err = fmt.Errorf("%s: the file cannot be read further: %w", f.path, err)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", f.path, err)
 			}
 			if !yield(l, err) || err != nil {
 				return
@@ -191,27 +183,22 @@ func (f *file) lines(dim int) iter.Seq2[fileLine, error] {
 	}
 }
 
-// check checks a line against the file's dimension and the family's range. This line sets a *dim of 0.
-func (f *file) check(row strict.Row[line], dim *int) (fileLine, error) {
-	if field, problem := row.Value.check(f.o.Family, f.o.MaxReward); problem != "" {
-		return fileLine{}, &strict.Error{Line: row.Line, Field: field, Problem: problem}
+// check checks a line against what was declared of arms, and scales long ones.
+func (f *file) check(d decisions.Decision) (fileLine, error) {
+	l := fileLine{person: Person{Arms: d.Arms, Rewards: d.Rewards}}
+	dim := len(d.Arms[0])
+	if f.info.Dim != 0 && dim != f.info.Dim {
+		return l, fmt.Errorf("it changed while it was in use: arms of %d numbers were there, now of %d", f.info.Dim,
+			dim)
 	}
-	l := fileLine{person: Person{Arms: row.Value.Arms, Rewards: row.Value.Rewards}}
-	if d := len(l.person.Arms[0]); *dim == 0 {
-		*dim = d
-	} else if d != *dim {
-		return fileLine{}, &strict.Error{Line: row.Line, Field: "arms",
-			Problem: fmt.Sprintf("has vectors of dimension %d, but the first person's have %d: all must be alike", d,
-				*dim)}
-	}
-	if err := f.o.Structure.Validate(*dim); err != nil {
-		return fileLine{}, &strict.Error{Line: row.Line, Field: "arms",
-			Problem: fmt.Sprintf("has vectors of dimension %d, which is not what was declared of arms: %v", *dim, err)}
+	if err := f.o.Structure.Validate(dim); err != nil {
+		return l, fmt.Errorf("%w: line %d: \"arms\" has vectors of dimension %d, which is not what was declared of "+
+			"arms: %w", decisions.ErrLog, d.Line, dim, err)
 	}
 	for i, a := range l.person.Arms {
 		if !f.o.Structure.Fits(a) {
-			return fileLine{}, &strict.Error{Line: row.Line, Field: fmt.Sprintf("arms[%d]", i),
-				Problem: "does not fit what was declared of arms: it has numbers other than 0 of two options"}
+			return l, fmt.Errorf("%w: line %d: \"arms[%d]\" does not fit what was declared of arms: it has numbers "+
+				"other than 0 of two options", decisions.ErrLog, d.Line, i)
 		}
 		if clipNorm(a) {
 			l.clipped++
@@ -242,13 +229,4 @@ func clipNorm(x []float64) bool {
 		x[i] = v / top / root
 	}
 	return over
-}
-
-// unpacked is what a file holds, without gzip.
-func unpacked(in io.Reader) (io.Reader, error) {
-	buffered := bufio.NewReaderSize(in, 64<<10)
-	if magic, _ := buffered.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return buffered, nil
-	}
-	return gzip.NewReader(buffered)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +18,9 @@ import (
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 
 	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/internal/population/decisions"
+	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
-	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 func write(t testing.TB, content []byte) string {
@@ -130,11 +132,11 @@ func TestFileNamesTheBadLine(t *testing.T) {
 	for _, c := range []struct{ name, line, want string }{
 		{"CSV", "4711,1,0", "it must be an object"},
 		{"CSV with a header", "age,dose", "it is not JSON from byte 1"},
-		{"one list", "[" + strings.TrimSpace(good) + ",", "it must be an object"},
+		{"one list", "[" + strings.TrimSpace(good) + ",", "it is cut off"},
 		{"cut off", `{"arms": [[4711, 0]`, "it is cut off"},
-		{"dimension", `{"arms": [[4711, 0, 0]], "rewards": [1]}`, "\"arms\" has vectors of dimension 3"},
+		{"dimension", `{"arms": [[4711, 0, 0]], "rewards": [1]}`, "its arms have dimension 3"},
 		{"dimension within", `{"arms": [[4711, 0], [1]], "rewards": [1, 0]}`,
-			"\"arms[1]\" has dimension 1, arms[0] has 2"},
+			"\"arms[1]\" has dimension 1, \"arms[0]\" has 2"},
 		{"rewards count", `{"arms": [[4711, 0]], "rewards": [1, 0]}`, "\"rewards\" has 2 numbers for 1 arms"},
 		{"NaN", `{"arms": [[4711, NaN]], "rewards": [1]}`, "it is not JSON from byte"},
 		{"null", `{"arms": [[4711, null]], "rewards": [1]}`, "\"arms[0][1]\" is null"},
@@ -145,26 +147,56 @@ func TestFileNamesTheBadLine(t *testing.T) {
 		{"empty arm", `{"arms": [[]], "rewards": [1]}`, "\"arms[0]\" is empty"},
 		{"no rewards", `{"arms": [[4711, 0]], "rewards": []}`, "\"rewards\" has 0 numbers for 1 arms"},
 		{"missing arms", `{"rewards": [1]}`, "\"arms\" is missing"},
-		{"missing rewards", `{"arms": [[4711, 0]]}`, "\"rewards\" is missing"},
-		{"above R", `{"arms": [[1, 0]], "rewards": [4711]}`, "\"rewards[0]\" is outside [0, 1]"},
-		{"below 0", `{"arms": [[1, 0]], "rewards": [-1]}`, "outside [0, 1], the range of the logistic family"},
+		{"what was played", `{"arms": [[4711, 0]], "arm": 0, "reward": 1, "propensity": 1}`,
+			"\"rewards\" is missing: it lists what every arm would have earned. A log with the reward of the arm"},
+		{"above R", `{"arms": [[1, 0]], "rewards": [4711]}`, "\"rewards[0]\" is not from 0 to 1"},
+		{"below 0", `{"arms": [[1, 0]], "rewards": [-1]}`, "\"rewards[0]\" is not from 0 to 1, as in this family"},
 		{"twice", `{"arms": [[4711, 0]], "arms": [[1, 0]], "rewards": [1]}`, "\"arms\" occurs twice"},
-		{"unknown key", `{"arms": [[1, 0]], "rewards": [1], "name": "4711"}`, "\"name\" is not a field here"},
-		{"other case", `{"Arms": [[1, 0]], "rewards": [1]}`, "it is written \"arms\""},
+		{"other case", `{"Arms": [[1, 0]], "rewards": [1]}`, "is written \"arms\""},
 		{"two people", strings.TrimSpace(good) + strings.TrimSpace(good), "it has something behind it"},
-		{"Latin-1", "{\"n\xe4me\": 4711}", "it is not UTF-8"},
-		{"too long", `{"arms": [[4711, 0` + strings.Repeat(" ", 300) + `]], "rewards": [1]}`,
-			"it has more than 256 bytes"},
+		{"Latin-1", "{\"n\xe4me\": 4711}", "the file is not UTF-8"},
+		{"too long", `{"arms": [[4711, 0` + strings.Repeat(" ", 1<<20) + `]], "rewards": [1]}`,
+			"it has more than 1048576 bytes"},
 	} {
 		for _, end := range []string{"\n", "\r\n", "\r"} {
 			text := "\xef\xbb\xbf" + strings.ReplaceAll(good+"\n"+c.line+"\n"+good, "\n", end)
-			_, err := population.File(write(t, []byte(text)), population.FileOptions{MaxLine: 256})
-			at, ok := errors.AsType[*strict.Error](err)
-			if !ok || at.Line != 3 || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "4711") ||
-				!strings.Contains(err.Error(), `JSON Lines, not CSV and not one list; a line is like {"arms": [[`) {
-				t.Errorf("%s: error %v, want one that names line 3, says %q and shows a line", c.name, err, c.want)
+			_, err := population.File(write(t, []byte(text)), population.FileOptions{})
+			if !errors.Is(err, decisions.ErrLog) || !strings.Contains(err.Error(), c.want) ||
+				strings.Contains(err.Error(), "4711") ||
+				c.name != "Latin-1" && !strings.Contains(err.Error(), "line 3: ") {
+				t.Errorf("%s: error %v, want one that names line 3 and says %q", c.name, err, c.want)
 			}
 		}
+	}
+}
+
+// People come from tables too, with a column for each arm's reward, and a schema that makes their vectors. Columns
+// without a role are ignored.
+func TestFileOfATable(t *testing.T) {
+	schema, err := feature.Parse([]byte(`{"version": 1,
+		"context": [{"name": "age", "kind": "number", "low": 0, "high": 100}],
+		"arms": [{"name": "id", "kind": "category", "values": ["a", "b"]}], "terms": [["id"], ["id", "age"]]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns, err := decisions.ParseColumns([]string{"rewards=of a|of b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := population.FileOptions{Schema: schema, Columns: columns}
+	p, err := population.File(write(t, []byte("age;of a;of b;who\n100;0,5;1;x\n50;0;0,25;\n")), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	people := collect(t, p, false)
+	if len(people) != 2 || !slices.Equal(people[0].Rewards, []float64{0.5, 1}) ||
+		!slices.Equal(people[1].Rewards, []float64{0, 0.25}) || people[0].Arms[1][3] < 0.7 ||
+		people[1].Arms[1][3] != 0 {
+		t.Errorf("%+v", people)
+	}
+	_, err = population.File(write(t, []byte("age;of a\n100;0,5\n")), o)
+	if err == nil || !strings.Contains(err.Error(), `no column "of a|of b"`) {
+		t.Error(err)
 	}
 }
 
@@ -192,7 +224,7 @@ func TestFileFitsWhatIsDeclared(t *testing.T) {
 func TestFileOfAnotherKind(t *testing.T) {
 	for text, want := range map[string]string{"\xff\xfe{\x00\"\x00": "UTF-16", "PK\x03\x04 ": "spreadsheet"} {
 		if _, err := population.File(write(t, []byte(text)), population.FileOptions{}); err == nil ||
-			!strings.Contains(err.Error(), "line 1: it is") || !strings.Contains(err.Error(), want) {
+			!strings.Contains(err.Error(), "the file is") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -216,7 +248,7 @@ func TestFileRefusesBadOptions(t *testing.T) {
 	z.Write(numbered(1000))
 	z.Close()
 	if _, err := population.File(write(t, cut.Bytes()[:cut.Len()/2]), population.FileOptions{}); err == nil ||
-		!strings.Contains(err.Error(), "cannot be read further") {
+		!strings.Contains(err.Error(), "damaged or cut off") {
 		t.Errorf("cut gzip: %v", err)
 	}
 	if _, err := population.File(filepath.Join(t.TempDir(), "none"), population.FileOptions{}); !errors.Is(err,
@@ -231,7 +263,6 @@ func TestFileRefusesBadOptions(t *testing.T) {
 		{"users", population.FileOptions{Users: 11}, population.ErrTooFew},
 		{"all held out", population.FileOptions{Holdout: 0.99}, population.ErrTooFew},
 		{"largest reward", population.FileOptions{MaxReward: -1}, population.ErrOption},
-		{"line", population.FileOptions{MaxLine: -1}, population.ErrOption},
 		{"holdout", population.FileOptions{Holdout: -0.1}, population.ErrOption},
 		{"family", population.FileOptions{Family: "cauchy"}, population.ErrOption},
 	} {
@@ -239,13 +270,13 @@ func TestFileRefusesBadOptions(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	if _, err := population.File(write(t, nil), population.FileOptions{}); !errors.Is(err, population.ErrTooFew) {
+	if _, err := population.File(write(t, nil), population.FileOptions{}); !errors.Is(err, decisions.ErrLog) {
 		t.Errorf("empty file: %v", err)
 	}
 }
 
 func TestFileClipsLongArms(t *testing.T) {
-	content := `{"arms": [[3, 4], [0.6, 0.8], [1e308, -1e308]], "rewards": [1, 0, 1]}` + "\n" + good +
+	content := `{"arms": [[3, 4], [0.6, 0.8], [1e99, -1e99]], "rewards": [1, 0, 1]}` + "\n" + good +
 		`{"arms": [[1, 1]], "rewards": [1]}`
 	p, err := population.File(write(t, []byte(content)), population.FileOptions{})
 	if err != nil {

@@ -1,0 +1,118 @@
+"""What a deployment learnt."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from . import _plots
+from ._frames import flat, frame, pandas_module, written
+from ._program import Error, run
+from ._results import Result
+
+if TYPE_CHECKING:
+    import os
+
+    import matplotlib.axes
+    import pandas
+
+
+@dataclass(frozen=True)
+class Policy(Result):
+    """The policy of a deployment: see riffle.policy.
+
+    deployment, epoch    whose it is, and the epoch in which it is in force
+    final                learning is over
+    certificate          what learning it revealed, and whom that trusts
+    digest               of the policy; devices that follow it have the same
+
+    frame                a row for each coefficient, by name, with its interval
+    source               the standalone module, as text, with which choose() decides; it needs nothing but Python
+    """
+
+    _module: List[Any] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def deployment(self) -> str:
+        return str(self.json["deployment"])
+
+    @property
+    def epoch(self) -> int:
+        return int(self.json["epoch"])
+
+    @property
+    def final(self) -> bool:
+        return bool(self.json["final"])
+
+    @property
+    def certificate(self) -> Dict[str, Any]:
+        return dict(self.json["certificate"])
+
+    @property
+    def digest(self) -> str:
+        return str(self.json["digest"])
+
+    @property
+    def frame(self) -> pandas.DataFrame:
+        return frame([flat(t) for t in self.json["terms"]], "name")
+
+    def __str__(self) -> str:
+        over = "the last one" if self.final else "in force"
+        return f"Policy of epoch {self.epoch} of {self.deployment}, {over}\n\n{self.frame.to_string()}"
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the policy as a file, which riffle.policy, riffle.evaluate and the setting learner.prior read."""
+        Path(path).write_text(jsonlib.dumps(self.json, indent=2) + "\n", encoding="utf-8")
+
+    @property
+    def source(self) -> str:
+        import tempfile
+        with tempfile.TemporaryDirectory(prefix="riffle-") as folder:
+            return run("policy export", [written(folder, "policy.json", self.json), "--format=python"]).out
+
+    def _choose(self) -> Callable[..., Tuple[Any, Dict[Any, float]]]:
+        if not self._module:
+            space: Dict[str, Any] = {"__name__": "riffle_policy"}
+            exec(compile(self.source, "policy", "exec"), space)  # the program's own text of a checked policy
+            self._module.append(space["choose"])
+        made: Callable[..., Tuple[Any, Dict[Any, float]]] = self._module[0]
+        return made
+
+    def choose(self, people: pandas.DataFrame, arms: Sequence[Any], **more: Any) -> pandas.Series[Any]:
+        """Which arm each person gets, as a column beside people.
+
+        people    a row for each, with the context's features as columns; other columns are left out
+        arms      ids, or {"id": ..., feature: value}
+        more      default and exclude, as in riffle.Client.decide; learning=True plays as devices that explore do
+        """
+        choose = self._choose()
+        rows = [choose(context, _arms(arms), **more)[0] for context in self._contexts(people)]
+        return pandas_module().Series(rows, index=people.index, name="arm", dtype=object)
+
+    def probabilities(self, people: pandas.DataFrame, arms: Sequence[Any], **more: Any) -> pandas.DataFrame:
+        """With what probability each person gets each arm: a column for each arm. Arguments are those of choose."""
+        choose = self._choose()
+        rows = [choose(context, _arms(arms), **more)[1] for context in self._contexts(people)]
+        return pandas_module().DataFrame(rows, index=people.index)
+
+    def _contexts(self, people: pandas.DataFrame) -> List[Dict[str, Any]]:
+        schema: Optional[Mapping[str, Any]] = self.json.get("schema")
+        if schema is None:
+            raise Error("the policy has no schema, so that people's columns mean nothing",
+                        "give vectors of arms to the module that .source is")
+        names = [f["name"] for f in schema.get("context") or []]
+        missing = [n for n in names if n not in people.columns]
+        if missing:
+            raise Error(f"people have no column {', '.join(missing)}", "rename a column, or add one of None")
+        columns = [people[n].astype(object).where(people[n].notna(), None).tolist() for n in names]
+        return [dict(zip(names, row)) for row in zip(*columns)] if names else [{}] * len(people)
+
+    def plot(self, ax: Optional[matplotlib.axes.Axes] = None) -> matplotlib.axes.Axes:
+        """Draws the coefficients with their intervals. Needs matplotlib."""
+        return _plots.intervals(self.frame, "coefficient", "coefficient", ax)
+
+
+def _arms(arms: Sequence[Any]) -> List[Any]:
+    return [{"id": a} if isinstance(a, str) else a for a in arms]

@@ -1,0 +1,111 @@
+"""A whole deployment on this machine."""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import riffle
+
+try:
+    import pandas
+except ImportError:
+    pandas = None
+
+SCHEMA = {"version": 1, "context": [{"name": "evening", "kind": "flag"}],
+          "arms": [{"name": "id", "kind": "category", "values": ["none", "reminder"], "baseline": True}],
+          "terms": [["bias"], ["id"], ["id", "evening"]]}
+ARMS = ["none", "reminder"]
+
+
+def reward(context: dict, arm: str) -> bool:
+    return random.random() < (0.5 if arm == "none" else 0.9 if context["evening"] else 0.1)
+
+
+class Lives(unittest.TestCase):
+    def test_a_wrong_plan_is_an_error_and_nothing_is_left(self) -> None:
+        for wrong, says in (({"people": 10}, "more people"), ({"people": 500, "epsilon": -1}, "epsilon"),
+                            ({"people": 500, "settings": {"learner": {"nothing": 1}}}, "nothing")):
+            with self.assertRaisesRegex(riffle.Error, says):
+                riffle.Deployment(SCHEMA, **wrong).start()
+        with self.assertRaisesRegex(riffle.Error, "term 0"):
+            riffle.Deployment({**SCHEMA, "terms": [["nothing"]]}, people=500).start()
+
+    def test_methods_need_a_running_deployment(self) -> None:
+        with self.assertRaisesRegex(riffle.Error, "with block"):
+            riffle.Deployment(SCHEMA, people=100).wait()
+
+    def test_it_ends_with_this_process(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            script = ("import os, riffle, sys\n"
+                      f"d = riffle.Deployment({SCHEMA!r}, people=100, folder={folder + '/kept'!r})\n"
+                      "d.start()\nprint(d.client.address, flush=True)\nos.kill(os.getpid(), 9)\n")
+            ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=os.environ)
+            address = ran.stdout.strip()
+            self.assertTrue(address.startswith("http://127.0.0.1:"), ran.stderr)
+            with self.assertRaisesRegex(riffle.Error, "no randomizer"):
+                client = riffle.Client(address, give_up=0)
+                while True:  # until it has ended
+                    client.status()
+
+    @unittest.skipIf(pandas is None, "no pandas")
+    def test_people_are_learnt_from(self) -> None:
+        people = pandas.DataFrame({"evening": [i % 2 == 0 for i in range(150)]})
+        with riffle.Deployment(SCHEMA, people=150, epsilon=4, delta=1e-4, window=1,
+                               settings={"learner": {"control": 0.1}}) as d:
+            with self.assertRaisesRegex(riffle.Error, "runs already"):
+                d.start()
+            log = d.simulate(people, ARMS, reward)
+            d.wait()
+            self.assertEqual(log["sampled"].sum(), 150)
+            self.assertEqual(log["device"].nunique(), 150)
+            self.assertEqual(set(log["arm"]), set(ARMS))
+            self.assertTrue(((log["propensity"] > 0) & (log["propensity"] <= 1)).all())
+            audit = d.audit()
+            self.assertTrue(audit.ok)
+            self.assertEqual(len(audit.breaches), 0)
+            self.assertLessEqual(audit.epsilon_so_far, 4)
+            self.assertEqual(len(audit.coefficients), 3 * len(audit.frame))
+            self.assertTrue(d.report().ok)
+            self.assertEqual(d.client.ledger("person-3")["ledger"]["entries"][0]["state"], "spent")
+            policy = d.policy()
+            for evening in (True, False):  # the policy in Python plays what devices play
+                person = pandas.DataFrame({"evening": [evening], "city": ["Bonn"]})
+                asked = (d.client.decide(f"new-{i}", ARMS, context={"evening": evening}) for i in range(100))
+                played = next(of.id for of in asked if of.propensity > 0.5)  # else it is of the control group
+                self.assertEqual(policy.choose(person, ARMS).tolist(), [played])
+                self.assertEqual(policy.probabilities(person, ARMS)[played].tolist(), [1])
+            with tempfile.TemporaryDirectory() as folder:
+                logs = d.export(Path(folder) / "export")
+                with self.assertWarnsRegex(riffle.Warning, "keys"):
+                    same = riffle.audit(logs)
+                self.assertEqual(same.json["rounds"], audit.json["rounds"])
+                certificate = riffle.verify(logs / "certificates" / "epoch-1.json", trust=Path(d.keys) / "bundle.json")
+                self.assertTrue(certificate.ok)
+                self.assertIn("analyzer", certificate.frame.index)
+                policy.save(Path(folder) / "policy.json")
+                self.assertEqual(riffle.policy(Path(folder) / "policy.json").digest, policy.digest)
+        valued = riffle.evaluate(log, schema=SCHEMA, columns={"arms": ARMS}, policy=policy)
+        self.assertEqual(valued.decisions, len(log))
+        with self.assertRaisesRegex(riffle.Error, "no column evening"):
+            policy.choose(pandas.DataFrame({"city": ["Bonn"]}), ARMS)
+        self.assertTrue(policy.final)
+        self.assertEqual(list(policy.frame.index), ["bias", "id = reminder", "id = reminder × evening"])
+        self.assertFalse(Path(d.keys).exists())
+
+    @unittest.skipIf(pandas is None, "no pandas")
+    def test_a_reward_that_fails_ends_the_simulation(self) -> None:
+        def fails(context: dict, arm: str) -> float:
+            raise ZeroDivisionError
+        with riffle.Deployment(SCHEMA, people=100, window=1) as d:
+            with self.assertRaises(ZeroDivisionError):
+                d.simulate([{"evening": True}] * 100, ARMS, fails)
+            with self.assertRaisesRegex(riffle.Refused, "evening|id|field"):
+                d.client.decide("a", ["nothing"], context={"evening": True})
+
+
+if __name__ == "__main__":
+    unittest.main()
