@@ -63,6 +63,12 @@ var estimateGuards = []guard{
 		new:  "",
 		at:   "pkg/learn/estimate", test: "TestFitAddsItsNoise",
 	}, {
+		what: "noise bits of rows that send integers",
+		file: "pkg/learn/estimate/fit_release.go",
+		old:  "err := e.AddNoise(ones, uint64(rows), f.Noise)",
+		new:  "var err error",
+		at:   "pkg/learn/estimate", test: "TestFitAddsItsNoise",
+	}, {
 		what: "fit counted before its noise is drawn",
 		file: "pkg/learn/estimate/fit_release.go",
 		old:  "return f.Spend(r.guarantee)",
