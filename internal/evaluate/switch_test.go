@@ -11,8 +11,8 @@ import (
 )
 
 // SWITCH leaves large weights to the model. Where the model is right and a twentieth of the target's play has 50 times
-// the weight of the rest, it has at most half of the doubly robust mean squared error; a target whose weights
-// are alike is valued doubly robust. (Seeds are fixed.)
+// the weight of the rest, it has at most half of the doubly robust estimate's mean squared error; a target whose
+// weights are alike is valued doubly robust. (Seeds are fixed.)
 func TestSwitchGivesUpLargeWeights(t *testing.T) {
 	const logs, rows, truth = 100, 300, 0.7
 	always := func(arms [][]float64) ([]float64, error) { return []float64{0, 1}, nil }
