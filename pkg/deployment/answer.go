@@ -172,8 +172,8 @@ type ratio struct {
 }
 
 // interval is the estimate and its interval, within a range. The interval holds the estimate. Where the sums say too
-// little of the ratio, it is the whole range. The sampling is estimated, and noise may bring it below 0. It counts as no
-// less, so that the interval is around two sets: with it, and without.
+// little of the ratio, it is the whole range. The sampling is estimated, and noise may bring it below 0. It counts as
+// no less, so that the interval is around two sets: with it, and without.
 func (r ratio) interval(least, most float64) (value, low, high float64) {
 	inside := func(v float64) float64 { return math.Max(least, math.Min(most, v)) }
 	if !(r.n > 0) {
