@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The probability with which noise alone calls columns weak is that of one judgement; with groups there is one for each.
+// How often noise alone calls columns weak is of one judgement, and with groups there is one for each.
 func TestWeakColumnsOfGroupsAreJudgedOneByOne(t *testing.T) {
 	weak := &Estimates{Weak: []Weak{{Columns: []string{"dose"}, Spread: 0.01}}}
 	zero := 0.0
