@@ -58,16 +58,17 @@ picture of both, how devices play by it, what learning it revealed about a perso
   riffle policy show --keys keys --broker-url nats://127.0.0.1:4222`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := readPolicy(cmd, f, args)
+			p, audited, err := readPolicy(cmd, f, args)
 			if err != nil {
 				return err
 			}
+			shown := shownPolicy{p, audited}
 			if out != "" {
-				if err := (shownPolicy{p}).Picture().Save(out); err != nil {
+				if err := shown.Picture().Save(out); err != nil {
 					return err
 				}
 			}
-			return command.Print(cmd, shownPolicy{p}, f.json)
+			return command.Print(cmd, shown, f.json)
 		},
 	}
 	flags := cmd.Flags()
@@ -108,7 +109,7 @@ Writes the newest policy of a deployment, in one of these formats:
 			if write == nil {
 				return fmt.Errorf("--format must be %s", formats)
 			}
-			p, err := readPolicy(cmd, f, args)
+			p, _, err := readPolicy(cmd, f, args)
 			if err != nil {
 				return err
 			}
@@ -131,20 +132,22 @@ Writes the newest policy of a deployment, in one of these formats:
 	return cmd
 }
 
-// readPolicy reads the policy that the arguments name.
-func readPolicy(cmd *cobra.Command, f *auditFlags, args []string) (*policyfile.File, error) {
+// readPolicy reads the policy that the arguments name, and says whether it is one of logs that were audited.
+func readPolicy(cmd *cobra.Command, f *auditFlags, args []string) (p *policyfile.File, audited bool, err error) {
 	if len(args) > 0 {
 		info, err := os.Stat(args[0])
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if !info.IsDir() {
-			return policyOf(cmd, args[0], info.Size())
+			p, err = policyOf(cmd, args[0], info.Size())
+			return p, false, err
 		}
 	}
 	ctx, stop := command.UntilStopped(cmd)
 	defer stop()
-	return f.policy(ctx, cmd, args)
+	p, err = f.policy(ctx, cmd, args)
+	return p, true, err
 }
 
 // policyOf reads a file of riffle policy export.

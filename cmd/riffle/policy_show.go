@@ -17,7 +17,10 @@ import (
 )
 
 // shownPolicy is a policy as riffle policy show prints it.
-type shownPolicy struct{ *policyfile.File }
+type shownPolicy struct {
+	*policyfile.File
+	audited bool // it is of logs that were; else a file says all of it
+}
 
 // WriteJSON implements command.Result.
 func (p shownPolicy) WriteJSON(w io.Writer) error {
@@ -68,6 +71,10 @@ func (p shownPolicy) WriteTable(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\n%s\n%s\n", wrapped(fmt.Sprintf("The %s the sum of the coefficients, %s", unit, times)),
 		wrapped("Intervals: "+p.Interval))
+	if !p.audited {
+		fmt.Fprintf(w, "\n%s\n", wrapped("All of this is what the file says. Nothing in it is signed, and no log was "+
+			"audited here: compare the digest with the one in the epoch's certificate (riffle audit export)."))
+	}
 	c := p.Certificate
 	_, err := fmt.Fprintf(w, `
 Protected     %s

@@ -64,6 +64,10 @@ func TestPolicyOfAuditedLogs(t *testing.T) {
 	if svg, err := os.ReadFile(picture); err != nil || !strings.Contains(string(svg), "id = sms × age") {
 		t.Errorf("the picture does not name the terms: %v", err)
 	}
+	if text, exit := runRiffle(t, "policy", "show", folder, "--trust", trust); exit != 0 ||
+		strings.Contains(text, "no log was audited") {
+		t.Errorf("exit %d of audited logs:\n%s", exit, text)
+	}
 	b, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)

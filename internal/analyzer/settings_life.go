@@ -188,7 +188,7 @@ func (s Settings) fileFaults() (faults []error) {
 	if err != nil {
 		return append(faults, config.Wrong("features", s.Features, "cannot be used").From(err))
 	}
-	if err := known.suits(s.Learner.Family, schema); err != nil {
+	if err := known.suits(s.Learner, schema); err != nil {
 		faults = append(faults, config.Wrong("learner.prior", s.Learner.Prior, "cannot be used").From(err))
 	}
 	if schema != nil && schema.Dimension() != s.Learner.dimension() {
@@ -252,12 +252,17 @@ type prior struct {
 }
 
 // suits says why the coefficients of an exported policy are not those of this deployment.
-func (p prior) suits(family string, schema *feature.Schema) error {
+func (p prior) suits(l LearnerSettings, schema *feature.Schema) error {
 	if p.from == nil {
 		return nil
 	}
-	if own := p.from.Policy.Family; own != family {
-		return fmt.Errorf("its policy is for %s rewards, and this deployment's are %s", own, family)
+	own := &p.from.Policy
+	if own.Family != l.Family {
+		return fmt.Errorf("its policy is for %s rewards, and this deployment's are %s", own.Family, l.Family)
+	}
+	if own.MaxReward != l.MaxReward {
+		return fmt.Errorf("its policy is for rewards up to %g, and this deployment's go up to %g, so that its "+
+			"model is another one", own.MaxReward, l.MaxReward)
 	}
 	its, err := p.from.Features()
 	if err != nil {

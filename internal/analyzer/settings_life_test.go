@@ -253,6 +253,7 @@ func TestAPriorCanBeAnExportedPolicy(t *testing.T) {
 	for want, change := range map[string]func(*Settings){
 		"with another schema":    func(s *Settings) { s.Features = other },
 		"with another schema of": func(s *Settings) { s.Features = "" },
+		"rewards up to 1, and":   func(s *Settings) { s.Learner.MaxReward = 5 },
 		"linear":                 func(s *Settings) { s.Learner.Family = "linear" },
 		"learner.dimension is 6": func(s *Settings) { s.Learner.Dimension = 6 },
 		"changed after":          replaced(`"caution": 1`, `"caution": 2`),

@@ -48,8 +48,8 @@ const answerLevel = 0.95
 // N counts decisions, so that who had nothing to report is in neither, and biases nothing. Its interval are the r of
 // the range for which (T - rN)^2 <= z^2 (V_T + r^2 V_N + K W(r)), which is Fieller's (1954): the error of T - rN is the
 // noise of both, and the sampling of decisions, W. For a mean W is Q - 2rT + r^2 N, Q the released sum of squares; for
-// a share N r (1-r). A person's K decisions at most may be alike, hence the factor: where K is 1 it is exact, and above
-// it intervals are wider than 95 % where decisions of a person differ.
+// a share N r (1-r); both count as no less than 0. A person's K decisions at most may be alike, hence the factor: where
+// K is 1 it is exact, and above it intervals are wider than 95 % where decisions of a person differ.
 func AnswerOf(a *plan.Announcement, sums []wire.Sum, reports uint32) (*Answer, error) {
 	kind := a.Plan.AskedKind()
 	if err := a.CheckQuestion(); err != nil {
@@ -172,26 +172,41 @@ type ratio struct {
 }
 
 // interval is the estimate and its interval, within a range. The interval holds the estimate. Where the sums say too
-// little of the ratio, it is the whole range.
+// little of the ratio, it is the whole range. The sampling is estimated, and noise may bring it below 0. It counts as
+// no less, so that the interval is around two sets: with it, and without.
 func (r ratio) interval(least, most float64) (value, low, high float64) {
 	inside := func(v float64) float64 { return math.Max(least, math.Min(most, v)) }
 	if !(r.n > 0) {
 		return inside((least + most) / 2), least, most
 	}
 	value = inside(r.t / r.n)
+	low, high = value, value
+	for _, sampling := range []quadratic{{}, r.sampling} {
+		from, to, bounded := r.set(sampling)
+		if !bounded {
+			return value, least, most
+		}
+		low, high = math.Min(low, inside(from)), math.Max(high, inside(to))
+	}
+	return value, low, high
+}
+
+// set is Fieller's with the sampling; the ratio itself where it is empty.
+func (r ratio) set(sampling quadratic) (from, to float64, bounded bool) {
 	z := NormalQuantile * NormalQuantile
 	// a r^2 + 2 b r + c <= 0
-	a := r.n*r.n - z*(r.vn+r.sampling[2])
-	b := -r.t*r.n - z*r.sampling[1]/2
-	c := r.t*r.t - z*(r.vt+r.sampling[0])
-	d := b*b - a*c
+	a := r.n*r.n - z*(r.vn+sampling[2])
+	b := -r.t*r.n - z*sampling[1]/2
+	c := r.t*r.t - z*(r.vt+sampling[0])
 	if !(a > 0) {
-		return value, least, most
+		return 0, 0, false
 	}
-	half := math.Sqrt(math.Max(0, d)) / a
-	middle := -b / a
-	low, high = inside(middle-half), inside(middle+half)
-	return value, math.Min(low, value), math.Max(high, value)
+	d := b*b - a*c
+	if d < 0 {
+		return r.t / r.n, r.t / r.n, true
+	}
+	half := math.Sqrt(d) / a
+	return -b/a - half, -b/a + half, true
 }
 
 // unit is how a quantity is told: its name, and the linear function from the number on the device to its own units.

@@ -206,10 +206,15 @@ func line(v any) ([]byte, error) {
 }
 
 // DecodeLedger reads a ledger, and says how many bytes of it are whole lines: a crash may leave a part of a line at the
-// end, of a fit that drew no noise. It counts for nothing. Without a whole first line no ledger has begun: that is a
-// length of 0.
+// end, of a fit that drew no noise. It counts for nothing. A last line that lacks only its line break is refused: an
+// editor may have taken it, of a fit that was made. Without a whole first line no ledger has begun: that is a length of
+// 0.
 func DecodeLedger(text []byte) (l Ledger, whole int, err error) {
 	whole = bytes.LastIndexByte(text, '\n') + 1
+	if whole > 0 && json.Valid(text[whole:]) {
+		return Ledger{}, 0, fmt.Errorf("%w: its last line has no line break, and nobody knows whether that fit was "+
+			"made: put the line break back, and it counts", ErrLedger)
+	}
 	for i, line := range bytes.SplitAfter(text[:whole], []byte("\n")) {
 		switch {
 		case len(line) == 0:

@@ -125,8 +125,12 @@ func (r *Result) cautions(w io.Writer) {
 		}
 	})
 	if weak {
+		of := ""
+		if r.Groups != nil {
+			of = ", of each group alone"
+		}
 		_, _ = fmt.Fprintf(w, "This was judged from the noised statistics; noise alone says so wrongly in at most "+
-			"1%% of fits.\n")
+			"1%% of fits%s.\n", of)
 	}
 	r.all(func(of string, e *Estimates) {
 		switch {

@@ -16,12 +16,16 @@ package policyfile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/deployment"
@@ -237,16 +241,27 @@ func (f *File) check() error {
 			return bad("the interval of %q has one end, or does not hold the coefficient", t.Name)
 		}
 	}
-	return f.Certificate.check()
+	return cmp.Or(printable("interval", f.Interval), f.Certificate.check())
+}
+
+// printable refuses a text that would do something else to a terminal than to be read.
+func printable(name, s string) error {
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return bad("its %s has characters that cannot be printed", name)
+	}
+	return nil
 }
 
 func (c Certificate) check() error {
 	if !slices.Contains(plan.Channels(), c.Channel) {
 		return bad("its channel is %q, and there are %s", c.Channel, strict.List(plan.Channels(), "and"))
 	}
+	if want := c.Channel.RestsOn(); c.RestsOn != want {
+		return bad("it says that its guarantee %.200q, and that of the channel %s %s", c.RestsOn, c.Channel, want)
+	}
 	below := func(epsilon *float64) bool { return epsilon != nil && !(*epsilon >= 0) }
 	if below(c.Epsilon) || below(c.EpsilonAlone) || !(c.Delta >= 0 && c.Delta < 1) || math.Signbit(c.Delta) {
 		return bad("epsilon and delta of the certificate must be at least 0, and delta below 1")
 	}
-	return nil
+	return printable("unit", c.Unit)
 }

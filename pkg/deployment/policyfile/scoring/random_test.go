@@ -53,7 +53,7 @@ func newWorld(t testing.TB, seed uint64, plain bool) *world {
 		a.Policy.Structure = w.policy.Structure
 	}
 	f, err := policyfile.New(a, [32]byte{}, deployment.Estimate{Cohorts: 1}, policyfile.Certificate{
-		Channel: plan.Shuffle, Delta: 1e-6})
+		Channel: plan.Shuffle, RestsOn: plan.Shuffle.RestsOn(), Delta: 1e-6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func withValue(t *testing.T, value string) *policyfile.File {
 	f, err := policyfile.New(&plan.Announcement{Deployment: "test", Epoch: 2, Schema: s.Canonical(),
 		Policy: glm.Policy{Profile: glm.Practical, Family: family.NameLogistic, MaxReward: 1, Dimension: 1, Radius: 3,
 			Theta: []float64{1}, Play: glm.PlayGreedy}}, [32]byte{}, deployment.Estimate{},
-		policyfile.Certificate{Channel: plan.Shuffle})
+		policyfile.Certificate{Channel: plan.Shuffle, RestsOn: plan.Shuffle.RestsOn()})
 	if err != nil {
 		t.Fatal(err)
 	}
