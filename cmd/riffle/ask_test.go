@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/ask"
 	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
@@ -51,12 +50,7 @@ func questioned(t *testing.T, tamper func(*wire.Learned)) (folder, trust string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	folder, trust = filepath.Join(dir, "export"), filepath.Join(dir, "export", "bundle.json")
-	if _, err := audit.WriteFolder(t.Context(), folder, l, l.Bundle); err != nil {
-		t.Fatal(err)
-	}
-	return folder, trust
+	return exported(t, l)
 }
 
 // riffle ask says what a question would cost, writes it where the analyzer reads it, and shows what was answered; what

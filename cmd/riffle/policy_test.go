@@ -35,12 +35,7 @@ func named(t *testing.T) (folder, trust string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	folder, trust = filepath.Join(dir, "export"), filepath.Join(dir, "export", "bundle.json")
-	if _, err := audit.WriteFolder(t.Context(), folder, l, l.Bundle); err != nil {
-		t.Fatal(err)
-	}
-	return folder, trust
+	return exported(t, l)
 }
 
 // riffle policy shows and exports the policy of audited logs by the names of the schema; from logs with a breach it

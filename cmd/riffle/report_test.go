@@ -23,12 +23,17 @@ func living(t *testing.T, tamper func(*wire.Learned)) (folder, trust string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	folder, trust = filepath.Join(dir, "export"), filepath.Join(dir, "export", "bundle.json")
+	return exported(t, l)
+}
+
+// exported writes what an auditor exports of a deployment, and says where its keys are.
+func exported(t *testing.T, l *ledger.Ledger) (folder, trust string) {
+	t.Helper()
+	folder = filepath.Join(t.TempDir(), "export")
 	if _, err := audit.WriteFolder(t.Context(), folder, l, l.Bundle); err != nil {
 		t.Fatal(err)
 	}
-	return folder, trust
+	return folder, filepath.Join(folder, "bundle.json")
 }
 
 // riffle report says what the control group shows, with the exit codes of an audit.
