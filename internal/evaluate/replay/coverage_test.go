@@ -21,8 +21,8 @@ import (
 const (
 	quickLogs = 24
 	longLogs  = 300
-	longest   = 15   // rounds of the long test
-	liveRuns  = 2000 // that measure the truth
+	longest   = 10   // rounds of the long test
+	liveRuns  = 1500 // that measure the truth
 )
 
 // setting is a world, and what is replayed of its logs.
