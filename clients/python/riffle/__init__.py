@@ -67,8 +67,8 @@ except ImportError:  # in a clone of the sources
 __all__ = [
     "Acceptance", "Audit", "Certificate", "Client", "Decision", "Deployment", "Device", "DeviceError", "Error",
     "Evaluation", "Fit", "Ledger", "Plan", "Policy", "Refused", "Replay", "Report", "Result", "Simulation", "Warning",
-    "ask", "audit", "evaluate", "fit", "ledger", "made_with", "plan", "policy", "program", "replay", "report", "simulate",
-    "verify",
+    "ask", "audit", "evaluate", "fit", "ledger", "made_with", "plan", "policy", "program", "replay", "report",
+    "simulate", "verify",
 ]
 
 for _name in __all__:  # as help and tracebacks name them

@@ -235,10 +235,12 @@ class Client:
 
     def _kept(self) -> Optional[http.client.HTTPConnection]:
         """This thread's connection. One from before a fork is the other process's: answers would get mixed up."""
+        kept: Optional[http.client.HTTPConnection] = getattr(self._local, "connection", None)
         if getattr(self._local, "process", None) != os.getpid():
+            if kept is not None:
+                kept.close()  # of this process's copy alone
             self._local.process, self._local.connection = os.getpid(), None
-        kept: Optional[http.client.HTTPConnection] = self._local.connection
-        return kept
+        return kept if self._local.connection is not None else None
 
     def _exchange(self, method: str, path: str, text: Optional[str], headers: Dict[str, str]) -> Tuple[int, bytes]:
         """One request and its answer, over this thread's connection."""

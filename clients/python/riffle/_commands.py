@@ -69,6 +69,7 @@ def fit(data: Optional[Table], target: str, *, epsilon: float, bounds: Mapping[s
     data         a path of CSV or JSON Lines, or a DataFrame, with a row for each person
     bounds       public bounds of each column, outside which values are clipped: from general knowledge, never from data
     categories   all values that a column can have; coefficients are against the first one
+    features     columns to predict with; else all others that have bounds or categories, in that order
     family       linear, or logistic for a target of 0 and 1
     trust        central: whoever runs this sees the rows; shuffle, shares, local: what devices would have found
     by           a column of groups, declared in categories: rows, mean and a fit of each, for the price of one fit
@@ -82,6 +83,8 @@ def fit(data: Optional[Table], target: str, *, epsilon: float, bounds: Mapping[s
     """
     target, by = str(target), None if by is None else str(by)
     said = _declared(bounds, categories)
+    if features is None:
+        features = [name for name in said if name not in (target, by)] or None
     given = flags({"target": target, "epsilon": epsilon, "delta": delta, "features": features, "family": family,
                    "trust": trust, "by": by, "missing": missing, "confidence": confidence, "ledger": ledger,
                    "budget": budget, "dry_run": dry_run or None, "rows": rows, **more})
@@ -269,7 +272,8 @@ def verify(certificate: Path_, *, trust: Optional[Path_] = None) -> Certificate:
     trust      bundle.json of the deployment, from somebody whom you trust; else the keys in the certificate are taken,
                which a riffle.Warning says
     """
-    return Certificate.of(*result("verify", [path_of("certificate", certificate), *flags({"trust": trust})], codes=(0, EXIT_BREACH)))
+    given = [path_of("certificate", certificate), *flags({"trust": trust})]
+    return Certificate.of(*result("verify", given, codes=(0, EXIT_BREACH)))
 
 
 def policy(source: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,

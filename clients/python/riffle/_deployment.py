@@ -7,8 +7,9 @@ import os
 import subprocess
 import tempfile
 import time
+import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, NoReturn, Optional, Sequence, Union
+from typing import IO, TYPE_CHECKING, Any, Callable, Dict, Mapping, NoReturn, Optional, Sequence, Union
 
 from ._client import Arm, Client
 from ._commands import audit, policy, report
@@ -75,7 +76,6 @@ class Deployment:
                              "max_reward": max_reward, "window": f"{window}s", "panel": panel, "records": records,
                              "dir": folder})
         self._process: Optional[subprocess.Popen[str]] = None
-        self._owner = 0
 
     def __enter__(self) -> Deployment:
         self.start()
@@ -92,11 +92,12 @@ class Deployment:
             given = [*self._flags, f"--features={written(folder, 'schema.json', self._schema)}"]
             if self._settings is not None:
                 given.append(f"--config={written(folder, 'settings.yaml', self._settings)}")
-            self._told = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-            self._owner = os.getpid()
-            self._process = subprocess.Popen([str(program()), "trial", "--json", "--tied", *given], text=True,
-                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._told,
-                                             encoding="utf-8", start_new_session=True)
+            told = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+            child = subprocess.Popen([str(program()), "trial", "--json", "--tied", *given], text=True,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told, encoding="utf-8",
+                                     start_new_session=True)
+            self._process, self._told, self._owner = child, told, os.getpid()
+            self._end = weakref.finalize(self, _end, child, told, os.getpid())
             try:
                 said = self._said()
             except BaseException:
@@ -120,27 +121,26 @@ class Deployment:
 
     def _fail(self) -> NoReturn:
         """Raises why the program ended."""
+        assert self._process
         self._told.seek(0)
-        failed("trial", self._told.read().splitlines())
+        failed("trial", self._process.wait(), self._told.read().splitlines())
 
     def close(self) -> None:
         """Ends all of its processes, and removes what is not to be kept. In a fork of the process it does nothing."""
-        child = self._process
-        if child is None or self._owner != os.getpid():
+        if self._process is None or self._forked():
             return
-        assert child.stdin and child.stdout
-        child.stdin.close()
-        end(child)  # a fork of this process may hold its input open
-        child.stdout.close()
-        self._told.close()
+        self._end()
         self._process = None
         if hasattr(self, "client"):
             self.client.close()
 
+    def _forked(self) -> bool:
+        return self._owner != os.getpid()
+
     def _runs(self) -> None:
         if self._process is None:
             raise Error("this deployment does not run", "call its methods inside the with block")
-        if self._owner == os.getpid() and self._process.poll() is not None:
+        if not self._forked() and self._process.poll() is not None:
             self._fail()
 
     def simulate(self, people: People, arms: Sequence[Arm], reward: Callable[[Mapping[str, Any], str], float], *,
@@ -204,3 +204,14 @@ class Deployment:
         self._runs()
         run("audit export", [str(folder), f"--keys={self.keys}", f"--broker-url={self.broker_url}"])
         return Path(folder)
+
+
+def _end(child: subprocess.Popen[str], told: IO[str], owner: int) -> None:
+    """Ends a deployment: when it is closed, when nothing refers to it any more, or when Python ends."""
+    if owner != os.getpid():
+        return
+    assert child.stdin and child.stdout
+    child.stdin.close()
+    end(child)  # a fork of this process may hold its input open
+    child.stdout.close()
+    told.close()

@@ -65,8 +65,8 @@ def lines(table: pandas.DataFrame, *, only: Optional[Collection[str]] = None, nu
     numbers   names of columns in which True is 1 and False is 0
     texts     names of columns of categories, which are written as category writes them
 
-    Every number is written so that it is read as the same number, and what is missing (None, NaN, NA, NaT) is null. What
-    JSON has no word for, as a time, is written as its text, which the program refuses where a number belongs.
+    Every number is written so that it is read as the same number, and what is missing (None, NaN, NA, NaT) is null.
+    What JSON has no word for, as a time, is written as its text, which the program refuses where a number belongs.
     """
     places = [i for i, c in enumerate(table.columns) if only is None or str(c) in only]
     names = [str(table.columns[i]) for i in places]

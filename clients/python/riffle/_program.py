@@ -198,7 +198,7 @@ def run(command: str, arguments: Sequence[str], *, data: Optional[str] = None, c
     for t in threads:
         t.join()
     if child.returncode not in codes:
-        failed(command, lines)
+        failed(command, child.returncode, lines)
     notes = tuple(filter(None, (_telling(command, line) for line in lines)))
     for note in notes:
         warnings.warn(note, Warning, stacklevel=4)
@@ -236,7 +236,7 @@ def _error(line: str) -> Dict[str, str]:
     return said
 
 
-def failed(command: str, lines: Sequence[str]) -> NoReturn:
+def failed(command: str, code: int, lines: Sequence[str]) -> NoReturn:
     """Raises what the program said went wrong, in its own words."""
     for line in lines:
         said = _error(line)
@@ -244,7 +244,8 @@ def failed(command: str, lines: Sequence[str]) -> NoReturn:
             raise Error(said["what"], said.get("remedy", ""))
     first = next((i for i, line in enumerate(lines) if line.startswith("riffle")), 0)  # behind progress and warnings
     text = "\n".join([_telling(command, line) or line for line in lines[first:]]).strip()
-    raise Error(text or "the program failed and did not say why")
+    how = f"code {code}" if code >= 0 else f"signal {-code}"
+    raise Error(text or f"riffle {command} ended with {how}, and did not say why")
 
 
 def result(command: str, arguments: Sequence[str], *, data: Optional[str] = None, codes: Sequence[int] = (0,),
@@ -254,7 +255,8 @@ def result(command: str, arguments: Sequence[str], *, data: Optional[str] = None
     try:
         of: Dict[str, Any] = json.loads(said.out)
     except ValueError:
-        raise Error(f"riffle {command} printed no result", "leave out flags that have it print something else") from None
+        raise Error(f"riffle {command} printed no result",
+                    "leave out flags that have it print something else") from None
     return of, said.notes
 
 

@@ -1,4 +1,4 @@
-"""Questions to the panels of a running deployment: a mean, a histogram or a regression, private like all that it learns.
+"""Asks the panels of a running deployment for a mean, a histogram or a regression, private like all that it learns.
 
     schema = {"version": 1, "context": [{"name": "age", "kind": "number", "low": 18, "high": 90}],
               "arms": [{"name": "id", "kind": "category", "values": ["none", "reminder"], "baseline": True}],
@@ -67,8 +67,8 @@ class Question(Result):
                      epochs may, of which this is one of records
     records          epochs that one person may report in
 
-    frame            a row for each number: half_width of its 95 % interval, if each of the panel has one decision with a
-                     reward; missing where there will be too much noise for any
+    frame            a row for each number: half_width of its 95 % interval, if each of the panel has one decision with
+                     a reward; missing where there will be too much noise for any
     """
 
     name: str
@@ -103,8 +103,8 @@ class Answers(Result):
                      standard deviation of the field itself; missing where the noise is too large to say anything. The
                      row "decisions with a reward" is the number of those who had something to report, whose interval
                      is of the noise alone
-    questions        a row for each question: kind, epoch, reports, decisions, and epsilon, which it revealed of a person
-                     who was drawn
+    questions        a row for each question: kind, epoch, reports, decisions, and epsilon, which it revealed of a
+                     person who was drawn
     """
 
     ok: bool
