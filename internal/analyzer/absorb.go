@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/envelope"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -55,6 +56,12 @@ func (z *Analyzer) absorb(
 	if err != nil {
 		return fmt.Errorf("analyzer: %w", err)
 	}
+	var answer *deployment.Answer
+	if a.Question != nil && !counts.Destroyed {
+		if answer, err = deployment.AnswerOf(a, learned.Sums, counts.Reports); err != nil {
+			return fmt.Errorf("analyzer: %w", err)
+		}
+	}
 	planned, wrong := len(z.machine.Schedule()), z.machine.WrongShare()
 	z.note(func(p *Progress) {
 		p.WrongShare = wrong
@@ -64,6 +71,10 @@ func (z *Analyzer) absorb(
 			}
 		}
 		p.Releases, p.Epochs = append(p.Releases, stats), planned
+		if answer != nil {
+			p.Answers = append(p.Answers, answer)
+			p.Answers = p.Answers[max(0, len(p.Answers)-trend):]
+		}
 		if !counts.Destroyed && a.Question == nil && int(a.Round) == len(a.Plan.Rounds)-1 {
 			p.Learned = append(p.Learned, Learned{
 				Epoch: a.Epoch, Epsilon: stats.Epsilon, Estimate: estimate, Lift: learned.Lift, Total: learned.Total,

@@ -24,10 +24,11 @@ type Progress struct {
 	Epsilon       float64 // the largest that a plan so far promises its people, in all epochs that one may report in
 	EpsilonAlone  float64 // the same if no other device is honest; +Inf if nothing is left
 	Channel       plan.Channel
-	Learned       []Learned // after the newest epochs that released, oldest first
-	Action        string    // what a rule did last
-	Acted         uint64    // after this epoch
-	WrongShare    string    // why no lift may be relied on; empty: nothing is known against it
+	Learned       []Learned            // after the newest epochs that released, oldest first
+	Answers       []*deployment.Answer // to the newest questions that were answered, oldest first
+	Action        string               // what a rule did last
+	Acted         uint64               // after this epoch
+	WrongShare    string               // why no lift may be relied on; empty: nothing is known against it
 }
 
 // Learned is what was known after an epoch.
@@ -40,7 +41,7 @@ type Learned struct {
 	Action      string     // by the rules
 }
 
-// trend is how many epochs back the estimate is shown.
+// trend is how many epochs back the estimate is shown, and answers.
 const trend = 50
 
 // ReleaseStats is one counted round.
@@ -65,6 +66,7 @@ func (z *Analyzer) Progress() Progress {
 	defer z.mu.Unlock()
 	p := z.progress
 	p.Releases, p.Learned = slices.Clone(p.Releases), slices.Clone(p.Learned)
+	p.Answers = slices.Clone(p.Answers)
 	return p
 }
 

@@ -54,19 +54,24 @@ func TestQuestionsAreAskedOnceAndInOrder(t *testing.T) {
 		}
 		s.draw(a, digest, s.logPool(a, digest))
 		r, ones := s.honest(a, digest, cohort)
+		if epoch == 0 { // in time for the next epoch
+			s.must(os.Mkdir(folder, 0o700))
+			s.question(folder, "0-second.json", statistic.Histogram, "second", first)
+		}
 		s.publish(r)
 		if c := s.counts(a.Epoch, 0); !sameOnes(c, ones) {
 			t.Errorf("epoch %d: counted %+v", a.Epoch, c)
-		}
-		if epoch == 0 {
-			s.must(os.Mkdir(folder, 0o700))
-			s.question(folder, "0-second.json", statistic.Histogram, "second", first)
 		}
 	}
 	s.announcement(4, 0)
 	s.must(s.stop())
 	if p := s.analyzer.Progress(); len(p.Learned) != 1 || p.Learned[0].Epoch != 3 || len(p.Releases) != 3 {
 		t.Errorf("learned %+v of %d releases", p.Learned, len(p.Releases))
+	}
+	answers := s.analyzer.Snapshot().Answers // of before the restarts, too
+	if len(answers) != 2 || answers[0].Name != "first" || answers[1].Name != "second" || answers[1].Epoch != 2 ||
+		answers[0].Reports != cohort || len(answers[1].Values) != 2 {
+		t.Errorf("shown answers: %+v", answers)
 	}
 }
 

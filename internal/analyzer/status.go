@@ -90,6 +90,7 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 				max(1, t.Decisions)
 		}
 	}
+	out.Answers = p.Answers
 	if n := len(p.Learned); n > 0 {
 		last := p.Learned[n-1]
 		out.Learned = &status.Learned{

@@ -33,11 +33,13 @@ func TestAQuestionLeavesTheLearnerWhereItWas(t *testing.T) {
 	for _, destroyed := range []bool{false, true} {
 		plain, asked := begin(t, lasting()), begin(t, lasting())
 		first := asked.Begins()
-		if err := asked.Ask(statistic.Mean, meanOf("first")); err != nil || !first || asked.Begins() {
+		q := meanOf("first")
+		if err := asked.Ask(statistic.Mean, q); err != nil || !first || asked.Begins() {
 			t.Fatal(err)
 		}
+		q.Of[0].Low = 0.99 // after it was asked
 		a := asked.announcePanel()
-		if a.Question == nil || a.Question.Name != "first" ||
+		if !reflect.DeepEqual(a.Question, meanOf("first")) ||
 			!slices.Equal(kinds(a), []statistic.Kind{statistic.Mean}) ||
 			a.Plan.Records != 2 || a.Cohort.Size != people || len(a.Commitment) == 0 {
 			t.Fatalf("announced %+v", a)

@@ -100,6 +100,9 @@ func TestAQuestionThatLiesIsRefused(t *testing.T) {
 			"of who arrives": func(a *plan.Announcement) {
 				a.Plan.Panel, a.Plan.Decisions, a.Plan.Records, a.Commitment = nil, 0, 0, nil
 			},
+			"of one person": func(a *plan.Announcement) {
+				a.Cohort = plan.Cohort{Size: 1, Minimum: 1}
+			},
 			"in more epochs": func(a *plan.Announcement) { a.Plan.Records = perPerson + 1 },
 		} {
 			a := honest.Clone()

@@ -19,12 +19,13 @@ type atom struct{ p, q float64 }
 func seen(t *testing.T, a *Announcement, x, y [][]float64, honest int) (out []atom) {
 	out = []atom{{1, 1}}
 	for i, e := range a.Encodings {
-		noise, err := privacy.NewBinomial(uint64(honest)*uint64(e.NoiseBits), e.Bias.Float())
+		bits := honest * int(e.NoiseBits)
+		noise, err := privacy.NewBinomial(uint64(bits), e.Bias.Float())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for j, c := range e.Coordinates {
-			p, q := ones(noise, e, c, x[i][j], honest), ones(noise, e, c, y[i][j], honest)
+			p, q := ones(noise, e, c, x[i][j], bits), ones(noise, e, c, y[i][j], bits)
 			var next []atom
 			for _, o := range out {
 				for k := range p {
@@ -48,11 +49,11 @@ func seen(t *testing.T, a *Announcement, x, y [][]float64, honest int) (out []at
 	return out
 }
 
-// ones is the law of a coordinate's count for a value: its levels, rounded at random, and the noise.
-func ones(noise *privacy.Binomial, e protocol.Encoding, c protocol.Coordinate, value float64, honest int) []float64 {
+// ones is the law of a coordinate's count for a value: its levels, rounded at random, and so many noise bits.
+func ones(noise *privacy.Binomial, e protocol.Encoding, c protocol.Coordinate, value float64, bits int) []float64 {
 	v := math.Max(0, math.Min((value-c.Offset)*e.Scale, float64(c.Levels)))
 	whole := math.Floor(v)
-	out := make([]float64, int(c.Levels)+2+honest*int(e.NoiseBits))
+	out := make([]float64, int(c.Levels)+2+bits)
 	for k := range out {
 		out[k] = (1-(v-whole))*noise.Probability(k-int(whole)) + (v-whole)*noise.Probability(k-int(whole)-1)
 	}

@@ -49,6 +49,16 @@ func TestAQuestionIsThePanelsOneRelease(t *testing.T) {
 			t.Errorf("encoding: %v, want %q", err, says)
 		}
 	}
+	for says, change := range map[string]func(a *Announcement){ // which no panel's plan may have anyway
+		"asked of a panel": func(a *Announcement) { a.Plan.Curator = &Curator{} },
+		"one release":      func(a *Announcement) { a.Plan.Rounds = slices.Repeat(a.Plan.Rounds, 2) },
+	} {
+		a := good.Clone()
+		change(a)
+		if err := a.CheckQuestion(); !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
 	if q.Of[0].Entries[0] != 2 {
 		t.Error("a clone shares memory")
 	}

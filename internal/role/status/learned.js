@@ -1,4 +1,5 @@
-// What was learned: the newest coefficients with their intervals, and how they and epsilon went from epoch to epoch.
+// What was learned: the newest coefficients with their intervals, and how they and epsilon went from epoch to epoch; and
+// what panels answered to questions.
 const short = v => String(Number(v.toPrecision(3)));
 const widest = 24; // coefficients that the first picture shows, the largest
 const lines = 8; // coefficients that the second picture tells apart
@@ -102,4 +103,20 @@ function learned(s) {
     el("div", { class: "under" }, "By this model the mean reward of every arm, and so the value of every policy, is between ", field("learned.predicted.least", p.least, short(p.least)), " and ", field("learned.predicted.most", p.most, short(p.most)), "; an arm of zeros has ", field("learned.predicted.neutral", p.neutral, short(p.neutral)),
       l.total ? "." : ". The value for the people of a cohort cannot be had from its sums, which hold neither its rewards nor its arms."),
     el("details", { open: opened ? "" : undefined }, el("summary", {}, "The numbers"), el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...["Coefficient", "Estimate", ...(last.half_width ? ["Half width", "Interval"] : [])].map(t => el("th", {}, t)))), el("tbody", {}, ...rows)))));
+}
+
+const told = v => Math.abs(v) < 1000 ? String(Number(v.toPrecision(4))) : count(Math.round(v));
+
+// answers lists what panels answered, the newest question first.
+function answers(s) {
+  const all = s.answers || [];
+  $("answerscard").hidden = !all.length;
+  fill("answers", ...all.map((a, i) => {
+    const at = "answers." + i + ".", spread = a.values.some(v => v.deviation);
+    const row = (at, v) => el("tr", {}, el("td", {}, field(at + "of", v.of)), ...(v.unbounded ? [el("td", {}, "–"), el("td", {}, "none: too much noise")] : [
+      el("td", {}, field(at + "value", v.value, told(v.value))), el("td", {}, field(at + "low", v.low, told(v.low)), " … ", field(at + "high", v.high, told(v.high)))]),
+      ...(spread ? [el("td", {}, v.deviation ? field(at + "deviation", v.deviation, told(v.deviation)) : "")] : []));
+    return el("div", {}, el("div", { class: "under" }, field(at + "kind", a.kind), " ", field(at + "name", a.name), ", epoch ", field(at + "epoch", a.epoch), ", ", field(at + "reports", a.reports), a.reports === 1 ? " report" : " reports"),
+      el("table", {}, el("thead", {}, el("tr", {}, ...["Of", "Estimate", "Interval", ...(spread ? ["Standard deviation"] : [])].map(t => el("th", {}, t)))), el("tbody", {}, row(at + "count.", a.count), ...a.values.map((v, k) => row(at + "values." + k + ".", v)))));
+  }).reverse());
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/browser"
+	"github.com/riffle-dp/riffle/pkg/deployment"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -65,6 +67,49 @@ func termed() status.Snapshot {
 	s.Learned.Names = []string{"bias", "id = sms × age", "id = <model>&\"",
 		"a field of a name that is far too long to draw = x"}
 	return s
+}
+
+// answering is an analyzer whose panels answered a mean and a regression.
+func answering() status.Snapshot {
+	s := knowing(4, 4, true)
+	of := func(name string, value, half float64) deployment.Estimated {
+		return deployment.Estimated{Of: name, Value: value, Low: value - half, High: value + half}
+	}
+	mean := &deployment.Answer{Name: "ages", Kind: statistic.Mean, Epoch: 2, Reports: 391,
+		Count: of("decisions with a reward", 1234.56, 20.25),
+		Values: []deployment.Estimated{of("age of <model>", 51.23, 1.5),
+			{Of: "reward", Value: 0.25, Low: 0.2, High: 0.31, Deviation: 0.433}}}
+	fit := &deployment.Answer{Name: "gain", Kind: statistic.Fit, Epoch: 3, Reports: 400,
+		Count:  of("decisions with a reward", 800.5, 30),
+		Values: []deployment.Estimated{{Of: "reward per age", Value: 9, Unbounded: true}}}
+	s.Answers = []*deployment.Answer{mean, fit}
+	return s
+}
+
+// checkAnswers holds the page against the answers to questions: what has no interval shows no number.
+func checkAnswers(t *testing.T, answers []*deployment.Answer, document string, shown map[string]browser.Field) {
+	t.Helper()
+	if hidden := strings.Contains(document, `id="answerscard" hidden`); hidden != (len(answers) == 0) {
+		t.Errorf("answers are hidden: %v", hidden)
+	}
+	if len(answers) == 0 {
+		return
+	}
+	for name, want := range map[string]string{
+		"answers.0.name": "ages", "answers.0.kind": "mean", "answers.0.reports": "391", "answers.0.epoch": "2",
+		"answers.0.count.value": "1,235", "answers.0.values.0.low": "49.73", "answers.0.values.0.high": "52.73",
+		"answers.0.values.0.of": "age of &lt;model&gt;", "answers.0.values.1.deviation": "0.433",
+		"answers.1.name": "gain", "answers.1.count.high": "830.5", "answers.1.values.0.of": "reward per age",
+		"answers.1.values.0.value": "",
+	} {
+		if got := shown[name].Text; got != want && html.EscapeString(got) != want {
+			t.Errorf("%s reads %q, want %q", name, got, want)
+		}
+	}
+	if !strings.Contains(document, "none: too much noise") ||
+		strings.Index(document, "answers.1.name") > strings.Index(document, "answers.0.name") {
+		t.Error("an answer without an interval does not say so, or the newest is not the first")
+	}
 }
 
 // checkNamed holds the page against the names of the coefficients: in the table whole, in the pictures shortened.

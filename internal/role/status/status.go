@@ -16,6 +16,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -34,6 +35,8 @@ type Snapshot struct {
 	Releases   []Round  `json:"releases"` // finished rounds, oldest first; nil: this role does not know
 	Devices    *Devices `json:"devices,omitempty"`
 	Learned    *Learned `json:"learned,omitempty"` // nil: this role does not know
+	// Answers are what panels answered to questions, the newest ones, oldest first.
+	Answers []*deployment.Answer `json:"answers,omitempty"`
 	// Warnings are what an operator should look at although the role is ready, each a sentence that says what to do;
 	// the page shows them at its head.
 	Warnings []string `json:"warnings,omitempty"`

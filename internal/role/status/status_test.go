@@ -235,6 +235,7 @@ func TestPageInABrowser(t *testing.T) {
 		{"learned-many-narrow", "analyzer", knowing(50, 40, false), browser.View{Width: 500, Height: 2600, Dark: true}},
 		{"learned-named", "analyzer", termed(), browser.View{Width: 1100, Height: 1500}},
 		{"lasting", "analyzer", lasting(), browser.View{Width: 1100, Height: 1800}},
+		{"answered", "analyzer", answering(), browser.View{Width: 1100, Height: 1800}},
 		{"learned-first", "analyzer", knowing(1, 1, true), browser.View{Width: 1100, Height: 1500}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -257,6 +258,7 @@ func TestPageInABrowser(t *testing.T) {
 					checkCompared(t, document, shown)
 				}
 			}
+			checkAnswers(t, test.snapshot.Answers, document, shown)
 			for i, text := range test.snapshot.Warnings {
 				if got := shown[fmt.Sprintf("warnings.%d", i)].Text; got != text {
 					t.Errorf("warning %q is shown as %q", text, got)
