@@ -28,9 +28,21 @@ func (r *Result) WriteTable(w io.Writer) error {
 			"(trust %s).\nThat rests on %s.\nValues outside the bounds were clipped to them before the fit.\n", r.Rows,
 			privacy.Spell(r.Epsilon), r.Delta, r.Trust, r.RestsOn)
 	}
+	r.unspent(&text)
 	r.balance(&text)
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// mostSpent is the share of the epsilon that was asked for below which a fit says why it spends less.
+const mostSpent = 0.95
+
+// unspent says why a fit spends less than it may.
+func (r *Result) unspent(w io.Writer) {
+	if r.Epsilon < mostSpent*r.Asked {
+		_, _ = fmt.Fprintf(w, "\nEpsilon %g was asked for. With so many rows, the least noise of a report of default "+
+			"size protects more.\nThe noise of shares and central is finer.\n", r.Asked)
+	}
 }
 
 // percent is the level of the intervals.
