@@ -10,8 +10,19 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"sigs.k8s.io/yaml"
 )
+
+// TestChartLints: helm lint --strict has nothing to say.
+func TestChartLints(t *testing.T) {
+	for _, m := range lint.RunAll("../../chart", nil, "default").Messages {
+		if m.Severity > support.InfoSev {
+			t.Error(m)
+		}
+	}
+}
 
 // decoded is an object of a chart as a type of Kubernetes'.
 func decoded[T any](t *testing.T, objects map[string]object, name string) T {
