@@ -172,7 +172,8 @@ that plays people, asks the API for decisions and tells the rewards.
 
 The machine's owner can read everything here: it is for trying out, not for people.`,
 		Example: `  riffle trial --features schema.json --people 2000
-  riffle trial --features schema.json --people 500 --config analyzer.yaml --dir trial --json`,
+  riffle trial --features schema.json --people 500 --config analyzer.yaml --dir trial --json
+  riffle trial --features schema.json --people 900 --panel 300 --records 5 --window 5s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx, stop := command.UntilStopped(cmd)
@@ -185,9 +186,13 @@ The machine's owner can read everything here: it is for trying out, not for peop
 				if asJSON {
 					return command.PrintJSON(cmd, r)
 				}
+				at := fmt.Sprintf("--keys %s --broker-url %s", r.Keys, r.Broker)
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "API:      %s\nanalyzer: %s/\nshuffler: %s/\nlogs:     %s\n\n"+
-					"It runs until Ctrl-C. Check it: riffle audit --keys %s --broker-url %s\n", r.API, r.Analyzer,
-					r.Shuffler, r.Folder, r.Keys, r.Broker)
+					"It runs until Ctrl-C. Check it: riffle audit %s\n", r.API, r.Analyzer, r.Shuffler, r.Folder, at)
+				if err == nil && r.Questions != "" {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "Ask it: riffle ask mean reward --name first --questions %s "+
+						"%s\n", r.Questions, at)
+				}
 				return err
 			}
 			return trial.Run(ctx, o)
@@ -202,6 +207,9 @@ The machine's owner can read everything here: it is for trying out, not for peop
 	flags.Float64Var(&o.Delta, "delta", 1e-6, "delta of each person's privacy guarantee")
 	flags.StringVar(&o.Family, "family", family.NameLogistic, "reward family: "+strict.List(family.Names(), "or"))
 	flags.Float64Var(&o.MaxReward, "max-reward", 1, "largest reward")
+	flags.IntVar(&o.Panel, "panel", 0, "people of each cohort, drawn from the registered ones before anybody decides,\n"+
+		"so that riffle ask can ask them; 0: whoever decides first takes part")
+	flags.IntVar(&o.Records, "records", 1, "with --panel: epochs that one person may report in")
 	flags.DurationVar(&o.Window, "window", 2*time.Second,
 		"time from a decision to its report, within which a reward counts")
 	flags.StringVar(&o.Config, "config", "", "file with further settings of the analyzer; flags win")

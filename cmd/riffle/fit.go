@@ -107,7 +107,8 @@ copy of a ledger has forgotten fits: keep one.`[1:],
 	flags.StringSliceVar(&f.Features, "features", nil,
 		"columns to predict with, separated by commas;\ndefault: all others with bounds or categories")
 	flags.StringArrayVar(&f.Bounds, "bounds", nil, "COLUMN=LOW,HIGH: public bounds of a column; once for each")
-	flags.StringVar(&f.BoundsFile, "bounds-file", "", `file of public bounds: {"COLUMN": [LOW, HIGH], ..}`)
+	flags.StringVar(&f.BoundsFile, "bounds-file", "",
+		`file of public bounds and values: {"COLUMN": [LOW, HIGH],`+"\n"+`"COLUMN": ["FIRST", "SECOND", ..], ..}`)
 	flags.StringArrayVar(&f.Categories, "category", nil,
 		"COLUMN=FIRST,SECOND,..: all values that a column can have;\nonce for each. Coefficients are against the "+
 			"first one")

@@ -60,7 +60,10 @@ func (p shownPolicy) WriteTable(w io.Writer) error {
 	case family.NameLogistic:
 		unit = "log odds of an arm's reward are"
 	case family.NamePoisson:
-		unit = "logarithm of an arm's mean reward is"
+		unit = fmt.Sprintf("log rate of an arm's reward (a Poisson count, given that it is at most %g) is",
+			p.Policy.MaxReward)
+	case family.NameGaussian:
+		unit = "score of an arm, which is 0 where the mean reward is the middle of its range, is"
 	case family.NameProbit:
 		unit = "probit of an arm's reward is"
 	}
@@ -87,8 +90,14 @@ Digest        %x
 	return err
 }
 
-// wrapped is text in lines that a terminal shows whole.
-func wrapped(s string) string { return strings.ReplaceAll(text.WrapSoft(s, 100), " \n", "\n") }
+// wrapped is text in lines of 80 characters. WrapSoft fills what it breaks with blanks.
+func wrapped(s string) string {
+	lines := strings.Split(text.WrapSoft(s, 80), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
 
 // counted is a number of things in words.
 func counted(n int, of string) string {

@@ -41,6 +41,5 @@ func (j *Judge) Mean(over *Overlap, value, se, quantile float64) Estimate {
 
 // Difference is Mean of what the target earns more, or less, than another one on the same decisions.
 func (j *Judge) Difference(over *Overlap, value, se, quantile float64) Estimate {
-	span := j.o.rewards().span
-	return over.interval(value, se, quantile, bounds{-span, span, span})
+	return over.interval(value, se, quantile, j.o.rewards().difference())
 }

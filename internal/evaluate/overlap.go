@@ -182,8 +182,17 @@ func (o *Overlap) interval(value, se, z float64, in bounds) Estimate {
 	return in.interval(value, math.Hypot(se, z*in.span*o.typical/float64(len(o.weights))), z)
 }
 
+// itself is the overlap of n decisions with the policy that made them.
+func itself(n int) *Overlap {
+	return &Overlap{MeanWeight: 1, EffectiveSize: float64(n), ErrorSize: float64(n), typical: 1,
+		weights: make([]float64, n)}
+}
+
 // bounds are the ends of what an estimate can be in truth, and the length of the range of rewards.
 type bounds struct{ low, high, span float64 }
+
+// difference are the bounds of a difference of two mean rewards.
+func (b bounds) difference() bounds { return bounds{-b.span, b.span, b.span} }
 
 func (b bounds) interval(value, se, z float64) Estimate {
 	inside := func(v float64) float64 { return math.Max(b.low, math.Min(b.high, v)) }

@@ -19,11 +19,17 @@ type Infeasible struct {
 }
 
 func (e *Infeasible) Error() string {
+	what, remedy := e.Remedied()
+	return what + "; " + remedy
+}
+
+// Remedied says apart what is wrong and what to do about it.
+func (e *Infeasible) Remedied() (what, remedy string) {
 	where := ""
 	if e.Cohort > 0 {
 		where = fmt.Sprintf("cohort %d of %d people: ", e.Cohort, e.People)
 	}
-	return fmt.Sprintf("no plan: %s%s cannot be met: %s; %s", where, e.Option, e.Reason, e.Remedy)
+	return fmt.Sprintf("no plan: %s%s cannot be met: %s", where, e.Option, e.Reason), e.Remedy
 }
 
 // explain puts a refusal of calibrate.Bits into the words of the options.

@@ -3,8 +3,12 @@ package role_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/config"
 	"github.com/riffle-dp/riffle/internal/role"
@@ -83,3 +87,39 @@ func TestCheckConfigStartsNothing(t *testing.T) {
 		t.Errorf("the check tried the port: %s", r.stderr)
 	}
 }
+
+// A command that prints JSON tells its error as one line of JSON, so that a program that ran it can tell it from
+// progress and warnings, and the remedy apart where the error knows it.
+func TestErrorsOfJSONAreJSON(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		err  error
+		want string
+	}{
+		{nil, errors.New("2 faults:\n<a>; b"), "count: 2 faults:\n<a>; b\n"},
+		{[]string{"--json"}, errors.New("2 faults:\n<a>; b"),
+			`{"error":{"command":"count","what":"2 faults:\n<a>; b"}}` + "\n"},
+		{[]string{"--json"}, fmt.Errorf("wrapped: %w", tooFew{}),
+			`{"error":{"command":"count","what":"too few: 3; or less","remedy":"give more"}}` + "\n"},
+		{nil, tooFew{}, "count: too few: 3; or less; give more\n"},
+		{[]string{"--json", "--nothing"}, nil,
+			`{"error":{"command":"count","what":"unknown flag: --nothing"}}` + "\n"},
+	} {
+		var stdout, stderr bytes.Buffer
+		cmd := &cobra.Command{Use: "count", SilenceErrors: true, SilenceUsage: true,
+			RunE: func(*cobra.Command, []string) error { return c.err }}
+		cmd.Flags().Bool("json", false, "")
+		cmd.SetArgs(append([]string{}, c.args...))
+		cmd.SetOut(&stdout)
+		cmd.SetErr(&stderr)
+		if code := role.Main(cmd); code != role.ExitConfig || stdout.Len() > 0 || stderr.String() != c.want {
+			t.Errorf("%v: exit %d, %q and %q, want %q", c.args, code, &stdout, &stderr, c.want)
+		}
+	}
+}
+
+// tooFew is an error that knows its remedy.
+type tooFew struct{}
+
+func (tooFew) Error() string              { return "too few: 3; or less; give more" }
+func (tooFew) Remedied() (string, string) { return "too few: 3; or less", "give more" }

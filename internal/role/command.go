@@ -3,6 +3,7 @@ package role
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -163,7 +164,7 @@ func (e *Env) start(ctx context.Context, serve Serve) error {
 }
 
 // Main runs a command, whose help it makes fit a terminal, prints its error if it is not in the log, and returns the
-// exit code.
+// exit code. With a flag --json the error is one line of JSON: see failure.
 func Main(cmd *cobra.Command) int {
 	FitHelp(cmd)
 	called, err := cmd.ExecuteContextC(context.Background())
@@ -173,7 +174,37 @@ func Main(cmd *cobra.Command) int {
 	exit := &ExitError{Code: ExitConfig, Err: err}
 	errors.As(err, &exit)
 	if !exit.Told {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", called.CommandPath(), err)
+		tell(called, err)
 	}
 	return exit.Code
+}
+
+// A Remedied error says apart what is wrong and what to do about it.
+type Remedied interface {
+	error
+	Remedied() (what, remedy string)
+}
+
+// failure is an error of a command that prints JSON, for the program that ran it: one line of standard error, so that
+// no text need be taken apart to tell it from progress and warnings. Remedy is empty where What says what to do, too.
+type failure struct {
+	Command string `json:"command"`
+	What    string `json:"what"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// tell prints the error of a command.
+func tell(called *cobra.Command, err error) {
+	out, path := called.ErrOrStderr(), called.CommandPath()
+	if asJSON, _ := called.Flags().GetBool("json"); !asJSON {
+		_, _ = fmt.Fprintf(out, "%s: %v\n", path, err)
+		return
+	}
+	f := failure{Command: path, What: err.Error()}
+	if of := Remedied(nil); errors.As(err, &of) {
+		f.What, f.Remedy = of.Remedied()
+	}
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(map[string]failure{"error": f})
 }

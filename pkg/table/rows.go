@@ -30,6 +30,7 @@ type Cells struct {
 	separator rune
 	commas    bool // a number with a decimal comma was there
 	point     int  // line of the first number with a decimal point that was read; 0: none yet
+	after     int  // line behind the last row; 0: no row yet
 }
 
 // Row is a row of Cells, until the next one is read.
@@ -86,13 +87,22 @@ func cells(text *bufio.Reader) (*Cells, error) {
 	return c, err
 }
 
-// next is the next row, or io.EOF.
+// next is the next row that is not blank, or io.EOF. Where there is one column, a blank line between rows would be one
+// without a value, or nothing: it is refused.
 func (c *Cells) next() (row []string, line int, err error) {
 	row, err = c.lines.Read()
+	for errors.Is(err, csv.ErrFieldCount) && len(row) == 1 && strings.TrimSpace(row[0]) == "" {
+		row, err = c.lines.Read()
+	}
 	if err != nil {
 		return nil, 0, unreadable(err)
 	}
 	line, _ = c.lines.FieldPos(0)
+	if len(row) == 1 && c.after > 0 && line > c.after {
+		return nil, 0, wrong("line %d is blank, in a table of one column: write NA for a value that is missing, or "+
+			"leave the line out", c.after)
+	}
+	c.after = line + 1 + strings.Count(row[0], "\n")
 	return row, line, nil
 }
 

@@ -11,10 +11,12 @@ import (
 	"strings"
 )
 
-// missing are the texts that stand for no value; comparison ignores case.
-var missing = []string{"", "na", "n/a", "nan", "null", "none", "?", ".", "-"}
+// missing are the texts that stand for no value, some of them as spreadsheets (#N/A), pandas (<NA>) and databases (\N)
+// write it; comparison ignores case.
+var missing = []string{"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", `\n`, "?", ".", "-"}
 
-// IsMissing reports whether a text stands for no value: it is empty, or one of NA, N/A, NaN, null, none, ?, . and -.
+// IsMissing reports whether a text stands for no value: it is empty, or one of NA, N/A, #N/A, <NA>, NaN, null, none, \N,
+// ?, . and -.
 func IsMissing(text string) bool {
 	return slices.Contains(missing, strings.ToLower(strings.TrimSpace(text)))
 }

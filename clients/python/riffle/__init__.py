@@ -20,6 +20,13 @@ A deployment with your own schema, on this machine:
         policy = d.policy()
     people["arm"] = policy.choose(people, ["none", "reminder"])
 
+What is a mean, a spread or a trend among its people: riffle.ask asks a panel of them.
+
+    with riffle.Deployment(schema, people=900, panel=300, records=5) as d:
+        riffle.ask.mean(d, ["age", "reward"], name="who")
+        d.simulate(people, ["none", "reminder"], reward)
+        riffle.ask.answers(d).frame
+
 A client of a deployment that runs, for an app:
 
     client = riffle.Client("http://127.0.0.1:8400")
@@ -42,6 +49,7 @@ riffle.Warning says what a result must not be read without. Progress goes to the
     logging.basicConfig(level=logging.INFO)
 """
 
+from . import ask
 from ._client import Acceptance, Client, Decision, Refused
 from ._commands import audit, evaluate, fit, ledger, plan, policy, replay, report, simulate, verify
 from ._deployment import Deployment
@@ -59,8 +67,8 @@ except ImportError:  # in a clone of the sources
 __all__ = [
     "Acceptance", "Audit", "Certificate", "Client", "Decision", "Deployment", "Device", "DeviceError", "Error",
     "Evaluation", "Fit", "Ledger", "Plan", "Policy", "Refused", "Replay", "Report", "Result", "Simulation", "Warning",
-    "audit", "evaluate", "fit", "ledger", "made_with", "plan", "policy", "program", "replay", "report", "simulate",
-    "verify",
+    "ask", "audit", "evaluate", "fit", "ledger", "made_with", "plan", "policy", "program", "replay", "report",
+    "simulate", "verify",
 ]
 
 for _name in __all__:  # as help and tracebacks name them

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 import ssl
 import threading
@@ -165,7 +166,7 @@ class Client:
 
     def schema(self) -> Dict[str, Any]:
         """The announced features."""
-        return self._attempt("GET", "/v1/schema")
+        return self._repeat("GET", "/v1/schema")
 
     def check(self, arms: Sequence[Arm], *, context: Optional[Mapping[str, Any]] = None,
               default: Union[None, int, str] = None, exclude: Sequence[Union[int, str]] = ()) -> Dict[str, Any]:
@@ -178,9 +179,9 @@ class Client:
 
     def close(self) -> None:
         """Closes the connection of this thread."""
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection.close()
+        kept = self._kept()
+        if kept is not None:
+            kept.close()
         self._local.connection = None
 
     def __enter__(self) -> Client:
@@ -232,9 +233,18 @@ class Client:
         problem = said if isinstance(said, dict) else {}
         raise Refused(status, str(problem.get("reason", "")), str(problem.get("detail", "")))
 
+    def _kept(self) -> Optional[http.client.HTTPConnection]:
+        """This thread's connection. One from before a fork is the other process's: answers would get mixed up."""
+        kept: Optional[http.client.HTTPConnection] = getattr(self._local, "connection", None)
+        if getattr(self._local, "process", None) != os.getpid():
+            if kept is not None:
+                kept.close()  # of this process's copy alone
+            self._local.process, self._local.connection = os.getpid(), None
+        return kept if self._local.connection is not None else None
+
     def _exchange(self, method: str, path: str, text: Optional[str], headers: Dict[str, str]) -> Tuple[int, bytes]:
         """One request and its answer, over this thread's connection."""
-        connection = getattr(self._local, "connection", None)
+        connection = self._kept()
         kept = connection is not None
         if connection is None:
             connection = self._local.connection = self._connect()

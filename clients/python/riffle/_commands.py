@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ._frames import file, lines, log_file, written
-from ._program import EXIT_BREACH, Error, flags, result, run
+from ._frames import category, file, is_table, lines, log_file, plain, written
+from ._program import EXIT_BREACH, Error, flags, path_of, result, run
 from ._policy import Policy
 from ._results import Audit, Certificate, Evaluation, Fit, Ledger, Plan, Replay, Report, Simulation
 
@@ -49,8 +49,8 @@ def plan(users: Optional[int] = None, *, dim: Optional[int] = None, options: Opt
                    "delta": delta, "trust": trust, "effect": effect, "baseline": baseline, "predict": predict, **more})
     if from_log is None:
         return Plan.of(*result("plan", given))
-    with log_file(from_log, schema, columns) as (log, read):
-        return Plan.of(*result("plan", [*given, f"--from-log={log}", *read]))
+    with log_file(from_log, schema, columns) as (log, read, fds):
+        return Plan.of(*result("plan", [*given, f"--from-log={log}", *read], fds=fds))
 
 
 def fit(data: Optional[Table], target: str, *, epsilon: float, bounds: Mapping[str, Tuple[float, float]],
@@ -69,6 +69,7 @@ def fit(data: Optional[Table], target: str, *, epsilon: float, bounds: Mapping[s
     data         a path of CSV or JSON Lines, or a DataFrame, with a row for each person
     bounds       public bounds of each column, outside which values are clipped: from general knowledge, never from data
     categories   all values that a column can have; coefficients are against the first one
+    features     columns to predict with; else all others that have bounds or categories, in that order
     family       linear, or logistic for a target of 0 and 1
     trust        central: whoever runs this sees the rows; shuffle, shares, local: what devices would have found
     by           a column of groups, declared in categories: rows, mean and a fit of each, for the price of one fit
@@ -77,22 +78,55 @@ def fit(data: Optional[Table], target: str, *, epsilon: float, bounds: Mapping[s
     more         every other flag of `riffle fit`
 
     Each call is a new draw of noise and spends epsilon again, so do not repeat it until you like the result. A ledger
-    refuses what its budget does not allow. Rows of a DataFrame go to the program through a pipe, never to the disk.
+    refuses what its budget does not allow. Rows of a DataFrame go to the program through a pipe, never to the disk, and
+    only the columns that are named here. A "line 3" in an error is the third row.
     """
+    target, by = str(target), None if by is None else str(by)
+    said = _declared(bounds, categories)
+    if features is None:
+        features = [name for name in said if name not in (target, by)] or None
     given = flags({"target": target, "epsilon": epsilon, "delta": delta, "features": features, "family": family,
                    "trust": trust, "by": by, "missing": missing, "confidence": confidence, "ledger": ledger,
-                   "budget": budget, "rows": rows, **more})
-    given += [f"--bounds={column}={low!r},{high!r}" for column, (low, high) in bounds.items()]
-    for column, values in (categories or {}).items():
-        given.append(f"--category={column}=" + ",".join(str(v) for v in values))
-    if dry_run:
-        given.append("--dry-run")
-    if data is None:
-        return Fit.of(*result("fit", given))
-    if hasattr(data, "columns"):
-        return Fit.of(*result("fit", ["-", *given], data=lines(data)))
-    with file(data) as path:
-        return Fit.of(*result("fit", [path, *given]))
+                   "budget": budget, "dry_run": dry_run or None, "rows": rows, **more})
+    with tempfile.TemporaryDirectory(prefix="riffle-") as folder:
+        given.append("--bounds-file=" + written(folder, "bounds.json", said))
+        if data is None:
+            return Fit.of(*result("fit", given))
+        if is_table(data):
+            _named(said)
+            used = {target, *said, *map(str, features or []), *([by] if by is not None else [])}
+            text = lines(data, only=used, numbers=[n for n, of in said.items() if not isinstance(of[0], str)],
+                         texts=[n for n, of in said.items() if isinstance(of[0], str)])
+            return Fit.of(*result("fit", ["-", *given], data=text))
+        with file(data) as (path, _):
+            return Fit.of(*result("fit", [path, *given]))
+
+
+def _named(columns: Iterable[str]) -> None:
+    for name in columns:
+        if name.replace(".", "").isdigit():
+            raise Error(f"a column is named by the number {name}", 'name it by a text: table.add_prefix("x")')
+
+
+def _declared(bounds: Mapping[Any, Any], categories: Optional[Mapping[Any, Any]]) -> Dict[str, List[Any]]:
+    """What is public about columns: [low, high] of numbers, and texts of categories."""
+    said: Dict[str, List[Any]] = {}
+    for what, given in (("bounds", bounds), ("categories", categories or {})):
+        if not isinstance(given, Mapping):
+            raise Error(f"{what} is of the type {type(given).__name__}", "give a dict with a key for each column")
+        for column, values in given.items():
+            values = plain(values)
+            name = str(column)
+            if name in said:
+                raise Error(f"the column {name} has bounds and categories", "leave out one of the two")
+            if not isinstance(values, list) or any(v is None or v == "" for v in values):
+                raise Error(f"the {what} of the column {name} are no list, or one of them is missing or empty",
+                            "a missing value is none of a category's: help(riffle.fit) has examples")
+            if what == "bounds" and (len(values) != 2 or any(isinstance(v, str) for v in values)):
+                raise Error(f"the bounds of the column {name} are not two finite numbers",
+                            "give (low, high), from general knowledge and never from data")
+            said[name] = values if what == "bounds" else [category(v) for v in values]
+    return said
 
 
 def ledger(path: Path_) -> Ledger:
@@ -102,7 +136,7 @@ def ledger(path: Path_) -> Ledger:
     >>> l.spent_epsilon, l.left_epsilon
     >>> l.frame                    # each fit
     """
-    if not Path(path).is_file():
+    if not Path(path_of("path", path)).is_file():
         raise Error(f"there is no ledger {path}", "begin it with a fit: riffle.fit(..., ledger=, budget=)")
     return Ledger.of(*result("fit", flags({"ledger": path})))
 
@@ -125,14 +159,14 @@ def evaluate(log: Table, *, schema: Optional[Schema] = None, columns: Optional[M
     write_prior  fit what a deployment may know before its first person, write it to this file, and judge it
     more         every other flag of `riffle evaluate`
 
-    Neither the log nor the estimates are private. A DataFrame is in a temporary file of this user meanwhile.
+    Neither the log nor the estimates are private.
     """
     given = flags({"theta": theta, "prior": prior, "write_prior": write_prior, "confidence": confidence, **more})
-    with log_file(log, schema, columns) as (path, read), tempfile.TemporaryDirectory(prefix="riffle-") as folder:
+    with log_file(log, schema, columns) as (path, read, fds), tempfile.TemporaryDirectory(prefix="riffle-") as folder:
         if policy is not None:
             of = policy.json if isinstance(policy, Policy) else policy
             given.append("--policy=" + written(folder, "policy.json", of))
-        return Evaluation.of(*result("evaluate", [path, *read, *given]))
+        return Evaluation.of(*result("evaluate", [path, *read, *given], fds=fds))
 
 
 def replay(log: Table, *, schema: Optional[Schema] = None, columns: Optional[Mapping[str, Any]] = None,
@@ -154,8 +188,8 @@ def replay(log: Table, *, schema: Optional[Schema] = None, columns: Optional[Map
     what the learner plays is refused. Neither the log nor these figures are private.
     """
     given = flags({"trust": trust, "epsilon": epsilon, "delta": delta, "confidence": confidence, **more})
-    with log_file(log, schema, columns) as (path, read):
-        return Replay.of(*result("replay", [path, *read, *given]))
+    with log_file(log, schema, columns) as (path, read, fds):
+        return Replay.of(*result("replay", [path, *read, *given], fds=fds))
 
 
 def simulate(data: Optional[Table] = None, *, users: Optional[int] = None, trust: Optional[str] = None,
@@ -177,10 +211,10 @@ def simulate(data: Optional[Table] = None, *, users: Optional[int] = None, trust
                    **more})
     with tempfile.TemporaryDirectory(prefix="riffle-") as out:
         given += [] if "out" in more else [f"--out={out}"]
-        if data is None or isinstance(data, str) and not Path(data).exists():
+        if data is None or isinstance(data, str) and data == "adult":
             return Simulation.of(*result("demo", given + ([f"--data={data}"] if data else [])))
-        with file(data) as path:
-            return Simulation.of(*result("demo", [*given, f"--data={path}"]))
+        with file(data) as (path, fds):
+            return Simulation.of(*result("demo", [*given, f"--data={path}"], fds=fds))
 
 
 def audit(folder: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,
@@ -216,10 +250,16 @@ def report(folder: Optional[Path_] = None, *, trust: Optional[Path_] = None, key
 def _checked(command: str, folder: Optional[Path_], **options: Any) -> Tuple[Any, Tuple[str, ...]]:
     given: List[str] = flags(options)
     if folder is not None:
-        if not Path(folder).is_dir():
-            raise Error(f"there is no folder {folder}", "give an export of riffle audit or riffle.simulate")
-        given.insert(0, str(folder))
+        given.insert(0, export(folder))
     return result(command, given, codes=(0, EXIT_BREACH))
+
+
+def export(folder: Path_) -> str:
+    """The path of an export."""
+    path = path_of("folder", folder)
+    if not Path(path).is_dir():
+        raise Error(f"there is no folder {path}", "give an export: of Deployment.export, or of riffle.simulate")
+    return path
 
 
 def verify(certificate: Path_, *, trust: Optional[Path_] = None) -> Certificate:
@@ -232,7 +272,8 @@ def verify(certificate: Path_, *, trust: Optional[Path_] = None) -> Certificate:
     trust      bundle.json of the deployment, from somebody whom you trust; else the keys in the certificate are taken,
                which a riffle.Warning says
     """
-    return Certificate.of(*result("verify", [str(certificate), *flags({"trust": trust})], codes=(0, EXIT_BREACH)))
+    given = [path_of("certificate", certificate), *flags({"trust": trust})]
+    return Certificate.of(*result("verify", given, codes=(0, EXIT_BREACH)))
 
 
 def policy(source: Optional[Path_] = None, *, trust: Optional[Path_] = None, keys: Optional[Path_] = None,
@@ -248,6 +289,6 @@ def policy(source: Optional[Path_] = None, *, trust: Optional[Path_] = None, key
     """
     given = flags({"trust": trust, "keys": keys, "broker_url": broker_url, **more})
     if source is not None:
-        given.insert(0, str(source))
+        given.insert(0, path_of("source", source))
     said = run("policy export", given)
     return Policy(json.loads(said.out), said.notes)

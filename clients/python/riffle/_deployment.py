@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import json
-import queue
+import os
 import subprocess
 import tempfile
-import threading
 import time
+import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import IO, TYPE_CHECKING, Any, Callable, Dict, Mapping, NoReturn, Optional, Sequence, Union
 
 from ._client import Arm, Client
 from ._commands import audit, policy, report
 from ._frames import frame, written
+from ._people import LOOK, THREADS, Simulated
 from ._policy import Policy
-from ._program import Error, failed, flags, program, run
+from ._program import Error, end, failed, flags, program, run
 from ._results import Audit, Report
 
 if TYPE_CHECKING:
-    import os
-
     import pandas
 
+    from ._people import People
+
     Path_ = Union[str, os.PathLike[str]]
-
-#: Seconds between two looks at whether learning goes on.
-LOOK = 0.1
-
-#: Threads that play people: most of their time is waiting for an answer.
-THREADS = 8
 
 
 class Deployment:
@@ -49,7 +44,11 @@ class Deployment:
     trust        the channel, which is whom people trust: shuffle, shares, local or central
     epsilon      of each person's guarantee, at delta
     family       logistic, probit, linear, poisson or gaussian rewards, up to max_reward
-    window       seconds from a decision to its report, within which a reward counts
+    window       seconds from a decision to its report, within which a reward counts; with a panel, from its epoch's
+                 beginning, so that all of the panel must decide in it
+    panel        people of each cohort, drawn from the registered ones before anybody decides, so that riffle.ask can
+                 ask them; 0: who decides first takes part
+    records      with a panel: epochs that one person may report in
     settings     further settings of the analyzer, nested as in its YAML: {"learner": {"control": 0.1}}
     folder       a new folder to keep keys, logs and streams in; None: they are removed at the end
 
@@ -59,20 +58,23 @@ class Deployment:
     client       a riffle.Client of its API
     keys         the folder of its keys; broker_url is its broker
     pages        addresses of the status pages of analyzer and shuffler
+    questions    with a panel: the folder from which it is asked
     """
 
     client: Client
     keys: str
     broker_url: str
     pages: Dict[str, str]
+    questions: str
 
     def __init__(self, schema: Union[Mapping[str, Any], Path_], *, people: int, trust: str = "shares",
                  epsilon: float = 1.0, delta: float = 1e-6, family: str = "logistic", max_reward: float = 1.0,
-                 window: float = 2.0, settings: Optional[Mapping[str, Any]] = None,
-                 folder: Optional[Path_] = None) -> None:
-        self._schema, self._settings = schema, settings
+                 window: float = 2.0, panel: int = 0, records: int = 1,
+                 settings: Optional[Mapping[str, Any]] = None, folder: Optional[Path_] = None) -> None:
+        self._schema, self._settings, self._panel = schema, settings, panel
         self._flags = flags({"people": people, "trust": trust, "epsilon": epsilon, "delta": delta, "family": family,
-                             "max_reward": max_reward, "window": f"{window}s", "dir": folder})
+                             "max_reward": max_reward, "window": f"{window}s", "panel": panel, "records": records,
+                             "dir": folder})
         self._process: Optional[subprocess.Popen[str]] = None
 
     def __enter__(self) -> Deployment:
@@ -89,22 +91,25 @@ class Deployment:
         with tempfile.TemporaryDirectory(prefix="riffle-") as folder:
             given = [*self._flags, f"--features={written(folder, 'schema.json', self._schema)}"]
             if self._settings is not None:
-                given.append(f"--config={written(folder, 'analyzer.yaml', self._settings)}")
-            self._process = subprocess.Popen([str(program()), "trial", "--tied", "--json", *given], text=True,
-                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                             encoding="utf-8", start_new_session=True)
+                given.append(f"--config={written(folder, 'settings.yaml', self._settings)}")
+            told = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+            child = subprocess.Popen([str(program()), "trial", "--json", "--tied", *given], text=True,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told, encoding="utf-8",
+                                     start_new_session=True)
+            self._process, self._told, self._owner = child, told, os.getpid()
+            self._end = weakref.finalize(self, _end, child, told, os.getpid())
             try:
                 said = self._said()
             except BaseException:
                 self.close()
                 raise
         self.client = Client(said["api"])
-        self.keys, self.broker_url = said["keys"], said["broker_url"]
+        self.keys, self.broker_url, self.questions = said["keys"], said["broker_url"], said.get("questions", "")
         self.pages = {role: said[role] + "/" for role in ("analyzer", "shuffler")}
 
     def _said(self) -> Dict[str, Any]:
         """Where everything is, once it runs."""
-        assert self._process and self._process.stdout and self._process.stderr
+        assert self._process and self._process.stdout
         text = ""
         for line in self._process.stdout:
             text += line
@@ -112,97 +117,59 @@ class Deployment:
                 said: Dict[str, Any] = json.loads(text)
                 return said
         self._process.wait()
-        failed("trial", "", self._process.stderr.read().splitlines())
+        self._fail()
+
+    def _fail(self) -> NoReturn:
+        """Raises why the program ended."""
+        assert self._process
+        self._told.seek(0)
+        failed("trial", self._process.wait(), self._told.read().splitlines())
 
     def close(self) -> None:
-        """Ends all of its processes, and removes what is not to be kept."""
-        child, self._process = self._process, None
-        if child is None:
+        """Ends all of its processes, and removes what is not to be kept. In a fork of the process it does nothing."""
+        if self._process is None or self._forked():
             return
-        child.communicate()  # closes its input, which ends it
+        self._end()
+        self._process = None
         if hasattr(self, "client"):
             self.client.close()
+
+    def _forked(self) -> bool:
+        return self._owner != os.getpid()
 
     def _runs(self) -> None:
         if self._process is None:
             raise Error("this deployment does not run", "call its methods inside the with block")
-        if self._process.poll() is not None:
-            assert self._process.stderr
-            failed("trial", "", self._process.stderr.read().splitlines())
+        if not self._forked() and self._process.poll() is not None:
+            self._fail()
 
-    def simulate(self, people: Union[pandas.DataFrame, Iterable[Mapping[str, Any]]], arms: Sequence[Arm],
-                 reward: Callable[[Mapping[str, Any], str], float], *, threads: int = THREADS) -> pandas.DataFrame:
+    def simulate(self, people: People, arms: Sequence[Arm], reward: Callable[[Mapping[str, Any], str], float], *,
+                 threads: int = THREADS, epochs: Optional[int] = None) -> pandas.DataFrame:
         """Has synthetic people ask for decisions, through the API that an app would call.
 
-        people    the context of each person: a DataFrame with a row for each, or mappings
-        arms      what they choose among; each needs an id
-        reward    a function of a person's context and the id of their arm; called by one thread at a time
+        >>> def reward(person, arm):
+        ...     return person["evening"] if arm == "reminder" else 0.5
+        >>> log = d.simulate(people, ["none", "reminder"], reward)
+
+        people    a row for each: a DataFrame, or mappings. Columns that the schema does not name are not sent
+        arms      what they choose among: ids, or mappings with an id
+        reward    a function of a person's row and the id of their arm; called by one thread at a time
+        epochs    with a panel: how many to play; None: until learning is over
 
         Each person asks until one of their decisions is sampled, or learning is over. While reports of a cohort are on
-        their way nobody is sampled, and the next wait. Returns a row for each decision: device, the context, arm,
-        propensity, reward, epoch, sampled, reason. This log has propensities, so riffle.evaluate can read it.
+        their way nobody is sampled, and the next wait. With a panel all are registered, and those who are drawn decide
+        once in the epoch. Row n is the same person in every call.
+
+        Returns a row for each decision: device, the person's row, arm, propensity, reward, epoch, sampled, reason. With
+        a panel these are the sampled ones. This log has propensities, so riffle.evaluate can read it.
         """
         self._runs()
-        todo: queue.SimpleQueue[tuple[int, Mapping[str, Any]]] = queue.SimpleQueue()
-        for number, context in enumerate(people.to_dict("records") if hasattr(people, "to_dict") else people):
-            todo.put((number, {str(name): None if v != v else v for name, v in context.items()}))  # NaN is missing
-        rows: List[Dict[str, Any]] = []
-        failures: List[BaseException] = []
-        lock = threading.Lock()
-
-        def play() -> None:
-            with Client(self.client.address) as client:
-                while not failures:
-                    try:
-                        number, context = todo.get_nowait()
-                    except queue.Empty:
-                        return
-                    try:
-                        self._live(client, number, context, arms, reward, rows, lock, failures)
-                    except BaseException as err:  # for the caller
-                        failures.append(err)
-
-        playing = [threading.Thread(target=play, daemon=True) for _ in range(threads)]
-        for t in playing:
-            t.start()
-        try:
-            for t in playing:
-                t.join()
-        except BaseException as err:  # such as an interrupted cell
-            failures.append(err)
-            raise
-        if failures:
-            raise failures[0]
-        return frame(sorted(rows, key=lambda row: int(row["epoch"])))
-
-    def _live(self, client: Client, number: int, context: Mapping[str, Any], arms: Sequence[Arm],
-              reward: Callable[[Mapping[str, Any], str], float], rows: List[Dict[str, Any]], lock: threading.Lock,
-              failures: List[BaseException]) -> None:
-        """One person, who asks until a decision is sampled."""
-        device = f"person-{number}"
-        while not failures:
-            final = self._enrolling(client, failures)
-            d = client.decide(device, arms, context=context)
-            with lock:
-                earned = float(reward(context, d.id))
-                rows.append({"device": device, **context, "arm": d.id, "propensity": d.propensity, "reward": earned,
-                             "epoch": d.epoch, "sampled": d.sampled, "reason": d.reason})
-            if d.sampled:
-                client.reward(d, earned)
-            if d.sampled or final or d.reason not in ("rounds_under_way", "cohort_full", "shuffler_unreachable"):
-                return
-
-    def _enrolling(self, client: Client, failures: List[BaseException]) -> bool:
-        """Waits until somebody who asks may be sampled, and says whether learning is over."""
-        while not failures:
-            self._runs()
-            status = client.status()
-            if status["enrolling"] or status["final"]:
-                return bool(status["final"])
-            if status.get("refused"):
-                raise Error(f"the devices take no part: {status['refused']}", "give the plan what they ask for")
-            time.sleep(LOOK)
-        return True
+        playing = Simulated(self.client, self._runs, people, arms, reward)
+        if self._panel:
+            playing.follow(threads, epochs)
+        else:
+            playing.arrive(threads)
+        return frame(sorted(playing.log, key=lambda row: int(row["epoch"])))
 
     def wait(self, timeout: float = 120.0) -> None:
         """Waits until learning is over: the last cohort was learned from, and its policy stays in force."""
@@ -237,3 +204,14 @@ class Deployment:
         self._runs()
         run("audit export", [str(folder), f"--keys={self.keys}", f"--broker-url={self.broker_url}"])
         return Path(folder)
+
+
+def _end(child: subprocess.Popen[str], told: IO[str], owner: int) -> None:
+    """Ends a deployment: when it is closed, when nothing refers to it any more, or when Python ends."""
+    if owner != os.getpid():
+        return
+    assert child.stdin and child.stdout
+    child.stdin.close()
+    end(child)  # a fork of this process may hold its input open
+    child.stdout.close()
+    told.close()

@@ -64,6 +64,7 @@ class Device:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = threading.RLock()
         self._handle = 0  # 0 before there is a credential
+        self._process = os.getpid()
         self._owner = open(self._folder / "riffle.lock", "w", encoding="utf-8")
         try:
             fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -84,6 +85,8 @@ class Device:
 
     def close(self) -> None:
         """Forgets the device in this process, and wipes its record in memory."""
+        if self._process != os.getpid():
+            return  # a fork, in which the library does not run
         with self._lock:
             if self._handle:
                 _library.close(self._handle)
@@ -295,6 +298,8 @@ class Device:
         self._handle = _library.opened(json.dumps(opening), _bytes(self._state.get("saved", "")))
 
     def _call(self, name: str, *arguments: Any) -> bytes:
+        if self._process != os.getpid():  # both would report for the person, and the library does not survive a fork
+            raise Error("the device belongs to the process that opened it", "open it in the process that uses it")
         return _library.call(name, self._handle, *arguments)
 
     def _now(self) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
 import json
+import math
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
 
-from ._program import Error
+from ._program import Error, path_of
 
 if TYPE_CHECKING:
     import pandas
@@ -31,8 +33,11 @@ def pandas_module() -> Any:
 
 
 def frame(rows: Iterable[Mapping[str, Any]], index: str = "") -> pandas.DataFrame:
-    """A table with a row for each mapping."""
+    """A table with a row for each mapping. A column without any value is one of missing numbers."""
     made = pandas_module().DataFrame(list(rows))
+    for name in made.columns:
+        if made[name].isna().all():
+            made[name] = made[name].astype(float)
     return made.set_index(index) if index and len(made) else made
 
 
@@ -47,75 +52,144 @@ def flat(of: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
     return row
 
 
-def lines(table: pandas.DataFrame) -> str:
-    """A table as JSON Lines. Every number is written so that it is read as the same number; what is missing is null."""
-    pandas = pandas_module()
-    names = [str(c) for c in table.columns]
-    if len(set(names)) != len(names):
-        raise Error(f"two columns have one name: {sorted(names)}", "rename one of them")
+def is_table(of: Any) -> bool:
+    """Whether something is a DataFrame."""
+    return hasattr(of, "columns") and hasattr(of, "iloc")
+
+
+def lines(table: pandas.DataFrame, *, only: Optional[Collection[str]] = None, numbers: Collection[str] = (),
+          texts: Collection[str] = ()) -> str:
+    """A table as JSON Lines.
+
+    only      names of the columns to write; None: all
+    numbers   names of columns in which True is 1 and False is 0
+    texts     names of columns of categories, which are written as category writes them
+
+    Every number is written so that it is read as the same number, and what is missing (None, NaN, NA, NaT) is null.
+    What JSON has no word for, as a time, is written as its text, which the program refuses where a number belongs.
+    """
+    places = [i for i, c in enumerate(table.columns) if only is None or str(c) in only]
+    names = [str(table.columns[i]) for i in places]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise Error(f"two columns have the name {twice[0]}", "rename one of them")
+    if not len(table):
+        raise Error("the table has no rows", "give one with a row for each person or decision")
+    if not names:
+        raise Error(f"the table has none of the columns {', '.join(only or [])}", "see its .columns")
     columns: List[List[Any]] = []
-    for i, name in enumerate(names):
-        column = table.iloc[:, i]
-        if pandas.api.types.is_datetime64_any_dtype(column) or pandas.api.types.is_timedelta64_dtype(column):
-            raise Error(f"the column {name} has times", "make numbers of them, such as the hour of the day, or drop it")
-        columns.append([_plain(name, v, pandas) for v in column.astype(object).tolist()])
+    for place, name in zip(places, names):
+        values = table.iloc[:, place].tolist()
+        if name in texts:
+            columns.append([None if plain(v) is None else category(v) for v in values])
+        elif name in numbers:
+            columns.append([int(p) if isinstance(p, bool) else p for p in (plain(v) for v in values)])
+        else:
+            columns.append([plain(v) for v in values])
     return "".join(json.dumps(dict(zip(names, row)), allow_nan=False) + "\n" for row in zip(*columns))
 
 
-def _plain(name: str, value: Any, pandas: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if hasattr(value, "tolist") and not isinstance(value, (str, bytes)):  # of numpy or pandas
+        value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_plain(name, v, pandas) for v in value]
-    if isinstance(value, dict):
-        return {str(k): _plain(name, v, pandas) for k, v in value.items()}
-    if hasattr(value, "tolist"):  # of numpy
-        return _plain(name, value.tolist(), pandas)
-    if value is None or pandas.isna(value):
-        return None
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        raise Error(f"the column {name} has an infinite number", "replace it: no command reads it")
-    if isinstance(value, (bool, int, float, str)):
+        return [plain(v) for v in value]
+    if value is None or isinstance(value, (bool, int, str)):
         return value
-    raise Error(f"the column {name} has a value of the type {type(value).__name__}", "make it a number or a text")
+    if isinstance(value, decimal.Decimal):
+        value = float(value)
+    if isinstance(value, float):
+        return None if math.isnan(value) else value if math.isfinite(value) else "infinite"
+    return None if _unknown(value) else str(value)
+
+
+def _unknown(value: Any) -> bool:
+    try:
+        return bool(value != value)  # NaT
+    except TypeError:  # NA
+        return True
+    except ValueError:
+        return False
+
+
+def category(value: Any) -> str:
+    """The text of a value of a category: 1.0 is 1, as pandas makes numbers of whole numbers where one is missing."""
+    if hasattr(value, "item"):  # of numpy
+        value = value.item()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
 
 
 def written(folder: Union[str, os.PathLike[str]], name: str, of: Union[Mapping[str, Any], str, os.PathLike[str]],
             ) -> str:
     """The path of a file: the one that is given, or one in a folder, of an object as JSON, which is YAML, too."""
     if not isinstance(of, Mapping):
-        return os.fspath(of)
+        given = path_of(name.partition(".")[0], of)
+        if not Path(given).is_file():
+            raise Error(f"there is no file {given}", f"give the path of the {name.partition('.')[0]}, or a dict")
+        return given
     path = Path(folder) / name
-    path.write_text(json.dumps(of), encoding="utf-8")
+    path.write_text(json.dumps(plain(of)), encoding="utf-8")
     return str(path)
 
 
 @contextlib.contextmanager
 def log_file(table: Table, schema: Optional[Schema], columns: Optional[Mapping[str, Any]]
-             ) -> Iterator[Tuple[str, List[str]]]:
-    """The path of a log of decisions, and the flags that say how it is to be read.
+             ) -> Iterator[Tuple[str, List[str], List[int]]]:
+    """The path of a log of decisions, the flags that say how it is to be read, and open files that it needs.
 
     columns gives each role a column by its name, or a value for all rows: a number, or a list.
     """
-    with file(table) as path, tempfile.TemporaryDirectory(prefix="riffle-") as folder:
+    with file(table) as (path, fds), tempfile.TemporaryDirectory(prefix="riffle-") as folder:
         given = []
         if schema is not None:
             given.append("--features=" + written(folder, "schema.json", schema))
         if columns is not None:
-            roles = {role: of if isinstance(of, (str, Mapping)) else {"value": _plain(role, of, pandas_module())}
+            if not isinstance(columns, Mapping):
+                raise Error(f"columns is of the type {type(columns).__name__}",
+                            'give a dict of roles, such as {"arm": "offer", "reward": "clicked"}')
+            roles = {role: of if isinstance(of, (str, Mapping)) else {"value": _shared(role, of)}
                      for role, of in columns.items()}
             given.append("--columns=@" + written(folder, "columns.yaml", roles))
-        yield path, given
+        yield path, given, fds
+
+
+def _shared(role: str, value: Any) -> Any:
+    """A value for all rows."""
+    value = plain(value)
+    if value is None or isinstance(value, (bool, int, float, list)):
+        return value
+    raise Error(f"{role} of columns is no column and no value", "give the name of a column, a number, or a list")
 
 
 @contextlib.contextmanager
-def file(table: Table) -> Iterator[str]:
-    """The path of a table. A DataFrame is meanwhile in a temporary file that only this user can read."""
+def file(table: Table) -> Iterator[Tuple[str, List[int]]]:
+    """The path of a table, and the open files that whoever reads it needs.
+
+    A DataFrame is meanwhile in a file that has no name, so that nobody can find it, and nothing is left of it however
+    this process ends.
+    """
     if isinstance(table, (str, os.PathLike)):
-        if not Path(table).is_file():
-            raise Error(f"there is no file {os.fspath(table)}", "give the path of a log, or a DataFrame")
-        yield os.fspath(table)
+        given = path_of("table", table)
+        if not Path(given).is_file():
+            raise Error(f"there is no file {given}", "give the path of a table, or a DataFrame")
+        with open(given, "rb") as opened:
+            if opened.read(4) == b"PAR1":
+                raise Error(f"{given} is Parquet", "give the DataFrame that pandas.read_parquet makes of it")
+        yield given, []
         return
-    with tempfile.TemporaryDirectory(prefix="riffle-") as folder:
-        path = Path(folder) / "table.jsonl"
-        path.touch(mode=0o600)
-        path.write_text(lines(table), encoding="utf-8")
-        yield str(path)
+    if not is_table(table):
+        raise Error(f"the table is of the type {type(table).__name__}", "give a path, or a pandas.DataFrame")
+    with tempfile.TemporaryFile() as nameless:
+        nameless.write(lines(table).encode())
+        nameless.flush()
+        path = f"/dev/fd/{nameless.fileno()}"
+        try:
+            yield path, [nameless.fileno()]
+        except Error as err:
+            told = type(err)(err.what.replace(path, "the table"), err.remedy) if type(err) is Error else err
+            raise told from None

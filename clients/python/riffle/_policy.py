@@ -34,6 +34,9 @@ class Policy(Result):
 
     _module: List[Any] = field(default_factory=list, repr=False, compare=False)
 
+    def __reduce__(self) -> Tuple[Any, ...]:  # functions that were made of a text cannot be pickled
+        return Policy, (self.json, self.notes)
+
     @property
     def deployment(self) -> str:
         return str(self.json["deployment"])

@@ -1,13 +1,11 @@
 """The commands as functions, with the program itself."""
 
-import json
 import random
 import tempfile
 import unittest
 from pathlib import Path
 
 import riffle
-from riffle import _frames
 
 try:
     import pandas
@@ -47,6 +45,7 @@ class WithoutPandas(unittest.TestCase):
             riffle.plan(users=10, predict=False)
         self.assertIn("10 people", said.exception.what)
         self.assertIn("more people", said.exception.remedy)
+        self.assertNotIn("more people", said.exception.what)
 
     def test_a_flag_that_is_none_is_named(self) -> None:
         with self.assertRaisesRegex(riffle.Error, "--usrs"):
@@ -121,23 +120,6 @@ class WithPandas(unittest.TestCase):
         with self.assertRaisesRegex(riffle.Error, "line 8") as said:
             riffle.fit(table, "pressure", epsilon=1, bounds=BOUNDS, categories={"sex": ["f", "m"]})
         self.assertNotIn("secret", str(said.exception))
-
-    def test_numbers_arrive_as_they_are(self) -> None:
-        numbers = [0.1, 1 / 3, 1e-300, 1.7976931348623157e308, 123456789.123456789, 5e-324, -0.0]
-        read = [json.loads(line)["x"] for line in _frames.lines(pandas.DataFrame({"x": numbers})).splitlines()]
-        self.assertEqual(read, numbers)
-
-    def test_what_is_missing_is_null_and_what_is_no_value_is_refused(self) -> None:
-        table = pandas.DataFrame({"a": [1.5, float("nan")], "b": ["x", None], "c": [True, pandas.NA],
-                                  "d": pandas.array([1, None], dtype="Int64"), "e": pandas.Categorical(["u", None])})
-        self.assertEqual(_frames.lines(table).splitlines()[1],
-                         '{"a": null, "b": null, "c": null, "d": null, "e": null}')
-        self.assertEqual(_frames.lines(table).splitlines()[0], '{"a": 1.5, "b": "x", "c": true, "d": 1, "e": "u"}')
-        for bad in ([float("inf")], [pandas.Timestamp("2026-01-01")], [object()]):
-            with self.assertRaisesRegex(riffle.Error, "column z"):
-                _frames.lines(pandas.DataFrame({"z": bad}))
-        with self.assertRaisesRegex(riffle.Error, "one name"):
-            _frames.lines(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
 
     def test_a_log_of_named_arms_is_evaluated(self) -> None:
         e = riffle.evaluate(LOG, schema=SCHEMA, columns=COLUMNS, theta=[0, 0, 2])

@@ -1,6 +1,7 @@
 """How the program is found, checked and run, and how what it says becomes errors."""
 
 import os
+import pickle
 import stat
 import tempfile
 import unittest
@@ -54,25 +55,61 @@ class Said(unittest.TestCase):
         given = {"min_cohort": 5, "predict": False, "cohort": [1, 2], "none": None, "x": 1e-06}
         self.assertEqual(_program.flags(given), ["--min-cohort=5", "--predict=false", "--cohort=1,2", "--x=1e-06"])
 
-    def test_an_error_has_what_and_remedy(self) -> None:
-        with self.assertRaises(riffle.Error) as said:
-            _program.failed("plan", "", ["riffle plan: no plan: too few people; give more people"])
-        self.assertEqual((said.exception.what, said.exception.remedy),
-                         ("no plan: too few people", "give more people"))
-        with self.assertRaises(riffle.Error) as said:
-            _program.failed("plan", "", ["planning, 3%", "Warning: keys", "riffle plan: no; more"])
-        self.assertEqual(said.exception.what, "no")
-        with self.assertRaises(riffle.Error) as said:
-            _program.failed("plan", "", ["riffle plan: unknown flag: --usrs"])
-        self.assertIn("--usrs", said.exception.what)
-        self.assertIn("--help", said.exception.remedy)
-        with self.assertRaises(riffle.Error) as said:
-            _program.failed("plan", '{"infeasible": {"reason": "too few", "remedy": "more"}}', ["riffle plan: x"])
-        self.assertEqual((said.exception.what, said.exception.remedy), ("too few", "more"))
+    def test_numbers_and_lists_of_other_libraries(self) -> None:
+        class Array(list):
+            def tolist(self) -> list:
+                return list(self)
+        self.assertEqual(_program.flags({"users": 2000.0, "theta": Array([0.5, 1.0]), "features": ["a,b", "c"]}),
+                         ["--users=2000", "--theta=0.5,1", '--features="a,b",c'])
 
-    def test_all_faults_are_kept(self) -> None:
-        with self.assertRaisesRegex(riffle.Error, "epsilon(.|\n)*hosts"):
-            _program.failed("demo", "", ["riffle demo: 2 faults:", "--epsilon = -1; x", "--hosts = 0; y"])
+    def test_what_is_no_value_of_a_flag_is_not_shown_to_the_machine(self) -> None:
+        for value in ({"secret": 1}, object(), [{"secret": 1}], b"secret"):
+            with self.assertRaisesRegex(riffle.Error, "export is of the type") as said:
+                _program.flags({"export": value})
+            self.assertNotIn("secret", str(said.exception))
+
+    def test_an_error_has_what_and_remedy(self) -> None:
+        for lines, what, remedy in (
+                (["planning, 3%", '{"error": {"command": "riffle plan", "what": "a; b", "remedy": "more"}}'],
+                 "a; b", "more"),
+                (["Warning: keys", '{"error": {"command": "riffle plan", "what": "2 faults:\\n x; y\\n z"}}'],
+                 "2 faults:\n x; y\n z", ""),
+                (["planning, 3%", "Warning: keys", "riffle plan: no: more; or less"], "no: more; or less", ""),
+                (["riffle plan: 2 faults:", "--epsilon = -1; x"], "2 faults:\n--epsilon = -1; x", ""),
+                (["panic: x"], "panic: x", ""), ([], "riffle plan ended with code 2, and did not say why", "")):
+            with self.assertRaises(riffle.Error) as said:
+                _program.failed("plan", 2, lines)
+            self.assertEqual((said.exception.what, said.exception.remedy), (what, remedy))
+        with self.assertRaisesRegex(riffle.Error, "signal 9"):
+            _program.failed("plan", -9, [])
+
+    def test_an_error_passes_between_processes(self) -> None:
+        for err in (riffle.Error("a", "b"), riffle.Refused(410, "late", "c"), riffle.DeviceError("late", "d")):
+            same = pickle.loads(pickle.dumps(err))
+            self.assertEqual((type(same), str(same), same.__dict__), (type(err), str(err), err.__dict__))
+
+    def test_a_breach_is_a_warning_and_what_is_no_result_an_error(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = fake(folder, """[ "$1" = version ] && echo '{"version": "v1"}' && exit
+[ "$1" = plan ] && echo 'Usage: x' && exit
+echo '{"error":{"command":"riffle audit","what":"3 breaches"}}' >&2; echo '{"ok": false}'; exit 4""")
+            with mock.patch.dict(os.environ, {_program.VARIABLE: path}), \
+                    mock.patch.object(_program, "made_with", lambda: None):
+                with self.assertWarnsRegex(riffle.Warning, "^3 breaches$"):
+                    self.assertEqual(_program.result("audit", [], codes=(0, 4)), ({"ok": False}, ("3 breaches",)))
+                with self.assertRaisesRegex(riffle.Error, "printed no result"):
+                    _program.result("plan", [])
+
+    def test_an_interrupted_cell_leaves_no_process(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = fake(folder, f"""[ "$1" = version ] && echo '{{"version": "v1"}}' && exit
+echo $$ >{folder}/pid; kill -INT $PPID; exec sleep 600""")
+            with mock.patch.dict(os.environ, {_program.VARIABLE: path}), \
+                    mock.patch.object(_program, "made_with", lambda: None):
+                with self.assertRaises(KeyboardInterrupt):
+                    _program.result("demo", [])
+            with self.assertRaises(ProcessLookupError):  # it has ended, and was waited for
+                os.kill(int((Path(folder) / "pid").read_text()), 0)
 
     def test_warnings_are_warnings_and_progress_is_logged(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -37,6 +37,8 @@ type Options struct {
 	Family         string
 	MaxReward      float64
 	People         int // to learn from
+	Panel          int // of each cohort, drawn from as many registered people or more; 0: who decides first takes part
+	Records        int // epochs that one person may report in, with panels
 	Trust          string
 	Epsilon, Delta float64
 	Window         time.Duration // from a decision to its report
@@ -54,7 +56,9 @@ type Running struct {
 	Broker     string `json:"broker_url"`
 	Keys       string `json:"keys"`
 	Folder     string `json:"folder"` // with a log of every process
-	Dimension  int    `json:"dimension"`
+	// Questions is the folder from which panels are asked: riffle ask --questions. Empty without panels.
+	Questions string `json:"questions,omitempty"`
+	Dimension int    `json:"dimension"`
 }
 
 // flags are those of one role: keys alternate with values.
@@ -65,20 +69,32 @@ func flags(pairs ...any) (out []string) {
 	return out
 }
 
-// cluster is the deployment that the options describe, but for its folder.
-func (o Options) cluster(dimension int) cluster.Options {
+// cluster is the deployment that the options describe in a folder.
+func (o Options) cluster(dimension int, dir string) cluster.Options {
 	analyzer := flags("features", o.Features, "learner-dimension", dimension, "learner-horizon", o.People,
 		"learner-family", o.Family, "learner-max-reward", o.MaxReward, "privacy-channel", o.Trust,
 		"privacy-epsilon", o.Epsilon, "privacy-delta", o.Delta, "timing-reward-window", o.Window,
 		"timing-jitter", o.Window/10, "timing-grace", grace, "max-report-size", 0)
+	if o.Panel > 0 {
+		analyzer = append(analyzer, flags("admission-mode", "panel", "admission-panel", o.Panel,
+			"admission-registered", o.Panel, "privacy-records", o.Records, "questions", o.questions(dir))...)
+	}
 	if o.Config != "" {
 		analyzer = append(analyzer, "--config="+o.Config)
 	}
 	return cluster.Options{
-		Name: name, Executable: o.Executable, Hosts: []string{host}, Devices: uint32(room * o.People),
+		Name: name, Executable: o.Executable, Dir: dir, Hosts: []string{host}, Devices: uint32(room * o.People),
 		Analyzer:   analyzer,
 		Randomizer: flags("limits-epsilon", o.Epsilon, "limits-delta", o.Delta, "limits-trust", o.Trust),
 	}
+}
+
+// questions is the folder of questions in that of a trial.
+func (o Options) questions(dir string) string {
+	if o.Panel == 0 {
+		return ""
+	}
+	return filepath.Join(dir, "questions")
 }
 
 // Check says what is wrong with the options, and how many numbers describe an arm.
@@ -88,6 +104,11 @@ func (o Options) Check() (dimension int, err error) {
 		return 0, errors.New("--features is missing: give the file of a schema; docs/features.md says how to write one")
 	case o.People < 1 || o.People > 1<<20:
 		return 0, fmt.Errorf("--people = %d: give the number of people to learn from, from 1 to %d", o.People, 1<<20)
+	case o.Panel < 0 || o.Panel > o.People:
+		return 0, fmt.Errorf("--panel = %d: give the people of each panel, at most the --people to learn from, or 0 for "+
+			"no panels", o.Panel)
+	case o.Panel > 0 && o.Records < 1:
+		return 0, fmt.Errorf("--records = %d: give the epochs that one person may report in, at least 1", o.Records)
 	case o.Window < time.Second/10:
 		return 0, fmt.Errorf("--window = %s: give a reward at least 100ms", o.Window)
 	}
@@ -125,9 +146,12 @@ func Run(ctx context.Context, o Options) (err error) {
 			cancel()
 		}()
 	}
-	start := o.cluster(dimension)
-	start.Dir = dir
-	c, err := cluster.Start(ctx, start)
+	if folder := o.questions(dir); folder != "" {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return err
+		}
+	}
+	c, err := cluster.Start(ctx, o.cluster(dimension, dir))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // it was asked to end
@@ -136,7 +160,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer c.Stop()
 	running := Running{Deployment: name, API: c.APIs()[0], Analyzer: c.Ops(cluster.Analyzer),
-		Shuffler: c.Ops(cluster.Shuffler), Broker: c.URL(), Keys: c.Keys(), Folder: dir, Dimension: dimension}
+		Shuffler: c.Ops(cluster.Shuffler), Broker: c.URL(), Keys: c.Keys(), Folder: dir, Questions: o.questions(dir), Dimension: dimension}
 	if err := o.Started(running); err != nil {
 		return err
 	}

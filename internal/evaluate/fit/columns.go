@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,25 +48,33 @@ func (o Options) declared() (c columns, err error) {
 			return c, fmt.Errorf("--bounds %q: want COLUMN=LOW,HIGH with two increasing numbers that can be told "+
 				"apart, of at most %g", text, estimate.LargestBound)
 		}
+		if c.categories[name] != nil {
+			return c, fmt.Errorf("--bounds %q: the column has categories in %s: leave out one of the two", text,
+				o.BoundsFile)
+		}
 		c.bound(name, b)
 	}
 	for _, text := range o.Categories {
 		name, list, _ := strings.Cut(text, "=")
-		values := strings.Split(list, ",")
-		for i := range values {
-			if values[i] = strings.TrimSpace(values[i]); values[i] == "" || slices.Contains(values[:i], values[i]) {
-				return c, fmt.Errorf("--category %q: want COLUMN=FIRST,SECOND,.. with different values", text)
-			}
+		if err := c.category(name, strings.Split(list, ",")); err != nil {
+			return c, fmt.Errorf("--category %q: %w", text, err)
 		}
-		if _, bounded := c.bounds[name]; len(values) < 2 || bounded || c.categories[name] != nil {
-			return c, fmt.Errorf("--category %q: want two values or more for a column that is declared once and has "+
-				"no bounds",
-				text)
-		}
-		c.categories[name] = values
-		c.order = append(c.order, name)
 	}
 	return c, nil
+}
+
+func (c *columns) category(name string, values []string) error {
+	for i := range values {
+		if values[i] = strings.TrimSpace(values[i]); values[i] == "" || slices.Contains(values[:i], values[i]) {
+			return errors.New("want COLUMN=FIRST,SECOND,.. with different values")
+		}
+	}
+	if _, bounded := c.bounds[name]; len(values) < 2 || bounded || c.categories[name] != nil {
+		return errors.New("want two values or more for a column that is declared once and has no bounds")
+	}
+	c.categories[name] = values
+	c.order = append(c.order, name)
+	return nil
 }
 
 func (c *columns) bound(name string, r estimate.Range) {
@@ -80,16 +89,33 @@ func (c *columns) readBounds(path string) error {
 	if err != nil {
 		return err
 	}
-	var file map[string][]float64
+	const want = `want {"COLUMN": [LOW, HIGH], "COLUMN": ["FIRST", "SECOND", ..], ..}`
+	var file map[string]json.RawMessage
 	if err := strict.Unmarshal(text, &file, strict.Options{}); err != nil {
-		return fmt.Errorf(`%s: %w: want {"COLUMN": [LOW, HIGH], ..}`, path, err)
+		return fmt.Errorf("%s: %w: %s", path, err, want)
 	}
 	for _, name := range slices.Sorted(maps.Keys(file)) {
-		if b := file[name]; len(b) != 2 || !(estimate.Range{Low: b[0], High: b[1]}).Fits() {
+		var values []string
+		if json.Unmarshal(file[name], &values) == nil && len(values) > 0 {
+			if err := c.category(name, values); err != nil {
+				return fmt.Errorf("%s: the values of %q: %w", path, name, err)
+			}
+			continue
+		}
+		alone, err := json.Marshal(map[string]json.RawMessage{name: file[name]}) // so that errors name the column
+		if err != nil {
+			return err
+		}
+		var of map[string][]float64
+		if err := strict.Unmarshal(alone, &of, strict.Options{}); err != nil {
+			return fmt.Errorf("%s: %w: %s", path, err, want)
+		}
+		b := of[name]
+		if len(b) != 2 || !(estimate.Range{Low: b[0], High: b[1]}).Fits() {
 			return fmt.Errorf("%s: the bounds of %q: want [LOW, HIGH] with two increasing numbers that can be told "+
 				"apart, of at most %g", path, name, estimate.LargestBound)
 		}
-		c.bound(name, estimate.Range{Low: file[name][0], High: file[name][1]})
+		c.bound(name, estimate.Range{Low: b[0], High: b[1]})
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ func (r *Result) head() string {
 
 // values is a table with two lines for each row: a value, and its interval below it.
 func (r *Result) values() table.Writer {
-	t := chart.Columns{Left: 1, First: 22, Others: 18}.Table("Mean reward per person", "while learning", "last policy",
-		"last, over the log's")
+	t := chart.Columns{Left: 1, Others: 18}.Table("Mean reward\nper person", "while\nlearning", "\nlast policy",
+		"last policy\nless played")
 	for _, o := range r.all() {
 		if o.Infeasible != "" {
 			t.AppendRow(table.Row{o.name(), "no plan", "no plan", "no plan"})
@@ -73,8 +73,8 @@ func cell(e evaluate.Estimate, signed bool) string {
 
 // support is how far the log supports the last policies.
 func (r *Result) support() table.Writer {
-	t := chart.Columns{Left: 1, First: 22, Others: 14}.Table("Last policies on the log", "effective size", "error size",
-		"mean weight", "largest weight")
+	t := chart.Columns{Left: 1, Others: 12}.Table("Last policies\non the log", "effective\nsize", "error\nsize",
+		"mean\nweight", "largest\nweight")
 	for _, o := range r.all() {
 		if v := o.Overlap; v != nil {
 			t.AppendRow(table.Row{o.name(), chart.Number(v.EffectiveSize, 0), chart.Number(v.ErrorSize, 0),

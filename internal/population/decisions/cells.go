@@ -3,15 +3,34 @@ package decisions
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/table"
 )
 
-// openBandit are the roles in the tables of the Open Bandit Dataset.
+// openBandit are the roles in the Open Bandit Dataset.
 var openBandit = map[string]string{RoleArm: "item_id", RoleReward: "click", RolePropensity: "propensity_score"}
+
+// formOf is the form of a log with these columns: that of the Open Bandit Dataset if they have its roles. A column that
+// has the name of a role besides is refused, unless it is said which of them has the role.
+func formOf(columns []string, said Columns) (form, error) {
+	for _, column := range openBandit {
+		if !slices.Contains(columns, column) {
+			return form{}, nil
+		}
+	}
+	for _, role := range slices.Sorted(maps.Keys(openBandit)) {
+		if _, named := said[role]; !named && slices.Contains(columns, role) {
+			return form{}, fmt.Errorf("the log has columns %q and %q: say which it is: --columns %s=COLUMN",
+				openBandit[role], role, role)
+		}
+	}
+	return form{columns: openBandit}, nil
+}
 
 // openCells opens a table of text.
 func openCells(text *bufio.Reader, o Options) (iter.Seq2[row, error], *builder, error) {
@@ -19,11 +38,9 @@ func openCells(text *bufio.Reader, o Options) (iter.Seq2[row, error], *builder, 
 	if err != nil {
 		return nil, nil, err
 	}
-	of := form{columns: openBandit}
-	for _, column := range openBandit {
-		if !slices.Contains(c.Columns, column) {
-			of = form{}
-		}
+	of, err := formOf(c.Columns, o.Columns)
+	if err != nil {
+		return nil, nil, err
 	}
 	b, err := newBuilder(o, of)
 	if err != nil {

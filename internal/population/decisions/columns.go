@@ -75,29 +75,79 @@ func ReadColumns(path string) (Columns, error) {
 	if err != nil {
 		return nil, err
 	}
-	var file map[string]any
+	wrong := func(line int, problem string) (Columns, error) {
+		return nil, fmt.Errorf("%s: line %d: %s: write a line ROLE: COLUMN for each role, with quotes around a number, or "+
+			"ROLE: {value: ...} for all rows", path, line, problem)
+	}
+	var file yaml.Node
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("%s is not YAML of roles and columns: write a line like reward: clicked for each role",
-			path)
+		return nil, fmt.Errorf("%s is not YAML of roles and columns (%s): write a line like reward: clicked for each role",
+			path, strings.Join(strings.Fields(err.Error()), " "))
 	}
 	c := Columns{}
-	for _, role := range slices.Sorted(maps.Keys(file)) {
-		switch of := file[role].(type) {
-		case string:
-			c[role] = Column{Name: of}
-			continue
-		case map[string]any:
-			v, ok := of["value"]
-			text, err := json.Marshal(v)
-			if ok && len(of) == 1 && err == nil {
-				c[role] = Column{Constant: true, value: value{json: text, there: true}}
-				continue
-			}
+	if len(file.Content) == 0 {
+		return c, nil
+	}
+	all := file.Content[0]
+	if all.Kind != yaml.MappingNode {
+		return wrong(all.Line, "it has no roles")
+	}
+	for i := 0; i < len(all.Content); i += 2 {
+		role, of := all.Content[i].Value, all.Content[i+1]
+		if _, again := c[role]; again {
+			return wrong(all.Content[i].Line, fmt.Sprintf("%q is given twice", role))
 		}
-		return nil, fmt.Errorf("%s: %q is no name of a column: write %s: COLUMN, with quotes around a number, or "+
-			"%s: {value: ...} for all rows", path, role, role, role)
+		switch {
+		case of.Kind == yaml.ScalarNode && of.Tag == "!!str" && of.Value != "":
+			c[role] = Column{Name: of.Value}
+		case of.Kind == yaml.MappingNode && len(of.Content) == 2 && of.Content[0].Value == "value":
+			var whole any // finds keys that are there twice, and what contains itself
+			err := of.Content[1].Decode(&whole)
+			var text []byte
+			if err == nil {
+				text, err = json.Marshal(plain(of.Content[1]))
+			}
+			if err != nil {
+				return wrong(of.Line, fmt.Sprintf("%q has a value that cannot be read, or a key twice", role))
+			}
+			c[role] = Column{Constant: true, value: value{json: text, there: true}}
+		default:
+			return wrong(of.Line, fmt.Sprintf("%q is no name of a column", role))
+		}
 	}
 	return c, nil
+}
+
+// plain is what a value in YAML says. A number that JSON would not write so, and a date, are the text that is there:
+// 007 is no 7.
+func plain(n *yaml.Node) any {
+	switch n.Kind {
+	case yaml.AliasNode:
+		return plain(n.Alias)
+	case yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, of := range n.Content {
+			list[i] = plain(of)
+		}
+		return list
+	case yaml.MappingNode:
+		object := map[string]any{}
+		for i := 0; i < len(n.Content); i += 2 {
+			object[n.Content[i].Value] = plain(n.Content[i+1])
+		}
+		return object
+	}
+	switch n.Tag {
+	case "!!null":
+		return nil
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true")
+	case "!!int", "!!float":
+		if json.Valid([]byte(n.Value)) {
+			return json.RawMessage(n.Value)
+		}
+	}
+	return n.Value
 }
 
 // check refuses a role that is none and no field of the schema.

@@ -156,13 +156,32 @@ func TestNumbersAndNames(t *testing.T) {
 		`"arms":["a","b","c"],"arm":1`: 1, `"arms":["a","b","c"],"arm":"b"`: 1, `"arms":["a","b","c"],"arm":3`: -1,
 		`"arms":["3","2","1"],"arm":1`: 2, `"arms":[3,2,1],"arm":"1"`: 2, `"arms":[1,2,3],"arm":0`: -1,
 		`"arms":["a","b","c"],"arm":"1"`: -1, `"arms":["a","1"],"arm":0`: -1, `"arms":["a","b"],"arm":0.5`: -1,
+		`"arms":["01","02"],"arm":1`: -1, `"arms":["1","01"],"arm":"01"`: 1, `"arms":["7"],"arm":"07"`: -1,
+		`"arms":["10"],"arm":"1e1"`: -1, `"arms":["3"],"arm":"3.0"`: 0, `"arms":["3"],"arm":"3.00"`: -1,
+		`"arms":["9007199254740993","9007199254740992"],"arm":9007199254740993`: 0,
 	} {
 		d, err := read(`{"x":"y",` + of + `,"reward":1,"propensity":1}`)
 		if (err == nil) != (want >= 0) || err == nil && d.Arm != want {
 			t.Errorf("%s: arm %d, %v; want %d", of, d.Arm, err, want)
 		}
 	}
+	for names, want := range map[string]int{"a|b": 1, "1|2|3": 1, "0|1|2": -1, "3|2|1": 1, "5|6": -1} {
+		columns, err := decisions.ParseColumns([]string{"arms:=" + names, "x:="})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log, err := decisions.Read(strings.NewReader("2:-1:0.5 | f\n"), decisions.Options{Schema: schema, Columns: columns})
+		if (err == nil) != (want >= 0) || err == nil && log.Decisions[0].Arm != want {
+			t.Errorf("action 2 of %s: %v, %v; want %d", names, log, err, want)
+		}
+	}
 	csv := "x,arm,reward,propensity,arms\n"
+	// A long line of dsjson is one, and values of a column file are what is written there.
+	long := `{"_label_cost":-1,"_label_probability":1,"_labelIndex":0,"c":{"y":"` + strings.Repeat("y", 1<<17) +
+		`","x":"none","_multi":[{"id":"a"}]}}`
+	if _, err := read(long); err != nil {
+		t.Errorf("a long line: %v", err)
+	}
 	none, err1 := read("shared | x=none\n0:-1:1 | id=a\n")
 	same, err2 := read(`{"x":"none","arms":["a"],"arm":0,"reward":1,"propensity":1}`)
 	blank, err3 := read(csv + ",a,1,1,a\n")
@@ -199,7 +218,31 @@ func TestColumnsBesideALog(t *testing.T) {
 	if got, err := decisions.Open(log, o); err != nil || got.Decisions[0].Propensity != 0.5 {
 		t.Errorf("%+v, %v", got, err)
 	}
+	hashed, err := feature.Parse([]byte(`{"version": 1, "context": [{"name": "x", "kind": "category",
+		"values": ["8", "010", "2024-01-01", "no"]}], "arms": [{"name": "id", "kind": "category", "values": ["a"]}],
+		"terms": [["x"], ["id"]]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]int{"8": 0, "8.0": 0, "010": 1, "2024-01-01": 2, "no": 3, "\"no\"": 3, "&n no": 3} {
+		var v []float64
+		c, err := decisions.ParseColumns([]string{"@" + write("c.yaml", "x: {value: "+value+"}\n")})
+		if err == nil {
+			var log *decisions.Log
+			log, err = decisions.Read(strings.NewReader("arm,reward,propensity\na,1,1\n"), decisions.Options{Schema: hashed,
+				Columns: c})
+			if err == nil {
+				v = log.Decisions[0].Arms[0]
+			}
+		}
+		if err != nil || v[want] < 0.7 {
+			t.Errorf("%s: %v, %v; want %d", value, v, err, want)
+		}
+	}
 	for want, text := range map[string]string{
+		`line 2: "arm" is given twice`: "arm: a\narm: b\n", `line 1: "x" has a value`: "x: {value: {a: 1, a: 2}}\n",
+		`line 2: "y" has a value`:      "x: {value: 1}\ny: {value: &a [*a]}\n",
+		`line 1: it has no roles`:      "- arm\n",
 		`"arm" is no name of a column`: "arm: [a]\n", "is not YAML": "arm: [\n", `"reward" is no name`: "reward: 1\n",
 		`"arm" is no name of a col`: "arm: {value: 1, more: 2}\n",
 	} {

@@ -9,35 +9,53 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // dsjsonColumns are the roles in Vowpal Wabbit's dsjson.
 var dsjsonColumns = map[string]string{
 	RoleCost: "_label_cost", RolePropensity: "_label_probability", RoleArm: "_labelIndex", RoleDecision: "EventId",
+	RoleArms: "c._multi",
 }
 
-// isDSJSON reports whether the first line is one of Vowpal Wabbit's dsjson.
-func isDSJSON(text *bufio.Reader) bool {
+// firstObject has the members of the first line, up to where the line is no longer in sight or no JSON.
+func firstObject(text *bufio.Reader) (first object) {
 	start, _ := text.Peek(text.Size())
 	line, _, _ := bytes.Cut(bytes.TrimLeft(start, " \t\n"), []byte("\n"))
-	var first object
-	if strict.Unmarshal(line, &first, strict.Options{}) != nil {
-		return false
-	}
-	return first.get("_label_cost").there || first.get("c").there && first.get("p").there && first.get("a").there
+	_ = first.UnmarshalJSON(line) // says what is wrong when the line is read
+	return first
 }
+
+// isDSJSON reports whether the first line is one of Vowpal Wabbit's dsjson. Its labels come first.
+func isDSJSON(first object) bool {
+	for _, all := range [][]string{{"_label_cost"}, {outcomes}, {"a", "c", "p"}, {"EventId", "RewardValue"}} {
+		if !slices.ContainsFunc(all, func(name string) bool { return !first.get(name).there }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Members of dsjson that change what a line is.
+const (
+	outcomes  = "_outcomes"  // of several slots
+	slots     = "_slots"     // of the context: several, too
+	skipLearn = "_skipLearn" // true: the line is not for learning
+	dropped   = "pdrop"      // with what probability a decision was left out of the log
+)
 
 // dsjson reads Vowpal Wabbit's dsjson: an object for each decision, whose member c has the features of the context in
 // namespaces, and those of each arm in c._multi. The arm that was played is _labelIndex, from 0.
 func dsjson(text io.Reader) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {
+		left := -1.0 // pdrop of the lines so far
 		for line, err := range strict.Rows[object](text, strict.Options{}) {
 			r := row{line: line.Line}
 			if err == nil {
 				r, err = dsjsonRow(line.Line, line.Value)
+			}
+			if err == nil {
+				left, err = sameDrop(left, line.Line, line.Value.get(dropped))
 			}
 			if !yield(r, err) || err != nil {
 				return
@@ -46,16 +64,43 @@ func dsjson(text io.Reader) iter.Seq2[row, error] {
 	}
 }
 
+// sameDrop is the probability with which decisions were left out, which must be that of the lines before, unless it is
+// below 0: lines have no weights here.
+func sameDrop(before float64, line int, v value) (float64, error) {
+	p, problem := 0.0, ""
+	if !v.missing() {
+		p, problem = v.number()
+	}
+	switch {
+	case problem != "":
+	case p < 0 || p >= 1:
+		problem = "must be from 0 to below 1: it is the probability with which a decision was left out"
+	case before >= 0 && p != before:
+		problem = "is not that of the lines before: decisions were left out with other probabilities, and lines have " +
+			"no weights here: read lines of one pdrop at a time"
+	default:
+		return p, nil
+	}
+	return p, at(line, fault{dropped, problem})
+}
+
 func dsjsonRow(line int, all object) (row, error) {
 	r := row{line: line, columns: all.get, indexed: true}
-	if skip := string(all["_skipLearn"]); skip == "true" {
-		return r, at(line, fault{"_skipLearn", "says that nothing is to be learnt from the decision: leave the " +
-			"line out"})
+	switch skip := string(all[skipLearn]); {
+	case all.get(outcomes).there:
+		return r, at(line, fault{outcomes, severalSlots})
+	case skip == "true":
+		return r, at(line, fault{skipLearn, "says that nothing is to be learnt from the decision: leave the line out"})
+	case skip != "" && skip != "false":
+		return r, at(line, fault{skipLearn, "must be true or false"})
 	}
 	var c object
 	if err := strict.Unmarshal(all["c"], &c, strict.Options{}); err != nil {
 		return r, at(line, fault{"c", "is missing or no object: a line of dsjson has the context and the arms there; " +
 			"leave out lines that have an outcome alone"})
+	}
+	if c.get(slots).there {
+		return r, at(line, fault{"c." + slots, severalSlots})
 	}
 	var arms values
 	if err := strict.Unmarshal(c["_multi"], &arms, strict.Options{}); err != nil || len(arms) == 0 {
@@ -87,20 +132,33 @@ func dsjsonRow(line int, all object) (row, error) {
 	return r, nil
 }
 
+const severalSlots = "is of several slots (CCB or slates), and a decision has one here: write a line for each slot, " +
+	"with its own arm, cost and probability"
+
 // leaves are features in namespaces, by their own names and by those of their namespaces and their own.
 type leaves struct{ own, below map[string]value }
 
 func newLeaves() leaves { return leaves{map[string]value{}, map[string]value{}} }
 
-// add adds the members of an object, and of objects in it, at a path.
+// add adds the members of an object, and of objects in it, alone or in lists, at a path.
 func (l leaves) add(path string, members object) {
 	for key, member := range members {
-		var inner object
-		if member.Kind() == '{' && strict.Unmarshal(member, &inner, strict.Options{}) == nil {
-			l.add(path+key+".", inner)
-			continue
+		list := values{member}
+		if member.Kind() == '[' {
+			list = nil
+			_ = strict.Unmarshal(member, &list, strict.Options{}) // was read before
 		}
-		l.set(path, key, value{there: true, json: jsontext.Value(member)})
+		nested := false
+		for _, one := range list {
+			var inner object
+			if one.Kind() == '{' && strict.Unmarshal(one, &inner, strict.Options{}) == nil {
+				nested = true
+				l.add(path+key+".", inner)
+			}
+		}
+		if !nested {
+			l.set(path, key, value{there: true, json: member})
+		}
 	}
 }
 

@@ -46,62 +46,6 @@ func (b *builder) encode(r row, d *Decision, of []fields) error {
 	return err
 }
 
-// id is that of an arm: what it says, or else its index.
-func (b *builder) id(arm fields, index int) (string, error) {
-	v := arm(feature.ID)
-	id, problem := strconv.Itoa(index), ""
-	if v.there {
-		id, problem = v.text()
-	}
-	listed := b.ids == nil || name(id, b.ids) >= 0
-	switch {
-	case problem != "":
-	case id == "" || len(id) > feature.MaxText:
-		problem = fmt.Sprintf("must be a text of 1 to %d bytes", feature.MaxText)
-	case !listed && !v.there:
-		problem = fmt.Sprintf("is missing: name the arm, as one of the %d ids of the schema", len(b.ids))
-	case !listed:
-		problem = fmt.Sprintf("is none of the %d ids of the schema: correct it, or give the schema the id or %q",
-			len(b.ids), "other")
-	case b.ids != nil:
-		id = b.ids[name(id, b.ids)]
-	}
-	if problem != "" {
-		return "", fmt.Errorf("arm %d: %w", index, fault{feature.ID, problem})
-	}
-	return id, nil
-}
-
-// played is the index of the arm that a value names. Where no name is a number, a number in JSON is the index, as
-// devices answer; if arms are counted, the first is 1.
-func played(v value, ids []string, counted bool) (int, error) {
-	text, problem := v.text()
-	switch at := name(text, ids); {
-	case problem != "":
-		return 0, fault{"", problem}
-	case v.there && at >= 0:
-		return at, nil
-	case v.missing():
-		return 0, fault{"", "is missing: give the arm that was played"}
-	}
-	numbered := slices.ContainsFunc(ids, func(id string) bool { _, ok := whole(id); return ok })
-	if numbered || !counted && (v.json == nil || v.json.Kind() != '0') {
-		return 0, fmt.Errorf("is none of the names of the %d arms that could be played: correct it, or list all arms",
-			len(ids))
-	}
-	first := 0
-	if counted {
-		first = 1
-	}
-	at, err := strconv.Atoi(text)
-	if at -= first; err != nil || at < 0 || at >= len(ids) {
-		return 0, fmt.Errorf("is none of the %d arms: it is the index of the one played, from %d, or its "+
-			"name", len(ids),
-			first)
-	}
-	return at, nil
-}
-
 // values are the schema's fields in the context or in an arm.
 func (b *builder) values(from fields, of []feature.Field) (feature.Values, error) {
 	out := feature.Values{}
@@ -196,6 +140,9 @@ func (b *builder) lacks(lacking, names []string) error {
 		more = ", or rewards=FIRST|SECOND, a column for each arm. " + onePlayed
 	case slices.Contains(lacking, RolePropensity):
 		more = "; propensity:=0.5 is one value for all rows"
+	}
+	if len(names) == 1 {
+		more += ". The header names one column: commas, semicolons or tabs separate columns"
 	}
 	return fmt.Errorf("the table has no column %s: say which it is: --columns %s%s", strict.List(said, "and"),
 		strings.Join(write, ","), more)

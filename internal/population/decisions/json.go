@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -65,6 +66,21 @@ func (l *values) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// openJSON opens an object for each decision.
+func openJSON(text *bufio.Reader, o Options) (iter.Seq2[row, error], *builder, error) {
+	first := firstObject(text)
+	if isDSJSON(first) {
+		b, err := newBuilder(o, form{dsjsonColumns, true})
+		return dsjson(text), b, err
+	}
+	of, err := formOf(slices.Collect(maps.Keys(first)), o.Columns)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := newBuilder(o, of)
+	return objects(text), b, err
+}
+
 // objects reads JSON Lines: columns are the names of an object, the context's fields those of its member "context" if
 // it has one, else its own.
 func objects(text io.Reader) iter.Seq2[row, error] {
@@ -76,10 +92,14 @@ func objects(text io.Reader) iter.Seq2[row, error] {
 				var members object
 				if err = strict.Unmarshal(context, &members, strict.Options{}); err == nil {
 					r.context = func(column string) value {
-						if v := members.get(column); v.there {
-							return v
+						in, beside := members.get(column), line.Value.get(column)
+						switch {
+						case !in.there:
+							return beside
+						case beside.there && !bytes.Equal(in.json, beside.json):
+							in.problem = `is in "context" and, with another value, beside it: leave one out`
 						}
-						return line.Value.get(column)
+						return in
 					}
 					r.names = slices.DeleteFunc(r.names, func(name string) bool { return name == "context" })
 					r.names = append(r.names, slices.Sorted(maps.Keys(members))...)

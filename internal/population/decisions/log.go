@@ -201,16 +201,11 @@ func open(in io.Reader, o Options) (iter.Seq2[row, error], *builder, error) {
 	switch {
 	case start == '[':
 		return nil, nil, errors.New("it is one JSON array: write JSON Lines, an object for each decision without " +
-			"commas " +
-			"between; in Python with pandas: to_json(FILE, orient=\"records\", lines=True)")
-	case start == '{' && isDSJSON(text):
-		b, err := newBuilder(o, form{dsjsonColumns, true})
-		return dsjson(text), b, err
+			"commas between; in Python with pandas: to_json(FILE, orient=\"records\", lines=True)")
 	case start == '{':
-		b, err := newBuilder(o, form{})
-		return objects(text), b, err
+		return openJSON(text, o)
 	case adf:
-		b, err := newBuilder(o, form{vwColumns, true})
+		b, err := newBuilder(o, form{adfColumns, true})
 		return vwADF(text), b, err
 	case vw:
 		b, err := newBuilder(o, form{vwColumns, true})

@@ -67,7 +67,7 @@ func TestFaultyLinesAreRefused(t *testing.T) {
 		{`{"arms":[[1],[1]],"arm":-1,"reward":1,"propensity":0.5}`, `"arm" is none`},
 		{`{"arms":[[1],[1]],"arm":1.5,"reward":1,"propensity":0.5}`, `"arm" must be a whole number`},
 		{`{"arms":[[1],[1]],"arm":"0","reward":1,"propensity":0.5}`, `"arm" must be a whole number`},
-		{`{"arms":[[1],[1]],"arm":77777777777777777777,"reward":1,"propensity":0.5}`, `"arm" must be a whole number`},
+		{`{"arms":[[1],[1]],"arm":77777777777777777777,"reward":1,"propensity":0.5}`, `"arm" is none of the 2 arms`},
 		{`{"arms":[],"arm":0,"reward":1,"propensity":0.5}`, `"arms" is empty`},
 		{`{"arms":[[1],[]],"arm":0,"reward":1,"propensity":1}`, "give at least one number"},
 		{`{"arms":[[1],[2,3]],"arm":0,"reward":1,"propensity":0.5}`, `"arms[1]" has dimension 2`},

@@ -24,7 +24,7 @@ func TestOddFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	paths, err := filepath.Glob("testdata/odd/*/*")
-	if err != nil || len(paths) < 80 {
+	if err != nil || len(paths) < 110 {
 		t.Fatalf("%d files, %v", len(paths), err)
 	}
 	var out strings.Builder

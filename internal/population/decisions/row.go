@@ -6,10 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/riffle-dp/riffle/pkg/feature"
-	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // row is one decision of a log, before anything in it is understood.
@@ -27,6 +24,7 @@ type row struct {
 // builder makes decisions of rows.
 type builder struct {
 	o         Options
+	form      form
 	columns   Columns // those of the log's form, and over them those that were named
 	context   []feature.Field
 	armFields []feature.Field
@@ -53,7 +51,7 @@ var ErrNoReward = errors.New("no reward")
 
 // newBuilder checks the columns that were named against the schema.
 func newBuilder(o Options, of form) (*builder, error) {
-	b := &builder{o: o, columns: Columns{}, seen: map[string]bool{}}
+	b := &builder{o: o, form: of, columns: Columns{}, seen: map[string]bool{}}
 	var names []string
 	if o.Schema != nil {
 		b.context, b.armFields = o.Schema.ContextFields(), o.Schema.ArmFields()
@@ -75,10 +73,9 @@ func newBuilder(o Options, of form) (*builder, error) {
 		b.columns[role] = Column{Name: column}
 	}
 	for role, c := range o.Columns {
-		if _, given := of.columns[role]; given && of.fixed {
+		if _, given := of.columns[role]; of.fixed && (given || role == RoleReward) {
 			return nil, fmt.Errorf("the log is of Vowpal Wabbit, whose form says what has the role %q: give no "+
-				"column for "+
-				"it", role)
+				"column for it", role)
 		}
 		b.columns[role] = c
 	}
@@ -89,7 +86,7 @@ func newBuilder(o Options, of form) (*builder, error) {
 	}
 	if c := b.columns[RoleArms]; c.Constant {
 		var err error
-		if b.fixed, err = armsOf(c.value); err != nil {
+		if b.fixed, err = b.armsOf(c.value.listed()); err != nil {
 			return nil, fmt.Errorf("the value of %q %w", RoleArms, err)
 		}
 	}
@@ -155,8 +152,11 @@ func (b *builder) decision(r row) (d Decision, err error) {
 func (b *builder) propensity(r row) (float64, error) {
 	column, v := b.of(r.columns, RolePropensity)
 	if v.missing() {
-		return 0, fault{column, "is missing: give the probability with which the arm was played, or " +
-			"--columns propensity:=VALUE if it was always the same"}
+		problem := "is missing: give the probability with which the arm was played"
+		if !b.form.fixed {
+			problem += ", or --columns propensity:=VALUE if it was always the same"
+		}
+		return 0, fault{column, problem}
 	}
 	p, problem := v.number()
 	if problem == "" && !(p > 0 && p <= 1) {
@@ -171,6 +171,7 @@ func (b *builder) propensity(r row) (float64, error) {
 // rewards are those of all arms of a row: a list, or a column for each.
 func (b *builder) rewards(r row, arms int) (all []float64, err error) {
 	column, v := b.of(r.columns, RoleRewards)
+	v = v.listed()
 	each := strings.Split(column, "|")
 	switch {
 	case len(each) > 1:
@@ -188,13 +189,8 @@ func (b *builder) rewards(r row, arms int) (all []float64, err error) {
 	case v.missing():
 		return nil, fault{column, "is missing: it lists what every arm would have earned. " + onePlayed}
 	default:
-		text := v.json
-		if text == nil {
-			text = jsontext.Value(v.cell)
-		}
-		if err := strict.Unmarshal(text, &all, strict.Options{}); err != nil {
-			said, _ := errors.AsType[*strict.Error](err)
-			return nil, fault{column + said.Field, said.Problem}
+		if field, problem := v.list(&all); problem != "" {
+			return nil, fault{column + field, problem}
 		}
 		each = nil
 	}
@@ -219,7 +215,7 @@ const onePlayed = "A log with the reward of the arm that was played, and its pro
 
 // outside says of a reward that it is not in the family's range.
 func (b *builder) outside() string {
-	return fmt.Sprintf("is not from %g to %g, as in this family: give the family and the largest reward",
+	return fmt.Sprintf("is not from %g to %g, as in this family: give the --family and --max-reward that hold it",
 		b.o.Family.MinReward(), b.o.Family.MaxReward())
 }
 
@@ -253,134 +249,9 @@ func (b *builder) reward(r row) (float64, error) {
 		return x, nil
 	case sign < 0:
 		return 0, fault{column, fmt.Sprintf("is not from %g to %g: the reward is minus the cost, and from %g to %g in "+
-			"this family: subtract the largest cost from all, or take a family and a largest reward that hold them",
+			"this family: subtract the largest cost from all and divide them by what they span, or take a --family "+
+			"and --max-reward that hold them (linear: costs from -1 to 1)",
 			-f.MaxReward(), -f.MinReward()+0, f.MinReward(), f.MaxReward())}
 	}
 	return 0, fault{column, b.outside()}
-}
-
-// arms are those of a row, and which was played.
-func (b *builder) arms(r row, d *Decision) error {
-	arms := r.arms
-	column, v := b.of(r.columns, RoleArms)
-	switch {
-	case arms != nil:
-	case b.fixed != nil:
-		arms = b.fixed
-	case !v.there && b.ids != nil:
-		for _, id := range b.ids {
-			arms = append(arms, armNamed(id))
-		}
-	case !v.there && b.o.Schema == nil:
-		return fault{column, "is missing: give the numbers of every arm that could be played, or the names of arms " +
-			"and a schema that makes numbers of what is known of a person: --features FILE (docs/features.md)"}
-	case !v.there:
-		return fault{column, "is missing: say which arms could be played, for example " +
-			"--columns \"arms:=none|sms|call\""}
-	case v.json == nil && v.cell == "" || v.json != nil && v.json.Kind() == 'n':
-		return fault{column, "is missing here: list the arms that could be played"}
-	case vectors(v):
-		if b.o.Schema != nil {
-			return fault{column, "has vectors, and a schema is given to make them: leave out --features, or name " +
-				"the arms"}
-		}
-		return b.played(r, d, column, v)
-	default:
-		var err error
-		if arms, err = armsOf(v); err != nil {
-			return fmt.Errorf("%q %w", column, err)
-		}
-	}
-	if b.o.Schema == nil {
-		return fault{column, "names arms, and nothing says how they become numbers: give the schema of features " +
-			"of the " +
-			"deployment: --features FILE"}
-	}
-	return b.encode(r, d, arms)
-}
-
-// played reads arms that are vectors, and the index of the one that was played.
-func (b *builder) played(r row, d *Decision, column string, v value) error {
-	text := v.json
-	if text == nil {
-		text = jsontext.Value(v.cell)
-	}
-	if err := strict.Unmarshal(text, &d.Arms, strict.Options{}); err != nil {
-		said, _ := errors.AsType[*strict.Error](err)
-		return fault{column + said.Field, said.Problem}
-	}
-	if len(d.Arms) == 0 {
-		return fault{column, "is empty: list the features of every arm that could be played"}
-	}
-	if b.o.Every {
-		return nil
-	}
-	arm, v := b.of(r.columns, RoleArm)
-	if v.missing() {
-		return fault{arm, "is missing: give the index of the arm that was played, from 0"}
-	}
-	if v.json != nil {
-		if err := strict.Unmarshal(v.json, &d.Arm, strict.Options{}); err != nil {
-			said, _ := errors.AsType[*strict.Error](err)
-			return fault{arm, said.Problem}
-		}
-	} else if x, problem := v.number(); problem != "" || x != float64(int(x)) {
-		return fault{arm, "must be a whole number: the index of the arm that was played, from 0"}
-	} else {
-		d.Arm = int(x)
-	}
-	if d.Arm < 0 || d.Arm >= len(d.Arms) {
-		return fault{arm, fmt.Sprintf("is none of the %d arms: it is the index of the one played, from 0", len(d.Arms))}
-	}
-	return nil
-}
-
-// vectors reports whether a value lists lists.
-func vectors(v value) bool {
-	text := string(v.json)
-	if v.json == nil {
-		text = v.cell
-	}
-	list, ok := strings.CutPrefix(strings.TrimSpace(text), "[")
-	list = strings.TrimSpace(list)
-	return ok && (list == "]" || strings.HasPrefix(list, "["))
-}
-
-// armNamed has an id and nothing else.
-func armNamed(id string) fields {
-	return func(column string) value { return value{there: column == feature.ID, cell: id, exact: true} }
-}
-
-// armsOf are the arms in a value: names, or objects with an id.
-func armsOf(v value) (arms []fields, err error) {
-	if v.json == nil && !strings.HasPrefix(v.cell, "[") {
-		for id := range strings.SplitSeq(v.cell, "|") {
-			arms = append(arms, armNamed(strings.TrimSpace(id)))
-		}
-		return arms, nil
-	}
-	if v.json == nil {
-		v.json = jsontext.Value(v.cell)
-	}
-	var list []jsontext.Value
-	if err := strict.Unmarshal(v.json, (*values)(&list), strict.Options{}); err != nil || len(list) == 0 {
-		return nil, errors.New("is no list of arms: write names as none|sms|call, or a list in JSON of names, of " +
-			"objects with an id, or of vectors (in Python: json.dumps)")
-	}
-	for i, one := range list {
-		if one.Kind() != '{' {
-			id, problem := value{json: one, there: true}.text()
-			if problem != "" {
-				return nil, fmt.Errorf("has an arm %d that is no name: name it by a text", i)
-			}
-			arms = append(arms, armNamed(id))
-			continue
-		}
-		var members object
-		if err := strict.Unmarshal(one, &members, strict.Options{}); err != nil {
-			return nil, fmt.Errorf("has an arm %d that is no object of features", i)
-		}
-		arms = append(arms, members.get)
-	}
-	return arms, nil
 }

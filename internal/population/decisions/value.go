@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,14 +67,16 @@ func (v value) number() (x float64, problem string) {
 			return x, ""
 		}
 		said, _ := errors.AsType[*strict.Error](err)
+		if v.json.Kind() == '"' {
+			said.Problem += ", without quotes"
+		}
 		return 0, said.Problem
 	}
 	if v.of {
 		x, err := v.row.Number(v.at)
 		if err != nil {
-			return 0, "must be a number, with the one decimal mark of the table (a comma only where semicolons " +
-				"separate " +
-				"columns) and without a mark of thousands"
+			return 0, "must be a number such as 0.25, without a unit, a percent sign or a mark of thousands; decimal " +
+				"commas need semicolons between columns, and are then in all numbers"
 		}
 		return x, ""
 	}
@@ -84,7 +87,47 @@ func (v value) number() (x float64, problem string) {
 	return x, ""
 }
 
-// text is a text. A number in JSON is its shortest decimal.
+// listed is the value with a text in JSON as a cell, for a column of lists: a cell and a text hold them alike.
+func (v value) listed() value {
+	if v.json == nil || v.json.Kind() != '"' {
+		return v
+	}
+	text, problem := v.text()
+	return value{there: true, cell: text, problem: problem}
+}
+
+// nested reports whether a value lists lists.
+func (v value) nested() bool {
+	text := string(v.json)
+	if v.json == nil {
+		text = v.cell
+	}
+	list, ok := strings.CutPrefix(strings.TrimSpace(text), "[")
+	return ok && strings.HasPrefix(strings.TrimSpace(list), "[")
+}
+
+// list reads a list in JSON. A problem names the field in it, if it is of one.
+func (v value) list(into any) (field, problem string) {
+	text := v.json
+	if text == nil {
+		text = jsontext.Value(v.cell)
+	}
+	err := strict.Unmarshal(text, into, strict.Options{})
+	said, wrong := errors.AsType[*strict.Error](err)
+	switch {
+	case !wrong:
+		return "", v.problem
+	case v.json == nil && said.Field == "":
+		return "", "is no list in JSON, of finite numbers: write it as [0, 1], or [[0, 1], [1, 0]] (in Python: " +
+			"json.dumps)"
+	}
+	return said.Field, said.Problem
+}
+
+// digits is a whole number as it is written, if it has one way to be written.
+var digits = regexp.MustCompile(`^(-?[1-9][0-9]*|0)$`)
+
+// text is a text. A number in JSON is its shortest decimal; a whole number is what is written, of any length.
 func (v value) text() (text, problem string) {
 	switch {
 	case v.problem != "":
@@ -99,19 +142,20 @@ func (v value) text() (text, problem string) {
 		}
 		return text, ""
 	case '0':
+		if digits.Match(v.json) {
+			return string(v.json), ""
+		}
 		x, problem := v.number()
 		return strconv.FormatFloat(x, 'f', -1, 64), problem
 	}
 	return "", "must be a text or a number"
 }
 
-// whole is the whole number that a text of a name is, as programs write it where a column has gaps: 3.0 is 3.
+// whole is the whole number that a text of a name is, as programs write it where a column has gaps: 3.0 is 3. 03 is not
+// 3, nor is 1e1 10: these are names of their own.
 func whole(text string) (string, bool) {
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || x != math.Trunc(x) || math.Abs(x) > 1<<53 {
-		return "", false
-	}
-	return strconv.FormatFloat(x, 'f', -1, 64), true
+	text = strings.TrimSuffix(text, ".0")
+	return text, digits.MatchString(text)
 }
 
 // name finds the text among names, exactly or as the same whole number; -1 if it is none of them.
@@ -137,9 +181,6 @@ func (v value) field(f feature.Field) (x any, problem string) {
 	}
 	switch f.Kind {
 	case feature.Number, feature.Buckets:
-		if v.json != nil && v.json.Kind() != '0' {
-			return nil, "must be a number"
-		}
 		return some(v.number())
 	case feature.Flag:
 		return v.flag()
@@ -167,28 +208,20 @@ func some[T any](x T, problem string) (any, string) {
 	return x, ""
 }
 
-// flag is true or false, which a table may write in some more ways.
+// flag is true or false, or 1 or 0; a table may also say yes or no.
 func (v value) flag() (any, string) {
 	text := v.cell
 	if v.json != nil {
 		text = string(v.json)
 	}
-	switch strings.ToLower(text) {
-	case "true", "1", "1.0":
-		return true, v.problem
-	case "false", "0", "0.0":
-		return false, v.problem
-	}
-	if v.json == nil {
-		switch strings.ToLower(text) {
-		case "yes":
-			return true, v.problem
-		case "no":
-			return false, v.problem
-		}
-	}
-	if v.problem != "" {
+	text = strings.ToLower(text)
+	switch x, problem := v.number(); {
+	case v.problem != "":
 		return nil, v.problem
+	case text == "true", v.json == nil && text == "yes", problem == "" && x == 1:
+		return true, ""
+	case text == "false", v.json == nil && text == "no", problem == "" && x == 0:
+		return false, ""
 	}
 	return nil, "must be true or false, or 1 or 0"
 }

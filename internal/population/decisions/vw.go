@@ -8,21 +8,29 @@ import (
 	"io"
 	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
-// vwColumns are the roles in the text of Vowpal Wabbit.
-var vwColumns = map[string]string{RoleCost: "cost", RolePropensity: "probability", RoleArm: "action",
-	RoleDecision: "tag"}
+// vwColumns are the roles in the text of Vowpal Wabbit; adfColumns, where each arm has a line.
+var (
+	vwColumns = map[string]string{RoleCost: "cost", RolePropensity: "probability", RoleArm: "action",
+		RoleDecision: "tag"}
+	adfColumns = map[string]string{RoleCost: "cost", RolePropensity: "probability", RoleArm: "action",
+		RoleDecision: "tag", RoleArms: "the lines of arms"}
+)
 
 // vwLabel is action:cost:probability.
 var vwLabel = regexp.MustCompile(`^([0-9]+):([^:\s]+):([^:\s]+)$`)
 
-// vwStart is how a line of Vowpal Wabbit begins.
-var vwStart = regexp.MustCompile(`^(shared\s*|[0-9]+:[^:\s|]+:[^:\s|]+\s*('?[^\s|]*)?)?\|`)
+// otherForms begin lines of decisions that are not read.
+var otherForms = []string{"ccb", "slates", "ca"}
+
+// vwStart is how a line of Vowpal Wabbit begins, of whatever label: no header of a table has such a first column.
+var vwStart = regexp.MustCompile(`^((shared|` + strings.Join(otherForms, "|") + `)(\s[^|]*)?|-?[0-9.]+[:\s][^|]*)?\|`)
 
 // isVW reports whether a text is in the form of Vowpal Wabbit, and whether a decision has several lines (adf).
 func isVW(text *bufio.Reader) (vw, adf bool) {
@@ -176,6 +184,10 @@ func readVW(n int, text string) (*vwLine, error) {
 		return nil, at(n, errors.New("it has no bar: a line of Vowpal Wabbit is action:cost:probability | features"))
 	}
 	words := strings.Fields(head)
+	if len(words) > 0 && slices.Contains(otherForms, words[0]) {
+		return nil, at(n, errors.New("it is of several slots (ccb, slates) or of a continuous action (ca), and a "+
+			"decision is one of some arms here: write it as cb or cb_explore_adf"))
+	}
 	if len(words) > 0 && words[0] == "shared" {
 		l.shared, words = true, words[1:]
 	} else if len(words) > 0 && strings.Contains(words[0], ":") {

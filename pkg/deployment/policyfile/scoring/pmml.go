@@ -20,11 +20,11 @@ func PMML(f *policyfile.File) ([]byte, error) {
 		return nil, err
 	}
 	link, known := map[string]string{family.NameLogistic: "logit", family.NameProbit: "probit",
-		family.NamePoisson: "exp", family.NameLinear: "none"}[f.Policy.Family]
-	if !known {
+		family.NameLinear: "none"}[f.Policy.Family]
+	if !known { // counts that are at most R have another mean than exp
 		return nil, unsupported("PMML has no link for %s rewards: use the Python", f.Policy.Family)
 	}
-	if f.Policy.MaxReward != 1 && link != "none" && link != "exp" {
+	if f.Policy.MaxReward != 1 && link != "none" {
 		return nil, unsupported("rewards go to %g, and PMML has no link of that range: use the Python",
 			f.Policy.MaxReward)
 	}

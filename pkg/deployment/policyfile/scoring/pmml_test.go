@@ -68,21 +68,25 @@ for line in sys.stdin:
                 total += float(e.get("coefficient")) * row[e.get("name")]
             else:
                 total += float(e.get("coefficient")) * math.prod(row[f.get("field")] for f in e)
-        out.append({"logit": lambda z: 1 / (1 + math.exp(-z)), "none": lambda z: z}[model.get("normalizationMethod")](total))
+        out.append({"logit": lambda z: 1 / (1 + math.exp(-z)), "none": lambda z: z,
+                    "probit": lambda z: math.erfc(-z / math.sqrt(2)) / 2}[model.get("normalizationMethod")](total))
     print(json.dumps(out))
 `
 
-// The PMML predicts the mean reward of the policy's model to rounding, for features of every kind but hashes.
+// The PMML predicts the mean reward of the policy's model to rounding, for features of every kind but hashes, and every
+// family that PMML has a link for.
 func TestPMMLPredictsTheReward(t *testing.T) {
 	t.Parallel()
-	f, err := family.New(family.NameLogistic, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := []string{family.NameLogistic, family.NameProbit, family.NameLinear}
 	var input strings.Builder
 	var want [][]float64
 	for seed := uint64(100); len(want) < worlds; seed++ {
 		w := newWorld(t, seed, true)
+		w.file.Policy.Family = families[len(want)%len(families)]
+		f, err := family.New(w.file.Policy.Family, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
 		doc, err := scoring.PMML(w.file)
 		if errors.Is(err, scoring.ErrUnsupported) && strings.Contains(err.Error(), "read differently") {
 			continue
@@ -136,9 +140,11 @@ func TestPMMLRefusesWhatItCannotSay(t *testing.T) {
 			t.Errorf("%q: %v", value, err)
 		}
 	}
-	f := withValue(t, "call")
-	f.Policy.Family = family.NameGaussian
-	if _, err := scoring.PMML(f); !errors.Is(err, scoring.ErrUnsupported) {
-		t.Errorf("gaussian: %v", err)
+	for _, name := range []string{family.NameGaussian, family.NamePoisson} {
+		f := withValue(t, "call")
+		f.Policy.Family = name
+		if _, err := scoring.PMML(f); !errors.Is(err, scoring.ErrUnsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

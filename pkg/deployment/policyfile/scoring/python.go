@@ -79,10 +79,13 @@ func Python(f *policyfile.File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits := ""
+	limits := "" // to what the file does
 	if schema != nil && len(schema.Limits()) > 0 {
 		limits = "\n\nA device plays some arms only so often in one epoch. Nothing here counts: exclude an arm that " +
 			"was played\noften enough."
+	}
+	if p.Play == glm.PlayDesign || p.Play == glm.PlaySpanner {
+		limits += "\n\nDevices explore by an optimal design, which is not computed here: choose refuses learning=True."
 	}
 	var coefficients strings.Builder
 	for _, t := range f.Terms {

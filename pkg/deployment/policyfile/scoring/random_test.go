@@ -324,13 +324,21 @@ func withValue(t *testing.T, value string) *policyfile.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := feature.Parse(text)
+	return withSchema(t, string(text))
+}
+
+// withSchema is a greedy policy of a schema, whose first coefficient is 1 and whose others are 0.
+func withSchema(t *testing.T, schema string) *policyfile.File {
+	t.Helper()
+	s, err := feature.Parse([]byte(schema))
 	if err != nil {
 		t.Fatal(err)
 	}
+	theta := make([]float64, s.Dimension())
+	theta[0] = 1
 	f, err := policyfile.New(&plan.Announcement{Deployment: "test", Epoch: 2, Schema: s.Canonical(),
-		Policy: glm.Policy{Profile: glm.Practical, Family: family.NameLogistic, MaxReward: 1, Dimension: 1, Radius: 3,
-			Theta: []float64{1}, Play: glm.PlayGreedy}}, [32]byte{}, deployment.Estimate{},
+		Policy: glm.Policy{Profile: glm.Practical, Family: family.NameLogistic, MaxReward: 1, Dimension: len(theta),
+			Radius: 3, Theta: theta, Play: glm.PlayGreedy}}, [32]byte{}, deployment.Estimate{},
 		policyfile.Certificate{Channel: plan.Shuffle, RestsOn: plan.Shuffle.RestsOn()})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package scoring
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -26,9 +27,9 @@ const about = `-- The arm of each decision by a policy that was learnt by Riffle
 --   "_default"    1 for the arm that was played before there was a policy; if there is none, the first one is
 --   %s
 -- NULL is a feature that is missing. The result has each row's score, and "_probability": 1 for the arm that is
--- played, 0 for others, NULL in decisions with a text that the schema does not have. It is how a device plays when
--- nobody learns from the decision: it does not explore. Texts must be compared byte for byte. This is standard SQL with
--- window functions; in MySQL set ANSI_QUOTES.
+-- played, 0 for others, NULL in decisions with a value that a device refuses. It is how a device plays when nobody
+-- learns from the decision: it does not explore. Texts must be compared byte for byte. This is standard SQL with window
+-- functions; in MySQL set ANSI_QUOTES.
 `
 
 // SQL is the policy as a query in standard SQL over a table of arms.
@@ -107,7 +108,10 @@ func quoted(field, s string) (string, error) {
 // field writes the columns of a field's block.
 func (q *query) field(f feature.Field) error {
 	column := `"` + f.Name + `"`
-	q.columns = append(q.columns, column)
+	q.columns = append(q.columns, column+map[feature.Kind]string{feature.Number: " (number)", feature.Buckets: " (number)",
+		feature.Flag: " (boolean)", feature.Category: " (text)"}[f.Kind])
+	number := fmt.Sprintf("CAST(%s AS DOUBLE PRECISION)", column) // in a table of texts, too
+	infinite := fmt.Sprintf("%s NOT BETWEEN %s AND %s", number, float(-math.MaxFloat64), float(math.MaxFloat64))
 	add := func(place int, expression string) {
 		q.blocks = append(q.blocks, fmt.Sprintf("CAST(%s AS DOUBLE PRECISION) AS %s", expression, block(f.Name, place)))
 	}
@@ -117,22 +121,22 @@ func (q *query) field(f feature.Field) error {
 	}
 	switch f.Kind {
 	case feature.Number:
-		x := fmt.Sprintf("CAST(%s AS DOUBLE PRECISION)", column)
-		t := fmt.Sprintf("((%s - %s) / %s)", x, float(*f.Low), float(*f.High-*f.Low))
-		add(0, fmt.Sprintf("CASE WHEN %s IS NULL THEN 0 WHEN %[2]s <= %[3]s THEN -1 WHEN %[2]s >= %[4]s THEN 1 "+
-			"ELSE (%[5]s + %[5]s) - 1 END", column, x, float(*f.Low), float(*f.High), t))
+		t := fmt.Sprintf("((%s - %s) / %s)", number, float(*f.Low), float(*f.High-*f.Low))
+		add(0, fmt.Sprintf("CASE WHEN %s IS NULL THEN 0 WHEN %s THEN NULL WHEN %s <= %s THEN -1 WHEN %[3]s >= %[5]s "+
+			"THEN 1 ELSE (%[6]s + %[6]s) - 1 END", column, infinite, number, float(*f.Low), float(*f.High), t))
 	case feature.Flag:
-		add(0, fmt.Sprintf("CASE WHEN %s THEN 1 WHEN NOT %[1]s THEN -1 ELSE 0 END", column))
+		add(0, fmt.Sprintf("CASE WHEN %s IS NULL THEN 0 WHEN %[1]s = TRUE THEN 1 WHEN %[1]s = FALSE THEN -1 END", column))
 	case feature.Buckets:
 		for i := first; i <= len(f.Thresholds); i++ {
 			var tests []string
 			if i > 0 {
-				tests = append(tests, fmt.Sprintf("%s >= %s", column, float(f.Thresholds[i-1])))
+				tests = append(tests, fmt.Sprintf("%s >= %s", number, float(f.Thresholds[i-1])))
 			}
 			if i < len(f.Thresholds) {
-				tests = append(tests, fmt.Sprintf("%s < %s", column, float(f.Thresholds[i])))
+				tests = append(tests, fmt.Sprintf("%s < %s", number, float(f.Thresholds[i])))
 			}
-			add(i-first, fmt.Sprintf("CASE WHEN %s THEN 1 ELSE 0 END", strings.Join(tests, " AND ")))
+			add(i-first, fmt.Sprintf("CASE WHEN %s THEN NULL WHEN %s THEN 1 ELSE 0 END", infinite,
+				strings.Join(tests, " AND ")))
 		}
 	default:
 		var texts []string

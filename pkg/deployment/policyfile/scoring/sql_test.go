@@ -11,23 +11,34 @@ import (
 	"github.com/riffle-dp/riffle/pkg/feature"
 )
 
-// base puts the arms of decisions into a database of SQLite, runs the query, and looks whether the table is there.
+// base puts the arms of decisions into a database of SQLite, runs the query, and looks whether the table is there. In a
+// second table all features are texts, as where a CSV file was imported: the query must give the same.
 const base = `
 import json, sqlite3
 for line in sys.stdin:
     one = json.loads(line)
-    db = sqlite3.connect(":memory:")
     names = ["_decision", "_arm", "_default"] + one["columns"]
-    db.execute("CREATE TABLE offers (%s)" % ", ".join('"%s"' % n for n in names))
-    for d, q in enumerate(one["requests"]):
-        for a, arm in enumerate(q["arms"]):
-            if a not in q["exclude"]:
-                row = [d, a, int(a == q["default"])] + [{**q["context"], **arm}.get(n) for n in one["columns"]]
-                db.execute("INSERT INTO offers VALUES (%s)" % ",".join("?" * len(row)), row)
-    before = db.execute("SELECT COUNT(*) FROM offers").fetchone()
-    print(json.dumps(db.execute(one["query"]).fetchall()))
-    if db.execute("SELECT COUNT(*) FROM offers").fetchone() != before:
-        raise SystemExit("the table was changed")
+    answers = []
+    for texts in (False, True):
+        db = sqlite3.connect(":memory:")
+        db.execute("CREATE TABLE offers (%s)" % ", ".join(
+            '"%s"%s' % (n, " TEXT" if texts and n in one["columns"] else "") for n in names))
+        for d, q in enumerate(one["requests"]):
+            for a, arm in enumerate(q["arms"]):
+                if a not in q["exclude"]:
+                    row = [{**(q["context"] or {}), **arm}.get(n) for n in one["columns"]]
+                    if texts:
+                        row = [str(int(v) if isinstance(v, bool) else v).replace("inf", "9e999") if v is not None else v
+                               for v in row]
+                    row = [d, a, int(a == q["default"])] + row
+                    db.execute("INSERT INTO offers VALUES (%s)" % ",".join("?" * len(row)), row)
+        before = db.execute("SELECT COUNT(*) FROM offers").fetchone()
+        answers.append(db.execute(one["query"]).fetchall())
+        if db.execute("SELECT COUNT(*) FROM offers").fetchone() != before:
+            raise SystemExit("the table was changed")
+    if [r[3] for r in answers[0]] != [r[3] for r in answers[1]]:
+        raise SystemExit("a table of texts gives other probabilities")
+    print(json.dumps(answers[0]))
 `
 
 // The query plays the arm that a device plays, with the same probabilities, with texts that would escape from a
@@ -129,9 +140,40 @@ func TestSQLRefusesWhatItCannotSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := python(t, t.TempDir(), base, strings.ReplaceAll(string(line), `"context":null`, `"context":{}`)+"\n")
+	got := python(t, t.TempDir(), base, string(line)+"\n")
 	if want := "[[0, 0, 0.0, null], [0, 1, null, null], [1, 0, 0.0, 0.0], [1, 1, 0.9999999999990905, 1.0]]"; strings.
 		TrimSpace(got) != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A number that is not finite and a flag that is neither true nor false give no probability, as a device refuses them.
+func TestSQLHasNoProbabilityWhereADeviceRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ field, good, bad string }{
+		{`{"name": "x", "kind": "number", "low": 0, "high": 10}`, "1e308", "9e999"},
+		{`{"name": "x", "kind": "number", "low": 0, "high": 10}`, "-0.0", "-9e999"},
+		{`{"name": "x", "kind": "buckets", "thresholds": [5], "baseline": true}`, "-1e308", "9e999"},
+		{`{"name": "x", "kind": "flag"}`, "true", `"yes"`},
+		{`{"name": "x", "kind": "category", "values": ["1", "2"]}`, `"1"`, `"01"`},
+	} {
+		query, err := scoring.SQL(withSchema(t, `{"version": 1, "terms": [["x"]], "arms": [`+c.field+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		quoted, err := json.Marshal(string(query))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const request = `{"context": {}, "arms": [{"id": "a", "x": %s}], "default": 0, "exclude": []}`
+		line := fmt.Sprintf(`{"query": %s, "columns": ["x"], "requests": [%s, %s]}`, quoted,
+			fmt.Sprintf(request, c.good), fmt.Sprintf(request, c.bad))
+		var rows [][4]*float64
+		if err := json.Unmarshal([]byte(python(t, t.TempDir(), base, line+"\n")), &rows); err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) != 2 || rows[0][3] == nil || *rows[0][3] != 1 || rows[1][3] != nil {
+			t.Errorf("%s: %s has to be decided, %s not: %v", c.field, c.good, c.bad, rows)
+		}
 	}
 }

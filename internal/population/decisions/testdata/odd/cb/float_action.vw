@@ -1,0 +1,1 @@
+1.0:0:0.5 | age:54 site=north member

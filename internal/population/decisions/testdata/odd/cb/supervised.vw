@@ -1,0 +1,1 @@
+1 | age:54 site=north member
