@@ -224,7 +224,8 @@ func TestColumnsBesideALog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for value, want := range map[string]int{"8": 0, "8.0": 0, "010": 1, "2024-01-01": 2, "no": 3, "\"no\"": 3, "&n no": 3} {
+	for value, want := range map[string]int{"8": 0, "8.0": 0, "010": 1, "2024-01-01": 2, "no": 3, "\"no\"": 3,
+		"&n no": 3} {
 		var v []float64
 		c, err := decisions.ParseColumns([]string{"@" + write("c.yaml", "x: {value: "+value+"}\n")})
 		if err == nil {
