@@ -170,7 +170,8 @@ func TestNumbersAndNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log, err := decisions.Read(strings.NewReader("2:-1:0.5 | f\n"), decisions.Options{Schema: schema, Columns: columns})
+		o := decisions.Options{Schema: schema, Columns: columns}
+		log, err := decisions.Read(strings.NewReader("2:-1:0.5 | f\n"), o)
 		if (err == nil) != (want >= 0) || err == nil && log.Decisions[0].Arm != want {
 			t.Errorf("action 2 of %s: %v, %v; want %d", names, log, err, want)
 		}
@@ -230,8 +231,8 @@ func TestColumnsBesideALog(t *testing.T) {
 		c, err := decisions.ParseColumns([]string{"@" + write("c.yaml", "x: {value: "+value+"}\n")})
 		if err == nil {
 			var log *decisions.Log
-			log, err = decisions.Read(strings.NewReader("arm,reward,propensity\na,1,1\n"), decisions.Options{Schema: hashed,
-				Columns: c})
+			o := decisions.Options{Schema: hashed, Columns: c}
+			log, err = decisions.Read(strings.NewReader("arm,reward,propensity\na,1,1\n"), o)
 			if err == nil {
 				v = log.Decisions[0].Arms[0]
 			}
