@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 // row is one decision of a log, before anything in it is understood.
 type row struct {
 	line    int
+	label   int    // line of what has roles, if it is another
 	columns fields // what has a role
 	context fields // what may be a field of the context
 	arms    []fields
@@ -108,10 +110,14 @@ func (b *builder) of(from fields, role string) (column string, v value) {
 func (b *builder) decision(r row) (d Decision, err error) {
 	d.Line = r.line
 	if !b.o.Every {
-		if d.Reward, err = b.reward(r); err != nil {
-			return d, err
+		d.Reward, err = b.reward(r)
+		if err == nil {
+			d.Propensity, err = b.propensity(r)
 		}
-		if d.Propensity, err = b.propensity(r); err != nil {
+		if err != nil && !errors.Is(err, ErrNoReward) {
+			err = at(cmp.Or(r.label, r.line), err)
+		}
+		if err != nil {
 			return d, err
 		}
 	}

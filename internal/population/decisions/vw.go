@@ -129,7 +129,7 @@ func vwBlock(block []*vwLine) (row, error) {
 			return r, at(l.line, errors.New("it is the second line of the decision that has a label: one arm was "+
 				"played; put a blank line between decisions"))
 		case l.label != nil:
-			r.played, r.columns, labelled = i, l.role, true
+			r.played, r.label, r.columns, labelled = i, l.line, l.role, true
 		}
 		r.arms = append(r.arms, l.features.get)
 	}
