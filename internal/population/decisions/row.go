@@ -95,6 +95,15 @@ func newBuilder(o Options, of form) (*builder, error) {
 	return b, nil
 }
 
+// called are the names of the columns with a role or field: one, but of rewards, which may have one for each arm.
+func (b *builder) called(role string) []string {
+	name := cmp.Or(b.columns[role].Name, role)
+	if role == RoleRewards {
+		return strings.Split(name, "|")
+	}
+	return []string{name}
+}
+
 // of is the column with a role or field, and what a row has there.
 func (b *builder) of(from fields, role string) (column string, v value) {
 	switch c, named := b.columns[role]; {
@@ -178,7 +187,7 @@ func (b *builder) propensity(r row) (float64, error) {
 func (b *builder) rewards(r row, arms int) (all []float64, err error) {
 	column, v := b.of(r.columns, RoleRewards)
 	v = v.listed()
-	each := strings.Split(column, "|")
+	each := b.called(RoleRewards)
 	switch {
 	case len(each) > 1:
 		for _, name := range each {

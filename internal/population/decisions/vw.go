@@ -40,7 +40,7 @@ func isVW(text *bufio.Reader) (vw, adf bool) {
 		return false, false
 	}
 	second, _, _ := strings.Cut(rest, "\n")
-	labelled := func(line string) bool { return vwLabel.MatchString(strings.TrimSpace(firstWord(line))) }
+	labelled := func(line string) bool { return vwLabel.MatchString(firstWord(strings.TrimSpace(line))) }
 	return true, !labelled(first) || strings.TrimSpace(second) != "" && !labelled(second)
 }
 
