@@ -110,9 +110,11 @@ func TestColumnsHaveRoles(t *testing.T) {
 			t.Errorf("%v: %v, %v; want %q", columns, got, err, want)
 		}
 	}
-	_, err = named(t, "1:0:0.5 | age:3\n", "cost=x")
-	if err == nil || !strings.Contains(err.Error(), "Vowpal Wabbit") {
-		t.Error(err)
+	for column, text := range map[string]string{"cost=x": "1:0:0.5 | age:3\n", "reward:=1": "1:0:0.5 | age:3\n",
+		"arms:=none|sms": "shared | age:3\n0:0:0.5 | id=sms\n"} {
+		if _, err := named(t, text, column); err == nil || !strings.Contains(err.Error(), "Vowpal Wabbit") {
+			t.Errorf("%s: %v", column, err)
+		}
 	}
 }
 
