@@ -42,6 +42,9 @@ func (b *builder) encode(r row, d *Decision, of []fields) error {
 			return fmt.Errorf("%q %w", column, err)
 		}
 	}
+	if b.o.Every {
+		d.Named = &Named{context, arms}
+	}
 	d.Arms, err = b.o.Schema.Encode(context, arms)
 	return err
 }
@@ -70,9 +73,9 @@ func (b *builder) end() error {
 		if seen, asked := b.seen[f.Name]; asked && !seen {
 			column := b.called(f.Name)[0]
 			if i >= len(b.context) {
-				return fmt.Errorf("no arm has %q, which is a field of arms in the schema: give it with each arm in %q, as "+
-					"in [{\"id\": \"sms\", %q: ...}], or say that it is known of none: --columns %s:=", column, RoleArms,
-					column, f.Name)
+				return fmt.Errorf("no arm has %q, which is a field of arms in the schema: give it with each arm in "+
+					"%q, as in [{\"id\": \"sms\", %q: ...}], or say that it is known of none: --columns %s:=", column,
+					RoleArms, column, f.Name)
 			}
 			return fmt.Errorf("no row has %q, which is a field of the schema: name its column: --columns "+
 				"%s=COLUMN, or "+
