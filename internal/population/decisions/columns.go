@@ -76,8 +76,8 @@ func ReadColumns(path string) (Columns, error) {
 		return nil, err
 	}
 	wrong := func(line int, problem string) (Columns, error) {
-		return nil, fmt.Errorf("%s: line %d: %s: write a line ROLE: COLUMN for each role, with quotes around a number, "+
-			"or ROLE: {value: ...} for all rows", path, line, problem)
+		return nil, fmt.Errorf("%s: line %d: %s: write a line ROLE: COLUMN for each role, with quotes around a "+
+			"number, or ROLE: {value: ...} for all rows", path, line, problem)
 	}
 	var file yaml.Node
 	if err := yaml.Unmarshal(text, &file); err != nil {

@@ -73,9 +73,9 @@ func (b *builder) end() error {
 		if seen, asked := b.seen[f.Name]; asked && !seen {
 			column := b.called(f.Name)[0]
 			if i >= len(b.context) {
-				return fmt.Errorf("no arm has %q, which is a field of arms in the schema: give it with each arm in %q, as "+
-					"in [{\"id\": \"sms\", %q: ...}], or say that it is known of none: --columns %s:=", column, RoleArms,
-					column, f.Name)
+				return fmt.Errorf("no arm has %q, which is a field of arms in the schema: give it with each arm in "+
+					"%q, as in [{\"id\": \"sms\", %q: ...}], or say that it is known of none: --columns %s:=", column,
+					RoleArms, column, f.Name)
 			}
 			return fmt.Errorf("no row has %q, which is a field of the schema: name its column: --columns "+
 				"%s=COLUMN, or "+
