@@ -52,6 +52,9 @@ epoch that begins. Without --questions nothing is written: you see what it would
 the answer would be. Do that first. The public logs say what was asked and answered; riffle audit
 recomputes both.
 `[1:],
+		Example: `  riffle ask mean age reward --name age --keys keys
+  riffle ask mean age reward --name age --keys keys --questions questions
+  riffle ask answers --keys keys`,
 	}
 	mean := &cobra.Command{
 		Use: "mean FIELD...", Short: "ask for the means of fields, and how much they vary",

@@ -55,7 +55,8 @@ The seed determines the people. It has no effect on the devices' noise, so two r
   riffle demo --life
   riffle demo --data adult --users 8000
   riffle demo --data people.jsonl.gz --family poisson --max-reward 5 --json
-  riffle demo --data people.jsonl.gz --options 3 --context 5 --trust shares`,
+  riffle demo --data people.jsonl.gz --options 3 --context 5 --trust shares
+  riffle demo --data people.csv --features schema.json --columns "rewards=none|sms|call"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.life.on {
@@ -97,8 +98,8 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 func runDemo(cmd *cobra.Command, f demoFlags) error {
 	options := demo.Options{
 		Seed: f.seed, Profile: f.profile, Epsilon: f.epsilon, Delta: f.delta, Hosts: f.hosts, Out: f.out, Keep: f.keep,
-		Export: f.export,
-		Trust:  plan.Channel(f.trust), ServerNoise: f.serverNoise, NoDeviceNoise: f.noDeviceNoise,
+		Export: f.export, Features: f.features,
+		Trust: plan.Channel(f.trust), ServerNoise: f.serverNoise, NoDeviceNoise: f.noDeviceNoise,
 	}
 	if glm.Profile(f.profile).Program() && !cmd.Flags().Changed("family") {
 		f.family = family.NameLinear
@@ -140,7 +141,12 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\nResult:  %s\n", picture, saved)
 	if err == nil && f.export != "" {
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "Export:  %s; check it: riffle audit %s\n", f.export, f.export)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "Export:  %s; check it: riffle audit %s; what was learnt: riffle policy "+
+			"show %[1]s\n", f.export, f.export)
+	}
+	if err == nil && f.ofFile() {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "\nRegret and rewards were computed from the file without noise: they "+
+			"are for those who hold it.")
 	}
 	return err
 }
@@ -188,7 +194,9 @@ The machine's owner can read everything here: it is for trying out, not for peop
 				}
 				at := fmt.Sprintf("--keys %s --broker-url %s", r.Keys, r.Broker)
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "API:      %s\nanalyzer: %s/\nshuffler: %s/\nlogs:     %s\n\n"+
-					"It runs until Ctrl-C. Check it: riffle audit %s\n", r.API, r.Analyzer, r.Shuffler, r.Folder, at)
+					"It runs until Ctrl-C. docs/app.md says how to ask it for decisions.\n"+
+					"See what it learnt: riffle policy show %s\nCheck it: riffle audit %[5]s\n", r.API, r.Analyzer,
+					r.Shuffler, r.Folder, at)
 				if err == nil && r.Questions != "" {
 					_, err = fmt.Fprintf(cmd.OutOrStdout(), "Ask it: riffle ask mean reward --name first --questions %s "+
 						"%s\n", r.Questions, at)

@@ -181,37 +181,56 @@ func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
 	if f.json {
 		return command.PrintJSON(cmd, r)
 	}
-	if err := printEstimates(cmd, r, f.confidence); err != nil || f.out == "" {
+	if err := printEstimates(cmd, r, f); err != nil || f.out == "" {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Picture: %s\n", f.out)
 	return err
 }
 
-func printEstimates(cmd *cobra.Command, r *evaluate.Estimates, confidence float64) error {
+// valued is what is valued, in words.
+func (f evaluateFlags) valued() string {
+	switch {
+	case f.prior.read != "":
+		return "greedy play by the prior " + f.prior.read
+	case f.theta != nil:
+		return "greedy play by --theta"
+	case f.policy != "":
+		return "the policy " + f.policy
+	}
+	return "uniform play"
+}
+
+func printEstimates(cmd *cobra.Command, r *evaluate.Estimates, f evaluateFlags) error {
 	w, o := cmd.OutOrStdout(), r.Overlap
-	fmt.Fprintf(w, "Mean reward per decision, %g %% intervals, from %d decisions:\n", 100*confidence, r.Decisions)
-	printValues(w, 14, []namedValue{{"doubly robust", r.DoublyRobust}, {"SWITCH", r.Switch.Estimate},
-		{"SNIPS", r.SNIPS}, {"IPS", r.IPS}})
+	fmt.Fprintf(w, "Mean reward per decision of %s,\n%g %% intervals, from %d decisions:\n", f.valued(),
+		100*f.confidence, r.Decisions)
+	printValues(w, 28, []namedValue{{"doubly robust", r.DoublyRobust}, {"SWITCH", r.Switch.Estimate},
+		{"SNIPS", r.SNIPS}, {"IPS", r.IPS}, {"what was played", r.Logged},
+		{"doubly robust less played", r.OverLogged}})
 	fmt.Fprintf(w, `
-Mean weight        %8.4f  1 is expected, give or take %.2g; IPS is SNIPS times this
-Effective size     %8.0f  decisions of this policy itself would say as much
-Error size         %8.0f  decisions, about, decide how wide the intervals are
-Largest weight     %8.4g  of a single decision
-Never played       %8.3g  %% of decisions have an arm that this policy never plays
-SWITCH at          %8.4g  weights above it are left to the model: about %.3g %% of this policy's play
+A weight is the policy's probability of the arm that was played, over its propensity.
+Mean weight     %8.4f  1 is expected, give or take %.2g; IPS is SNIPS times this
+Effective size  %8.0f  decisions by the policy itself would tell about as much
+Error size      %8.0f  decisions, about, are what the widths of the intervals rest on
+Largest weight  %8.4g
+Never played    %8.3g  %% of decisions have an arm that the policy never plays
+SWITCH at       %8.4g  larger weights, %.3g %% of the policy's play, are left to the model
 `, o.MeanWeight, o.MeanWeightSE, o.EffectiveSize, o.ErrorSize, o.LargestWeight, 100*o.NeverPlayed,
 		r.Switch.Threshold, 100*r.Switch.Left)
 	if r.Outside {
 		fmt.Fprintln(w, "\nA value outside the range of rewards is a sign of large weights on few decisions.")
 	}
 	if doubt := o.Doubt(); doubt != "" {
-		fmt.Fprintf(w, "\nNo intervals: %s.\n", doubt)
+		fmt.Fprintf(w, "\nNo intervals of the policy: %s.\n", doubt)
 	}
-	_, err := fmt.Fprintln(w, "\nThe estimates hold if propensities are right and the log's policy could play all "+
-		"that this one plays.\nThey are not private.")
+	_, err := fmt.Fprintf(w, "\nThe estimates hold if propensities are right and the log's policy could play\nall that "+
+		"this one plays.\n%s", forHolders)
 	return err
 }
+
+// forHolders ends what is computed from a log without noise.
+const forHolders = "Neither log nor estimates are private: they are for those who hold the log.\n"
 
 // namedValue is a line of a table of estimates.
 type namedValue struct {

@@ -33,7 +33,7 @@ func (f *priorFlags) add(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.radius, "norm-bound", 3, "bound of the parameter's norm, as in the deployment")
 	flags.Float64Var(&f.worth, "worth", 1,
 		"how much a row counts beside a decision of the deployment, up to 1")
-	flags.IntVar(&f.standard, "default-arm", 0, "index of the default arm, which the prior is compared with")
+	flags.IntVar(&f.standard, "default-arm", 0, "place, from 0, among a row's arms of the default arm,\nwhich the prior is compared with")
 }
 
 // priorOnly are the flags that say nothing without --write-prior.
@@ -104,22 +104,26 @@ func (r priorResult) print(cmd *cobra.Command, confidence float64) error {
 			"agreed.")
 	}
 	if c.Values != nil {
-		fmt.Fprintf(w, "\nMean reward per decision, %g %% intervals, of this file, its noise included, on %d other "+
-			"decisions:\n",
-			100*confidence, c.Decisions)
+		noise := ""
+		if r.Epsilon > 0 {
+			noise = ", of this very prior with its noise"
+		}
+		fmt.Fprintf(w, "\nMean reward per decision, %g %% intervals, on %d other decisions%s:\n", 100*confidence,
+			c.Decisions, noise)
 		printValues(w, 28, []namedValue{{"prior", c.Prior}, {"what was played", c.Logged}, {"default arm", c.Default},
 			{"prior over what was played", c.OverLogged}, {"prior over the default arm", c.OverDefault}})
 	}
 	if c.Doubt != "" {
 		fmt.Fprintf(w, "\nWhat is not known: %s.\n", c.Doubt)
 	}
-	_, err := fmt.Fprintf(w, "\n%s\nNeither these estimates nor the log are private.\n", verdicts[c.Verdict])
+	_, err := fmt.Fprintf(w, "\n%s\n%s", verdicts[c.Verdict], forHolders)
 	return err
 }
 
 var verdicts = map[evaluate.Verdict]string{
-	evaluate.Better: "The prior is better than the default arm on this log: set learner.prior to the file.",
-	evaluate.Worse:  "The prior is worse than the default arm on this log: leave it out.",
+	evaluate.Better: "The prior is better than the default arm on this log: set the analyzer's learner.prior to the " +
+		"file.",
+	evaluate.Worse: "The prior is worse than the default arm on this log: leave it out.",
 	evaluate.Open: "The log does not show that the prior is better than the default arm: leave it out, or begin with " +
 		"caution.",
 	evaluate.IsNoise: "The prior cannot be told from noise, so that what it earned here is chance: leave it out. " +

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
@@ -38,8 +39,8 @@ func (p shownPolicy) WriteTable(w io.Writer) error {
 	if p.Final {
 		state = "It is the last: the deployment learns no more."
 	}
-	fmt.Fprintf(w, "Policy of epoch %d of the deployment %s, learnt from %s. %s\n%s\n\n", p.Epoch, p.Deployment,
-		counted(p.Cohorts, "cohort"), state, wrapped(plays(&p.Policy)))
+	fmt.Fprintf(w, "%s\n%s\n\n", wrapped(fmt.Sprintf("Policy of epoch %d of the deployment %s, learnt from %s. %s",
+		p.Epoch, p.Deployment, counted(p.Cohorts, "cohort"), state)), wrapped(plays(&p.Policy)))
 	head := []any{"term", "coefficient"}
 	intervals := slices.ContainsFunc(p.Terms, func(t policyfile.Term) bool { return t.Low != nil })
 	if intervals {
@@ -81,7 +82,8 @@ func (p shownPolicy) WriteTable(w io.Writer) error {
 	c := p.Certificate
 	_, err := fmt.Fprintf(w, `
 Protected     %s
-Certificate   epsilon %s at delta %g (channel %s); %s if no other device is honest
+Certificate   epsilon %s at delta %g (channel %s);
+              %s if no other device is honest;
               the guarantee %s
               %s counted, %s recomputed
 Digest        %x
@@ -90,9 +92,12 @@ Digest        %x
 	return err
 }
 
-// wrapped is text in lines of 80 characters. WrapSoft fills what it breaks with blanks.
+// terminal is the length of a line, in characters.
+const terminal = 80
+
+// wrapped is text in lines of a terminal. WrapSoft fills what it breaks with blanks.
 func wrapped(s string) string {
-	lines := strings.Split(text.WrapSoft(s, 80), "\n")
+	lines := strings.Split(text.WrapSoft(s, terminal), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
@@ -138,22 +143,27 @@ func plays(p *glm.Policy) string {
 	return out
 }
 
-// barWidth is the length in characters of the picture of an interval in a terminal.
-const barWidth = 33
+// Lengths in characters of the picture of an interval in a terminal, and what numbers beside it take of a line.
+const (
+	leastBar, mostBar = 11, 33
+	besideBar         = 43
+)
 
 // barOf gives what draws a term: its interval on an axis that all share, with a mark at 0.
 func barOf(terms []policyfile.Term) func(policyfile.Term) string {
-	low, high := 0.0, 0.0
+	low, high, longest := 0.0, 0.0, 0
 	for _, t := range terms {
+		longest = max(longest, utf8.RuneCountInString(t.Name))
 		if t.Low != nil {
 			low, high = math.Min(low, *t.Low), math.Max(high, *t.High)
 		}
 	}
+	barWidth := max(leastBar, min(terminal-besideBar-longest, mostBar))
 	at := func(v float64) int {
 		if !(high > low) {
 			return 0
 		}
-		return int(math.Round((barWidth - 1) * (v - low) / (high - low)))
+		return int(math.Round(float64(barWidth-1) * (v - low) / (high - low)))
 	}
 	return func(t policyfile.Term) string {
 		bar := []rune(strings.Repeat(" ", barWidth))

@@ -55,7 +55,7 @@ func (f *populationFlags) more(flags *pflag.FlagSet) {
 	flags.IntVar(&f.context, "context", 0, "numbers of an option in a file")
 	flags.StringSliceVar(&f.columns, "columns", nil,
 		"what the columns of a file are, as in riffle evaluate; rewards=FIRST|SECOND: one for each arm")
-	flags.StringVar(&f.features, "features", "", "schema of features, where a file names arms")
+	flags.StringVar(&f.features, "features", "", "schema of features, where a file names arms; riffle demo announces it")
 	flags.Float64Var(&f.holdout, "holdout", population.DefaultHoldout,
 		"share of the people of the census or file who are held out, to value the last policy on")
 	flags.BoolVar(&f.testHoldout, "test-holdout", false,
@@ -67,7 +67,7 @@ func (f *populationFlags) open() (*population.Population, error) {
 	if f.options != 0 || f.context != 0 {
 		return f.openOptions()
 	}
-	if of := f.data == "synthetic" || f.data == "adult"; of && (f.columns != nil || f.features != "") {
+	if !f.ofFile() && (f.columns != nil || f.features != "") {
 		return nil, errors.New("--columns and --features are about a file: name one with --data, or leave them out")
 	}
 	if f.data != "synthetic" && f.dim != 0 {
@@ -102,10 +102,13 @@ func (f *populationFlags) file() (o population.FileOptions, err error) {
 	return o, err
 }
 
+// ofFile reports whether the people are those of a file of the user's own.
+func (f *populationFlags) ofFile() bool { return f.data != "synthetic" && f.data != "adult" }
+
 // openOptions opens a file of decisions between options with weights of their own.
 func (f *populationFlags) openOptions() (*population.Population, error) {
 	switch {
-	case f.data == "synthetic" || f.data == "adult":
+	case !f.ofFile():
 		return nil, errors.New("--options and --context say how the arms of a file are made: name one with --data")
 	case f.options < 2 || f.context < 1 || f.options > glm.MaxDimension || f.context > glm.MaxDimension/f.options:
 		return nil, fmt.Errorf("--options %d and --context %d: give at least 2 options of at least 1 number, and at "+

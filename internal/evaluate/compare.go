@@ -136,7 +136,6 @@ func (p Prior) values(judge []decisions.Decision, standard int, o Options) (*Val
 	if err != nil {
 		return nil, err
 	}
-	n := float64(len(judge))
 	scores := make([][]float64, 5)
 	for i, d := range judge {
 		byPrior, byDefault := models[i%2].robust(d, probabilities[0][i]), models[i%2].robust(d, probabilities[1][i])
@@ -144,20 +143,18 @@ func (p Prior) values(judge []decisions.Decision, standard int, o Options) (*Val
 			scores[j] = append(scores[j], v)
 		}
 	}
-	// The policy of the log itself.
-	same := &Overlap{MeanWeight: 1, EffectiveSize: n, ErrorSize: n, typical: 1, weights: over[0].weights}
 	both := *over[0] // or the other one, if that is doubted
 	if both.Doubt() == "" {
 		both = *over[1]
 	}
 	both.typical = math.Max(over[0].typical, over[1].typical)
 	rewards := o.rewards()
-	difference := bounds{-rewards.span, rewards.span, rewards.span}
+	difference := rewards.difference()
 	var e [5]Estimate
 	for j, of := range []struct {
 		over *Overlap
 		in   bounds
-	}{{over[0], rewards}, {same, rewards}, {over[1], rewards}, {over[0], difference}, {&both, difference}} {
+	}{{over[0], rewards}, {itself(len(judge)), rewards}, {over[1], rewards}, {over[0], difference}, {&both, difference}} {
 		value, se := play.MeanAndError(scores[j])
 		e[j] = of.over.interval(value, se, o.z(), of.in)
 		if err := e[j].finite(); err != nil {

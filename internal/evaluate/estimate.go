@@ -69,7 +69,11 @@ type Estimates struct {
 	// the other half.
 	DoublyRobust Estimate `json:"doubly_robust"`
 	Switch       Switch   `json:"switch"`
-	Overlap      Overlap  `json:"overlap"`
+	// Logged is the mean reward of what was played, OverLogged how much more the target earns, by the doubly robust
+	// score of each decision less its reward.
+	Logged     Estimate `json:"logged"`
+	OverLogged Estimate `json:"over_logged"`
+	Overlap    Overlap  `json:"overlap"`
 	// Outside reports whether an estimate lies outside the range of rewards, where the truth cannot be.
 	Outside bool `json:"outside"`
 }
@@ -131,11 +135,13 @@ func Evaluate(log []decisions.Decision, target Target, o Options) (*Estimates, e
 		return nil, err
 	}
 	robust, modelled, weighted := make([]float64, len(log)), make([]float64, len(log)), make([]float64, len(log))
+	rewards, more := make([]float64, len(log)), make([]float64, len(log))
 	value, variance, sum := 0.0, 0.0, over.MeanWeight*float64(len(log))
 	for i, d := range log {
 		weighted[i] = over.weights[i] * d.Reward
 		modelled[i] = models[i%2].direct(d, probabilities[i])
 		robust[i] = modelled[i] + over.weights[i]*(d.Reward-models[i%2].mean(d.Arms[d.Arm]))
+		rewards[i], more[i] = d.Reward, robust[i]-d.Reward
 		value += weighted[i] / sum
 	}
 	for i, w := range over.weights { // the delta method
@@ -149,6 +155,13 @@ func Evaluate(log []decisions.Decision, target Target, o Options) (*Estimates, e
 	r.IPS, r.DoublyRobust = over.interval(ips, ipsSE, z, in), over.interval(doubly, doublySE, z, in)
 	r.SNIPS = over.interval(value, math.Sqrt(variance*n/(n-1)), z, in)
 	r.Switch = switched(log, probabilities, over, modelled, robust, z, in)
+	logged, loggedSE := play.MeanAndError(rewards)
+	r.Logged = itself(len(log)).interval(logged, loggedSE, z, in)
+	gain, gainSE := play.MeanAndError(more)
+	r.OverLogged = over.interval(gain, gainSE, z, in.difference())
+	if err := errors.Join(r.Logged.finite(), r.OverLogged.finite()); err != nil {
+		return nil, err
+	}
 	for _, e := range []Estimate{r.IPS, r.SNIPS, r.DoublyRobust, r.Switch.Estimate} {
 		if err := e.finite(); err != nil {
 			return nil, err

@@ -13,9 +13,9 @@ import (
 // text writes the prediction for a terminal.
 func (p *Predicted) text() string {
 	var b strings.Builder
-	t := chart.Columns{}.Table("What is learnt\nif the effect is", "best\nconstant", "gain while\nlearning",
-		"gain of the\nlast policy",
-		"without\nprivacy", "kept while\nlearning", "kept at\nthe end", "better\nafter", "runs\nbelow")
+	t := chart.Columns{}.Table("What is\nlearnt if the\neffect is", "best\nconstant", "gain\nwhile\nlearning",
+		"gain of\nthe last\npolicy", "gain\nwithout\nprivacy", "kept\nwhile\nlearning", "kept\nat the\nend",
+		"better\nafter", "runs\nbelow")
 	for _, c := range p.Cases {
 		name := c.Name
 		if c.Effect > 0 {
@@ -33,8 +33,8 @@ func (p *Predicted) text() string {
 		case out.Simulated < out.Horizon:
 			better = "> " + number(out.Simulated)
 		}
-		t.AppendRow(table.Row{name, fmt.Sprintf("%.3f", out.Constant), plusMinus(&out.Learning), plusMinus(&out.Last),
-			plusMinus(&out.Clear), portion(out.ShareLearning), portion(out.ShareLast), better,
+		t.AppendRow(table.Row{name, fmt.Sprintf("%.3f", out.Constant), below(&out.Learning), below(&out.Last),
+			below(&out.Clear), portion(out.ShareLearning), portion(out.ShareLast), better,
 			fmt.Sprintf("%d of %d", out.Below, out.Runs)})
 	}
 	b.WriteString(t.Render() + "\n\n")
@@ -70,8 +70,8 @@ func (p *Predicted) notes() []string {
 	var notes []string
 	notes = append(notes, fmt.Sprintf("Prediction: the learner and the noise of this plan (channel %s) in simulated "+
 		"deployments in which everybody reports. Gain: mean reward over that of the best constant option, which is "+
-		"the same for everybody. Without privacy: the last policy of a greedy learner that sees every record of the "+
-		"same people, and may get stuck; kept is the share of its gain, which can be above 100 %%. Better after: so "+
+		"the same for everybody. Without privacy: the last policy of a learner that sees every record of the same "+
+		"people, of whom a first cohort got random options and each later one the best so far; kept is the share of its gain, which can be above 100 %%. Better after: so "+
 		"many people after whom every policy beats the constant option, in the mean less one standard error of runs."+
 		" Runs below: those whose last policy is worse than it.",
 		p.Trust))
@@ -109,6 +109,9 @@ func (o Options) people(p *Predicted) string {
 }
 
 func plusMinus(e *predict.Estimate) string { return fmt.Sprintf("%+.3f +- %.3f", e.Mean, e.Error) }
+
+// below is plusMinus with the error below.
+func below(e *predict.Estimate) string { return fmt.Sprintf("%+.3f\n+- %.3f", e.Mean, e.Error) }
 
 // portion is a share that is kept.
 func portion(e *predict.Estimate) string {

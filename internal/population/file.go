@@ -185,7 +185,7 @@ func (f *file) lines() iter.Seq2[fileLine, error] {
 
 // check checks a line against what was declared of arms, and scales long ones.
 func (f *file) check(d decisions.Decision) (fileLine, error) {
-	l := fileLine{person: Person{Arms: d.Arms, Rewards: d.Rewards}}
+	l := fileLine{person: Person{Arms: d.Arms, Rewards: d.Rewards, Named: d.Named}}
 	dim := len(d.Arms[0])
 	if f.info.Dim != 0 && dim != f.info.Dim {
 		return l, fmt.Errorf("it changed while it was in use: arms of %d numbers were there, now of %d", f.info.Dim,

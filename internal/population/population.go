@@ -28,6 +28,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/riffle-dp/riffle/internal/population/decisions"
 	"github.com/riffle-dp/riffle/pkg/glm/structure"
 )
 
@@ -56,6 +57,8 @@ type Person struct {
 	Rewards []float64
 	// Means holds the true mean reward of each arm if the population knows it, else nil.
 	Means []float64
+	// Named are the context and arms that Arms was made of by a schema of features; nil without one.
+	Named *decisions.Named
 }
 
 // values returns what this person's arms are worth: true means where known, rewards otherwise.

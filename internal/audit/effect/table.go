@@ -23,6 +23,7 @@ func (r *Result) WriteTable(w io.Writer) error {
 	fmt.Fprintf(&b, "Epsilon of one person so far: %s; over %s: %s, at delta %g; promised is %g.\n", spell(r.SoFar),
 		r.Span(),
 		spell(r.Epsilon), r.Delta, r.Promise)
+	b.WriteString("What was learnt, by the schema's names, is in riffle policy show.\n")
 	if r.Running {
 		b.WriteString("The deployment is still running, or its log ends early.\n")
 	}

@@ -27,7 +27,10 @@ type Crowd struct {
 	Client      *client.Client
 	Randomizers []client.Base // the device of person i is on the (i mod n)-th of the n randomizers
 	// Inside, which may be nil, has the randomizers of all people in this process: Client and Randomizers are not used.
-	Inside      Inside
+	Inside Inside
+	// Named has people say their context and arms by name, as where a schema of features is announced; else their
+	// vectors. It is not for Inside.
+	Named       bool
 	Devices     string // beginning of the devices' names: that of person i is Devices-i
 	Gate        *Gate
 	Concurrency int           // people served at the same time, at least 1
@@ -64,6 +67,13 @@ func (c *Crowd) Device(i int) string { return fmt.Sprintf("%s-%d", c.Devices, i)
 func (c *Crowd) Decide(ctx context.Context, v Visit) (*client.Decision, client.Calls, error) {
 	if c.Inside != nil {
 		return c.Inside.Decide(ctx, v.Number, c.Device(v.Number), v.Person.Arms)
+	}
+	if n := v.Person.Named; c.Named && n != nil {
+		r := client.Request{Context: n.Context}
+		for _, a := range n.Arms {
+			r.Arms = append(r.Arms, client.Arm{ID: a.ID, Features: a.Features})
+		}
+		return c.Client.DecideAmong(ctx, c.At(v.Number), c.Device(v.Number), r)
 	}
 	return c.Client.Decide(ctx, c.At(v.Number), c.Device(v.Number), v.Person.Arms)
 }

@@ -38,6 +38,7 @@ func newAudience(c *cluster.Cluster, o Options, p pace) *audience {
 	d := &audience{
 		Crowd: crowd.Crowd{
 			Population: o.Population, Client: client.New(client.Options{Connections: apps}), Devices: "person",
+			Named:       o.Features != "",
 			Concurrency: apps, Gate: crowd.NewGate(false, func(int, error) {}), // oversee notices it
 		},
 		c: c, o: o, pace: p, played: make([]int, o.Population.Info().People), sampled: map[uint64]int{},

@@ -43,6 +43,7 @@ type Options struct {
 	Population *population.Population
 	Seed       uint64 // of the population, for the report, and of the baseline's coins
 	Map        string // feature map of the census, for the report
+	Features   string // file of the schema that made the arms, which is announced; empty: there is none
 	Profile    string // of the learner: a glm.Profile. glm.Joint needs Trust plan.Central
 	Epsilon    float64
 	Delta      float64
@@ -89,7 +90,10 @@ func (o Options) settings() analyzer.Settings {
 	info, s := o.Population.Info(), analyzer.DefaultSettings()
 	l, p := &s.Learner, &s.Privacy
 	l.Profile, l.Family, l.MaxReward = o.Profile, info.Family, info.MaxReward
-	l.Dimension, l.Radius, l.Horizon, l.Structure = info.Dim, info.NormBound, info.People, info.Structure.Text()
+	l.Dimension, l.Radius, l.Horizon = info.Dim, info.NormBound, info.People
+	if s.Features = o.Features; s.Features == "" {
+		l.Structure = info.Structure.Text()
+	}
 	p.Epsilon, p.Delta = o.Epsilon, o.Delta
 	p.Channel, p.ServerNoise, p.DeviceNoise = string(o.trust()), o.ServerNoise, !o.NoDeviceNoise
 	s.State = "state" // the cluster gives it a folder
@@ -123,7 +127,7 @@ func (o Options) analyzerFlags() []string {
 	return flags(
 		"learner.profile", l.Profile, "learner.family", l.Family, "learner.max_reward", l.MaxReward,
 		"learner.dimension", l.Dimension, "learner.structure", strings.Join(l.Structure, ","),
-		"learner.radius", l.Radius, "learner.horizon", l.Horizon, "learner.arms", l.Arms,
+		"features", s.Features, "learner.radius", l.Radius, "learner.horizon", l.Horizon, "learner.arms", l.Arms,
 		"privacy.channel", p.Channel, "privacy.server_noise", p.ServerNoise, "privacy.device_noise", p.DeviceNoise,
 		"privacy.epsilon", p.Epsilon, "privacy.delta", p.Delta, "privacy.max_messages", p.MaxMessages,
 		"timing.reward_window", t.RewardWindow, "timing.jitter", t.Jitter, "timing.grace", t.Grace,

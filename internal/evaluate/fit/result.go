@@ -14,6 +14,7 @@ type Result struct {
 	Family     string            `json:"family"`
 	Trust      plan.Channel      `json:"trust"`
 	RestsOn    string            `json:"rests_on"`
+	Asked      float64           `json:"asked_epsilon"`
 	Epsilon    float64           `json:"epsilon"` // of the guarantee, at delta
 	Delta      float64           `json:"delta"`
 	Guarantee  privacy.Guarantee `json:"guarantee,omitzero"`
@@ -95,7 +96,7 @@ func (o Options) dryResult(with estimate.Fit, d design, charged Spent, header []
 	if len(d.names) == 0 { // groups and nothing else
 		r.Coefficients[0].Name = "mean of a group"
 	}
-	r.DryRun, r.Weak, r.Epsilon, r.By, r.Guarantee = true, nil, o.Epsilon, o.By, privacy.Guarantee{}
+	r.DryRun, r.Weak, r.By, r.Guarantee = true, nil, o.By, privacy.Guarantee{}
 	if r.RowsFor, err = with.RowsFor(logistic); err != nil {
 		return nil, err
 	}
@@ -117,8 +118,8 @@ func (o Options) dryResult(with estimate.Fit, d design, charged Spent, header []
 
 // described is all of a result that does not depend on what was found.
 func (o Options) described(g privacy.Guarantee, rows, features int) *Result {
-	r := &Result{Family: o.Family, Trust: o.Trust, Epsilon: g.Epsilon(o.Delta), Delta: o.Delta, Guarantee: g,
-		Rows: rows, Confidence: o.Level, Target: o.Target, By: o.By,
+	r := &Result{Family: o.Family, Trust: o.Trust, Asked: o.Epsilon, Epsilon: g.Epsilon(o.Delta), Delta: o.Delta,
+		Guarantee: g, Rows: rows, Confidence: o.Level, Target: o.Target, By: o.By,
 		RestsOn: "whoever holds the file and ran this: they see all rows. Those who get the result need not be trusted"}
 	const simulated = "; here all rows were in one file, so it was a simulation of that"
 	switch o.Trust {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -27,9 +28,21 @@ func (r *Result) WriteTable(w io.Writer) error {
 			"(trust %s).\nThat rests on %s.\nValues outside the bounds were clipped to them before the fit.\n", r.Rows,
 			privacy.Spell(r.Epsilon), r.Delta, r.Trust, r.RestsOn)
 	}
+	r.unspent(&text)
 	r.balance(&text)
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// mostSpent is the share of the epsilon that was asked for below which a fit says why it spends less.
+const mostSpent = 0.95
+
+// unspent says why a fit spends less than it may.
+func (r *Result) unspent(w io.Writer) {
+	if r.Epsilon < mostSpent*r.Asked {
+		_, _ = fmt.Fprintf(w, "\nEpsilon %g was asked for. With so many rows, the least noise of a report of default "+
+			"size protects more.\nThe noise of shares and central is finer.\n", r.Asked)
+	}
 }
 
 // percent is the level of the intervals.
@@ -54,14 +67,27 @@ func (r *Result) table(w io.Writer, e *Estimates, of string) {
 		_ = table.Flush()
 		return
 	}
-	_, _ = fmt.Fprintf(table, "%s%s%s on\tcoefficient\tstandard error\tof sampling\tof noise\tfrom (%s)\tto\t\n",
-		r.Target, unit, of, r.percent())
+	head, errs := fmt.Sprintf("coefficient\tfrom (%s)\tto", r.percent()), slices.ContainsFunc(e.Coefficients,
+		func(c Coefficient) bool { return c.Deviation != nil })
+	if !e.Intervals {
+		head = "coefficient"
+	}
+	if errs {
+		head += "\terror\tof sampling\tof noise"
+	}
+	_, _ = fmt.Fprintf(w, "%s%s%s on\n", r.Target, unit, of)
+	_, _ = fmt.Fprintf(table, "\t%s\t\n", head)
 	for _, c := range e.Coefficients {
-		errs := "-\t-\t-"
-		if c.Deviation != nil {
-			errs = fmt.Sprintf("%.3g\t%.3g\t%.3g", *c.Deviation, *c.Sampling, *c.Noise)
+		line := fmt.Sprintf("%.4g", c.Value)
+		if e.Intervals {
+			line += "\t" + c.ends()
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%.4g\t%s\t%s\t\n", c.Name, c.Value, errs, c.ends())
+		if c.Deviation != nil {
+			line += fmt.Sprintf("\t%.3g\t%.3g\t%.3g", *c.Deviation, *c.Sampling, *c.Noise)
+		} else if errs {
+			line += "\t-\t-\t-"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t\n", c.Name, line)
 	}
 	_ = table.Flush()
 }
@@ -110,9 +136,9 @@ func (r *Result) all(say func(of string, e *Estimates)) {
 
 // cautions say how far the result can be read.
 func (r *Result) cautions(w io.Writer) {
-	intervals, weak := r.Groups != nil, false
+	intervals, reliable, weak := r.Groups != nil, false, false
 	r.all(func(of string, e *Estimates) {
-		intervals, weak = intervals || e.Intervals, weak || len(e.Weak) > 0
+		intervals, reliable, weak = intervals || e.Intervals, reliable || e.Reliable, weak || len(e.Weak) > 0
 		for _, weak := range e.Weak {
 			if len(weak.Columns) == 1 {
 				_, _ = fmt.Fprintf(w, "\n%s%s hardly varies: its standard deviation is at most %.2g of half the "+
@@ -136,23 +162,30 @@ func (r *Result) cautions(w io.Writer) {
 		switch {
 		case e.Reliable:
 		case e.Intervals:
-			_, _ = fmt.Fprintf(w, "\n%sThe noise is large: the intervals count it and hold, and there are no "+
+			_, _ = fmt.Fprintf(w, "\n%sThe noise is large: the intervals count it and hold, and there are no\n"+
 				"standard errors.\n", of)
 		case len(e.Weak) > 0:
 			_, _ = fmt.Fprintf(w, "\n%sThere are no intervals, and the coefficients are drawn to 0: do not interpret "+
 				"them.\n", of)
 		default:
 			_, _ = fmt.Fprintf(w, "\n%sThe noise is too large to exclude anything: there are no intervals, and the "+
-				"coefficients\nare drawn to 0: do not interpret them. --dry-run says how many rows are needed; fewer "+
-				"features\nand narrower bounds help as well.\n", of)
+				""+
+				"coefficients\nare drawn to 0: do not interpret them. Narrower bounds, fewer features, more epsilon and "+
+				"more rows\nhelp. --dry-run counts on columns that spread over their bounds.\n", of)
 		}
 	})
+	if reliable {
+		_, _ = fmt.Fprint(w, "\nError is the standard error; the squares of its parts, of sampling and of noise, add.\n")
+	}
 	if intervals {
 		_, _ = fmt.Fprintf(w, "\nThe intervals hold if %s.\n", r.Assumes)
 	}
 	if r.Groups != nil {
-		_, _ = fmt.Fprintf(w, "Which rows are in which group is hidden, and so is their number: its interval is of "+
-			"the noise.\nA group without an interval of the mean has too few rows for one, or none.\n")
+		_, _ = fmt.Fprint(w, "Which rows are in which group is hidden, and so is their number: its interval is of "+
+			"the noise.\n")
+	}
+	if slices.ContainsFunc(r.Groups, func(g Group) bool { return g.Mean.Low == nil }) {
+		_, _ = fmt.Fprint(w, "A group without a mean has too few rows for an interval of it, or none.\n")
 	}
 }
 
@@ -197,6 +230,9 @@ func (b *Balance) sentence(w io.Writer) {
 	}
 	_, _ = fmt.Fprintf(w, "The ledger has %s, together epsilon %s of %g at delta %g; left for %s.\n",
 		number(b.Fits, "fit"), privacy.Spell(b.Spent), b.Epsilon, b.Delta, left)
+	if b.Spent+b.Left > b.Epsilon {
+		_, _ = fmt.Fprint(w, "Together, fits reveal less than the sum of what each reveals alone.\n")
+	}
 }
 
 // Statement is what a ledger says, with all of its fits.

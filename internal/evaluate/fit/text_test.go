@@ -3,6 +3,8 @@ package fit
 import (
 	"strings"
 	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // How often noise alone calls columns weak is of one judgement, and with groups there is one for each.
@@ -18,6 +20,26 @@ func TestWeakColumnsOfGroupsAreJudgedOneByOne(t *testing.T) {
 		var text strings.Builder
 		if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), want) {
 			t.Errorf("want %q in\n%s", want, text.String())
+		}
+	}
+}
+
+// A fit that spends less than it may says so, and only such a one.
+func TestUnspentEpsilonIsSaid(t *testing.T) {
+	for trust, unspent := range map[plan.Channel]bool{plan.Shuffle: true, plan.Shares: false, plan.Central: false} {
+		r, err := Run(Options{Trust: trust, Family: Linear, Target: "y", Missing: MissingRefuse,
+			Bounds: []string{"y=0,1", "x=0,1"}, Epsilon: 8, Delta: 1e-6, Level: 0.95, DryRun: true, Rows: 30_000,
+			Warn: func(int) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := r.WriteTable(&text); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Contains(text.String(), "Epsilon 8 was asked for"); said != unspent ||
+			said != (r.Epsilon < 7) {
+			t.Errorf("%s spends %v of 8:\n%s", trust, r.Epsilon, &text)
 		}
 	}
 }

@@ -35,8 +35,8 @@ func (r *Result) head() string {
 
 // values is a table with two lines for each row: a value, and its interval below it.
 func (r *Result) values() table.Writer {
-	t := chart.Columns{Left: 1, First: 22, Others: 18}.Table("Mean reward per person", "while learning", "last policy",
-		"last, over the log's")
+	t := chart.Columns{Left: 1, Others: 18}.Table("Mean reward\nper person", "while\nlearning", "\nlast policy",
+		"last policy\nless played")
 	for _, o := range r.all() {
 		if o.Infeasible != "" {
 			t.AppendRow(table.Row{o.name(), "no plan", "no plan", "no plan"})
@@ -73,8 +73,8 @@ func cell(e evaluate.Estimate, signed bool) string {
 
 // support is how far the log supports the last policies.
 func (r *Result) support() table.Writer {
-	t := chart.Columns{Left: 1, First: 22, Others: 14}.Table("Last policies on the log", "effective size", "error size",
-		"mean weight", "largest weight")
+	t := chart.Columns{Left: 1, Others: 12}.Table("Last policies\non the log", "effective\nsize", "error\nsize",
+		"mean\nweight", "largest\nweight")
 	for _, o := range r.all() {
 		if v := o.Overlap; v != nil {
 			t.AppendRow(table.Row{o.name(), chart.Number(v.EffectiveSize, 0), chart.Number(v.ErrorSize, 0),
@@ -98,17 +98,26 @@ func (r *Result) notes() (notes []string) {
 		default:
 			open = append(open, string(o.Trust))
 		}
+	}
+	beaten := false
+	for _, o := range r.all() {
 		if o.Doubt != "" {
-			notes = append(notes, fmt.Sprintf("%s has no interval: %s.", o.Trust, o.Doubt))
+			notes = append(notes, fmt.Sprintf("Of %s some estimates have no interval: %s.", o.name(), o.Doubt))
 		}
+		beaten = beaten || o.Infeasible == "" && (o.Learning.Value > r.Clear.Learning.Value ||
+			o.Last.Value > r.Clear.Last.Value)
+	}
+	if beaten {
+		notes = append(notes, "The learner without privacy is the same one on exact sums, and no upper bound: here a "+
+			"channel has a larger estimate.")
 	}
 	for _, say := range []struct {
 		text  string
 		names []string
 	}{
-		{"By the intervals of the last column, the last policy earns more than what was played in", better},
-		{"By the intervals of the last column, the last policy earns less than what was played in", worse},
-		{"The log does not show whether the last policy earns more than what was played in", open},
+		{"The last policy earns more than what was played, by the interval of the last column", better},
+		{"The last policy earns less than what was played, by the interval of the last column", worse},
+		{"The log does not show whether the last policy earns more than what was played", open},
 	} {
 		if len(say.names) > 0 {
 			notes = append(notes, say.text+": "+strings.Join(say.names, ", ")+".")
@@ -120,9 +129,10 @@ func (r *Result) notes() (notes []string) {
 	}
 	return append(notes,
 		fmt.Sprintf("One in %.3g of the rows that a run may use is accepted, because some arm had a propensity of "+
-			"%.3g. A real deployment with more people learns more.", r.Bound, r.Least),
-		"All this holds if the propensities are right, and if the people of the log are like those to come, in any "+
-			"order.",
+			"%.3g at most. A deployment with more people can be expected to learn more.", r.Bound, r.Least),
+		"All this holds if the propensities are right, if every row is another person, and if those to come are like "+
+			"the people of the log, in any order, and all report. If the same people have many rows, the intervals "+
+			"can be too narrow.",
 		"What a log says is not private. These figures have no noise that would hide a row: they are for those who "+
 			"hold the log.")
 }

@@ -11,39 +11,39 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
-// The yardstick refits after each of the first clearSlow people, and later whenever there are clearGrowth times as
-// many.
-const (
-	clearSlow   = 16
-	clearGrowth = 1.25
-)
+// clearGrowth is how many times as many people there are whenever the yardstick refits.
+const clearGrowth = 1.25
 
-// inTheClear is the yardstick, the last estimate of a learner without privacy: it sees every record of as many people,
-// takes for each the option that looks best in a fit to all before, and ends with a fit to all. Its prior is that the
-// parameter's norm is about the bound.
-func inTheClear(config learner.Config, f family.Family, w *world, people int, number uint64) ([]float64, error) {
+// inTheClear is the yardstick, the last estimate of a learner without privacy: it sees every record of as many people.
+// The first so many get a random option; each later one that which looks best in a fit to all before. Greedy from the
+// first person on, it could stay with the first option for ever: where rewards are rare and options share an intercept,
+// what it has not tried looks no better. It ends with a fit to all. Its prior is that the parameter's norm is about the
+// bound.
+func inTheClear(config learner.Config, f family.Family, w *world, first, people int, number uint64) ([]float64, error) {
 	drawn, rewards := rand.New(stream(number, streamPeople)), stream(number, streamClear)
+	options := rand.New(stream(number, streamOptions))
 	ridge := float64(config.Dimension) / (config.Radius * config.Radius)
 	theta := make([]float64, config.Dimension)
-	var arms [][]float64
+	var played [][]float64
 	var got []float64
-	next := 1
+	next := first
 	for n := range people {
-		options := w.draw(drawn)
-		a, err := population.GreedyArm(options, theta)
+		arms := w.draw(drawn)
+		a, err := population.GreedyArm(arms, theta)
+		if n < first {
+			a = options.IntN(len(arms))
+		}
 		if err != nil {
 			return nil, err
 		}
-		arms, got = append(arms, slices.Clone(options[a])), append(got, w.reward(options[a], rewards))
+		played, got = append(played, slices.Clone(arms[a])), append(got, w.reward(arms[a], rewards))
 		if n+1 < next && n+1 < people {
 			continue
 		}
-		if theta, err = fit(f, arms, got, ridge, theta, clearTolerance); err != nil {
+		if theta, err = fit(f, played, got, ridge, theta, clearTolerance); err != nil {
 			return nil, err
 		}
-		if next = n + 2; n+1 > clearSlow {
-			next = max(next, int(clearGrowth*float64(n+1)))
-		}
+		next = max(n+2, int(clearGrowth*float64(n+1)))
 	}
 	return theta, nil
 }

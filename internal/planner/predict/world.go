@@ -67,7 +67,8 @@ const (
 	streamCoins             // devices' own
 	streamNoise
 	streamRewards
-	streamClear // rewards of the yardstick
+	streamClear   // rewards of the yardstick
+	streamOptions // that its first people get
 )
 
 // stream is the generator of one purpose in one run: a simulation's, so that a prediction can be repeated.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/riffle-dp/riffle/pkg/feature"
 )
 
 // Decision is one decision of a log.
@@ -16,9 +18,18 @@ type Decision struct {
 	Propensity float64     `json:"propensity"` // probability with which it was played, in (0, 1]
 
 	Rewards []float64 `json:"-"` // of every arm, where they were asked for: Arm, Reward and Propensity are then 0
+	// Named are the context and the arms that Arms was made of by a schema, where the rewards of every arm were asked
+	// for.
+	Named *Named `json:"-"`
 
 	ID   string `json:"-"` // what the log calls the decision; mostly empty
 	Line int    `json:"-"` // of the file, from 1; 0: of no file
+}
+
+// Named are a context and arms as an app knows them.
+type Named struct {
+	Context feature.Values
+	Arms    []feature.Arm
 }
 
 // Largest is the largest number that an arm or a parameter may have: products and squares of it are numbers.

@@ -42,6 +42,9 @@ func (b *builder) encode(r row, d *Decision, of []fields) error {
 			return fmt.Errorf("%q %w", column, err)
 		}
 	}
+	if b.o.Every {
+		d.Named = &Named{context, arms}
+	}
 	d.Arms, err = b.o.Schema.Encode(context, arms)
 	return err
 }
