@@ -13,7 +13,7 @@ import (
 // text writes the prediction for a terminal.
 func (p *Predicted) text() string {
 	var b strings.Builder
-	t := chart.Columns{}.Table("What is\nlearnt if the\neffect is", "best\nconstant", "gain\nwhile\nlearning",
+	t := chart.Columns{}.Table("What is learnt\nif the\neffect is", "best\nconstant", "gain\nwhile\nlearning",
 		"gain of\nthe last\npolicy", "gain\nwithout\nprivacy", "kept\nwhile\nlearning", "kept\nat the\nend",
 		"better\nafter", "runs\nbelow")
 	for _, c := range p.Cases {
