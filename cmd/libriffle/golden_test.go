@@ -18,12 +18,15 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // vector is one of pkg/device/testdata/vectors.json, whose test says what its parts are.
 type vector struct {
 	Channel                            plan.Channel
+	Asks                               statistic.Kind
+	Registration, Confirmed            []byte
 	Config, Arms, Answer, Decision     json.RawMessage
 	Announcement, Keys, Request, Reply []byte
 	Reward                             float64
@@ -95,7 +98,7 @@ func TestGoldenVectorsInCAndJavaScript(t *testing.T) {
 	for language, build := range map[string]func(string, ...string) []string{"C": inC, "JavaScript": inJavaScript} {
 		program := build("seeded", with)
 		for _, v := range vectors() {
-			t.Run(fmt.Sprintf("%s, %s", language, v.Channel), func(t *testing.T) { v.check(t, program) })
+			t.Run(fmt.Sprintf("%s, %s, asks %q", language, v.Channel, v.Asks), func(t *testing.T) { v.check(t, program) })
 		}
 		t.Run(language+" as released", func(t *testing.T) {
 			v, program := vectors()[0], build("released")
@@ -116,6 +119,9 @@ func (v vector) live(t *testing.T, program []string) (made map[string][]byte, er
 	folder := t.TempDir()
 	given := map[string][]byte{"config": v.Config, "announcement": v.Announcement, "keys": v.Keys, "reply": v.Reply,
 		"arms": v.Arms, "reward": strconv.AppendFloat(nil, v.Reward, 'g', -1, 64)}
+	if v.Confirmed != nil {
+		given["confirmed"] = v.Confirmed
+	}
 	for name, b := range given {
 		if err := os.WriteFile(filepath.Join(folder, name), b, 0o600); err != nil {
 			t.Fatal(err)
@@ -126,7 +132,7 @@ func (v vector) live(t *testing.T, program []string) (made map[string][]byte, er
 		err = fmt.Errorf("%w\n%s", err, out)
 	}
 	made = map[string][]byte{}
-	for _, name := range []string{"request", "answer", "decision", "saved", "report", "status"} {
+	for _, name := range []string{"registration", "request", "answer", "decision", "saved", "report", "status"} {
 		if b, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
 			made[name] = b
 		}
@@ -155,7 +161,8 @@ func (v vector) check(t *testing.T, program []string) {
 		t.Fatal(err)
 	}
 	for name, of := range map[string][2][]byte{
-		"request": {v.Request, made["request"]}, "answer": {compact(v.Answer), made["answer"]},
+		"registration": {v.Registration, made["registration"]},
+		"request":      {v.Request, made["request"]}, "answer": {compact(v.Answer), made["answer"]},
 		"decision": {compact(v.Decision), made["decision"]},
 		"record":   {[]byte(v.Record), hashed(saved.Record)},
 		"report":   {[]byte(v.Report), hashed(made["report"])},

@@ -35,8 +35,9 @@ func replayCommand() *cobra.Command {
 		Short: "see on past decisions what a deployment would have learnt",
 		Long: `
 Plays a whole deployment on a log of past decisions: its learner, its cohorts, and the noise of each channel. It
-says what a live run would have got, while learning and by its last policy, beside what was played, uniform play, and
-the same learner without privacy. The log is as riffle evaluate reads it.
+says what a live run can be expected to get, while learning and by its last policy, beside what was played, uniform
+play, and the same learner on exact sums, without privacy, which is no upper bound. The log is as riffle evaluate reads
+it.
 
 The learner in force draws an option for each person of the log, as a device would. If the log has the same option,
 the person is accepted with its reward, and otherwise passed over. A further coin accepts options that the log's policy
@@ -45,7 +46,8 @@ played uniformly 1 person in K is accepted; with a least propensity of 0.01 it i
 out of each run, in turn, and judges what the run learnt.
 
 The intervals count the people who happen to be in the log, and chance. They are of the expectation over live runs with
-as many people as were accepted: one live run also has luck of its own. A log that could not play what the learner
+as many people as were accepted, all of whom report: one live run also has luck of its own. Every row counts as another
+person: where the same people have many rows, intervals can be too narrow. A log that could not play what the learner
 plays is refused, and so is one that accepts too few people for two cohorts.
 
 Neither the log nor these figures are private: they are for those who hold the log.`[1:],

@@ -10,7 +10,7 @@ import (
 
 // ErrOverlap wraps every reason why a log cannot say anything of a target: the log's policy could not play what the
 // target plays, or the propensities are wrong.
-var ErrOverlap = errors.New("evaluate: the log does not hold what this policy would have earned")
+var ErrOverlap = errors.New("evaluate: the log does not hold what another policy would have earned")
 
 const (
 	// MinEffectiveSize is the smallest effective size with which an estimate gets an interval. In the worlds of
@@ -56,16 +56,41 @@ type Overlap struct {
 	// beside an arm that had propensity 1.
 	Unsupported float64 `json:"unsupported"`
 
-	weights []float64
-	typical float64 // mean weight of the target's own play, the sum of squared weights over the sum of weights
+	weights  []float64
+	typical  float64 // mean weight of the target's own play, the sum of squared weights over the sum of weights
+	heaviest int     // decision, from 0
 }
 
 // overlap says how far the log supports a target that takes the arm which was played in each decision with this
 // probability. Where it is proved that it does not, the error is ErrOverlap.
 func overlap(log []decisions.Decision, played []float64) (*Overlap, error) {
+	o, err := weigh(log, played)
+	if err != nil || !o.refuted() {
+		return o, err
+	}
+	if o.MeanWeight > 1 {
+		return nil, fmt.Errorf("%w: what it plays was played %.3g times as often as the propensities say, so they "+
+			"are too small, or decisions with other arms are missing. The largest weight is that of decision %d. Log "+
+			"every decision, with the probability with which its arm was drawn", ErrOverlap, o.MeanWeight,
+			o.heaviest+1)
+	}
+	return nil, fmt.Errorf("%w: what it plays was played %.3g times as often as the propensities say, so they are "+
+		"too large, or some arms that it plays were never played. Log the probability with which each arm was drawn, "+
+		"of a policy that explores", ErrOverlap, o.MeanWeight)
+}
+
+// refuted reports whether the mean weight proves that propensities are wrong, or that the log's policy could not play
+// what the target plays.
+func (o *Overlap) refuted() bool {
+	far := o.EffectiveSize >= MinEffectiveSize && math.Abs(o.MeanWeight-1) > refusedDeviations*o.MeanWeightSE+rounding
+	return far || !(o.Chance > refusedChance)
+}
+
+// weigh is overlap without what the mean weight proves.
+func weigh(log []decisions.Decision, played []float64) (*Overlap, error) {
 	o, n := &Overlap{weights: make([]float64, len(log))}, float64(len(log))
 	var sum, squares, fourths, expected, expectedFourths float64
-	arms, rarest, heaviest := 0, 0, 0
+	arms, rarest := 0, 0
 	for i, d := range log {
 		p := played[i]
 		w := p / d.Propensity
@@ -75,8 +100,8 @@ func overlap(log []decisions.Decision, played []float64) (*Overlap, error) {
 		if arms += len(d.Arms); d.Propensity < log[rarest].Propensity {
 			rarest = i
 		}
-		if w > o.weights[heaviest] {
-			heaviest = i
+		if w > o.weights[o.heaviest] {
+			o.heaviest = i
 		}
 		if w == 0 {
 			o.NeverPlayed += 1 / n
@@ -85,7 +110,7 @@ func overlap(log []decisions.Decision, played []float64) (*Overlap, error) {
 			o.Unsupported += (1 - p) / n
 		}
 	}
-	o.LargestWeight, o.MeanWeight = o.weights[heaviest], sum/n
+	o.LargestWeight, o.MeanWeight = o.weights[o.heaviest], sum/n
 	if o.Unsupported > 0 {
 		return nil, fmt.Errorf("%w: %.3g %% of its play is on arms that could not be played, beside an arm of "+
 			"propensity 1. Leave such decisions out, and the estimate is of the others; or log a policy that explores",
@@ -105,19 +130,7 @@ func overlap(log []decisions.Decision, played []float64) (*Overlap, error) {
 	o.EffectiveSize = sum * (sum / second)
 	o.ErrorSize = second / math.Max(fourths, expectedFourths) * second
 	o.MeanWeightSE = math.Sqrt(second/n-math.Min(1, o.MeanWeight*o.MeanWeight)) / math.Sqrt(n)
-	far := o.EffectiveSize >= MinEffectiveSize && math.Abs(o.MeanWeight-1) > refusedDeviations*o.MeanWeightSE+rounding
-	if o.Chance > refusedChance && !far {
-		return o, nil
-	}
-	if o.MeanWeight > 1 {
-		return nil, fmt.Errorf("%w: the mean weight is %.3g in place of 1, so propensities are wrong: too small "+
-			"ones. The largest weight is that of decision %d. Log the probability with which each arm was drawn",
-			ErrOverlap,
-			o.MeanWeight, heaviest+1)
-	}
-	return nil, fmt.Errorf("%w: the mean weight is %.3g in place of 1, so some arms that it plays were never played, "+
-		"or propensities are wrong: too large ones. Log the probability with which each arm was drawn, of a policy "+
-		"that explores", ErrOverlap, o.MeanWeight)
+	return o, nil
 }
 
 // least is the least that a power of a weight can be in expectation, given the features of a decision: the arm that was

@@ -56,8 +56,8 @@ func TestProvedAbsenceOfOverlapIsRefused(t *testing.T) {
 		"certain":      {certain, 1, "could not be played"},
 		"one decision": {one, map[int]float64{0: -1, 1: 1}[one[77].Arm], "could not be played"},
 		"tiny, played": {tiny, 1, "decision 6"}, "tiny, not played": {tiny, -1, "decision 6"},
-		"too large":   {coins(400, 0.2, 0.5, 5), 1, "too large ones"},
-		"too small":   {coins(400, 0.5, 0.2, 6), 1, "too small ones"},
+		"too large":   {coins(400, 0.2, 0.5, 5), 1, "too large"},
+		"too small":   {coins(400, 0.5, 0.2, 6), 1, "too small"},
 		"never there": {three, 1, "never played"},
 	} {
 		r, err := valued(t, c.log, c.theta)

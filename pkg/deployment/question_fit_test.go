@@ -1,11 +1,14 @@
 package deployment_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // The intervals of a regression hold the truth of the people whom panels are drawn from in 95 % of panels or more, and
@@ -37,5 +40,33 @@ func TestRegressionsOfPanelsCoverTheTruth(t *testing.T) {
 		if n < 181 {
 			t.Errorf("interval %d holds the truth in %d of %d panels", j, n, panels)
 		}
+	}
+}
+
+// Where a report holds up to four decisions, which may be alike, the intervals of sampling are twice as long as where
+// it holds one: a quarter of the decisions counts.
+func TestRegressionsCountDecisionsThatMayBeAlike(t *testing.T) {
+	q := &statistic.Question{Name: "a", Of: []statistic.Quantity{ofArm, ofReward}}
+	var half [2]float64
+	for i, decisions := range []int{1, 4} {
+		a, _, err := begin(t, panelOf(plan.Shares, 2500, 1, decisions)).Asking(statistic.Fit, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := statistic.Statistic{Kind: statistic.Fit, Family: familyOf(t, a), ArmDim: 2, Question: q}
+		sum := wire.Sum{Values: make([]float64, s.Dim()), Variance: make([]float64, s.Dim())}
+		rng := rand.New(rand.NewPCG(1, 2))
+		for range 3000 {
+			for _, r := range person(rng) {
+				for j, v := range made(s.Vector(nil, r)) {
+					sum.Values[j] += v
+				}
+			}
+		}
+		v := made(deployment.AnswerOf(a, []wire.Sum{sum}, 2500)).Values[1]
+		half[i] = v.High - v.Low
+	}
+	if ratio := half[1] / half[0]; math.Abs(ratio-2) > 0.01 {
+		t.Errorf("the interval is %v times as long, want 2", ratio)
 	}
 }

@@ -107,6 +107,21 @@ func TestQuestionsThatCannotBeAsked(t *testing.T) {
 	}
 	m.announcePanel()
 	m.absorb(m.counts(people))
+	if _, _, err := deployment.ReadQuestion(make([]byte, deployment.MaxQuestionFile+1)); !errors.Is(err,
+		deployment.ErrQuestion) || !strings.Contains(err.Error(), "more than 65536 bytes") {
+		t.Errorf("a huge file: %v", err)
+	}
+	ends := lasting()
+	ends.Anytime = false
+	over := begin(t, ends)
+	for range 3 { // its horizon
+		over.announcePanel()
+		over.absorb(over.counts(people))
+	}
+	if err := over.Ask(statistic.Mean, meanOf("b")); !errors.Is(err, deployment.ErrQuestion) ||
+		!strings.Contains(err.Error(), "the last policy is out") {
+		t.Errorf("after the end: %v", err)
+	}
 	huge := lasting()
 	huge.Terms.MaxMessages, huge.Terms.VarianceRatio = 40, 0
 	for name, c := range map[string]struct {

@@ -15,8 +15,10 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 var update = flag.Bool("update", false, "write the golden vectors anew; a changed vector is a changed device")
@@ -25,7 +27,8 @@ var update = flag.Bool("update", false, "write the golden vectors anew; a change
 // that, to the byte. Every form of the device must make the same: this test on each platform, and the C library and the
 // wasm in programs of those languages (cmd/libriffle).
 type vector struct {
-	Channel plan.Channel `json:"channel"`
+	Channel plan.Channel   `json:"channel"`
+	Asks    statistic.Kind `json:"asks,omitempty"` // of a panel that is asked a question; empty: who arrives
 	Config  struct {
 		Deployment string `json:"deployment"`
 		Number     uint32 `json:"number"`
@@ -35,8 +38,11 @@ type vector struct {
 		Credential []byte `json:"credential"`
 		Limits     Limits `json:"limits"`
 	} `json:"config"`
-	Announcement []byte          `json:"announcement"`
-	Keys         []byte          `json:"keys"`
+	Announcement []byte `json:"announcement"`
+	Keys         []byte `json:"keys"`
+	// Of a panel: the device's sealed request to be registered, and the reply.
+	Registration []byte          `json:"registration,omitempty"`
+	Confirmed    []byte          `json:"confirmed,omitempty"`
 	Request      []byte          `json:"request"` // sealed
 	Reply        []byte          `json:"reply"`   // sealed
 	Answer       json.RawMessage `json:"answer"`
@@ -64,9 +70,11 @@ func TestGoldenVectors(t *testing.T) {
 	var all []vector
 	if *update {
 		for _, c := range plan.Channels() {
-			all = append(all, f.vector(c))
+			all = append(all, f.vector(c, ""))
 		}
-	} else if err := json.Unmarshal(must(os.ReadFile(file)), &all); err != nil || len(all) != len(plan.Channels()) {
+		all = append(all, f.vector(plan.Shuffle, statistic.Mean), f.vector(plan.Shares, statistic.Histogram),
+			f.vector(plan.Local, statistic.Fit))
+	} else if err := json.Unmarshal(must(os.ReadFile(file)), &all); err != nil || len(all) != len(plan.Channels())+3 {
 		t.Fatal(len(all), err)
 	}
 	for i, v := range all {
@@ -76,7 +84,8 @@ func TestGoldenVectors(t *testing.T) {
 			continue
 		}
 		for what, of := range map[string][2][]byte{
-			"request": {v.Request, made.Request}, "answer": {compact(v.Answer), made.Answer},
+			"registration": {v.Registration, made.Registration},
+			"request":      {v.Request, made.Request}, "answer": {compact(v.Answer), made.Answer},
 			"decision": {compact(v.Decision), made.Decision}, "report": {[]byte(v.Report), []byte(made.Report)},
 			"record": {[]byte(v.Record), []byte(made.Record)},
 		} {
@@ -106,12 +115,20 @@ func compact(b []byte) []byte {
 }
 
 // vector is what a device of the channel is given.
-func (f *fixture) vector(channel plan.Channel) (v vector) {
+func (f *fixture) vector(channel plan.Channel, asks statistic.Kind) (v vector) {
 	c := f.everywhere()
 	v.Channel, v.Arms, v.Reward = channel, [][]float64{{0.6, 0.2}, {-0.3, 0.5}, {0.1, -0.7}}, 0.75
 	v.Config.Deployment, v.Config.Number, v.Config.Analyzer, v.Config.Shuffler = c.Deployment, 3, c.Analyzer, c.Shuffler
 	v.Config.Identity, v.Config.Credential, v.Config.Limits = f.identity.Bytes(), c.Credential, c.Limits
 	v.Announcement = f.announce(through(f.announcement(glm.Practical), channel))
+	if v.Asks = asks; asks != "" {
+		_, q := aQuestion()
+		if asks == statistic.Histogram {
+			q.Of, q.Edges = q.Of[:1], []float64{-0.5, 0.25}
+		}
+		v.Announcement = f.announce(f.ask(channel, 12, asks, q))
+		v.Config.Limits.Epsilon, v.Config.Limits.Records = 100, 0
+	}
 	v.Keys = f.keys(1, f.shufflerKey)
 	return v
 }
@@ -129,9 +146,22 @@ func (f *fixture) live(t *testing.T, v vector) vector {
 	if err := d.Keys(v.Keys); err != nil {
 		t.Fatal(err)
 	}
+	if d.last.Panels() {
+		if v.Registration = must(d.Register()); v.Confirmed == nil { // as for Reply
+			v.Confirmed = f.reply(v.Registration, wire.EnrolReply{Enrolled: true})
+			return f.live(t, v)
+		}
+		if refusal, again, err := d.Registered(v.Confirmed); refusal != "" || again || err != nil {
+			t.Fatal(refusal, again, err)
+		}
+	}
 	v.Request = must(d.Enrol(start))
 	if v.Reply == nil { // the shuffler's randomness is not the device's, which begins anew
-		v.Reply = f.reply(v.Request, f.committed(d.last.Announcement))
+		reply := f.committed(d.last.Announcement)
+		if d.last.Panels() {
+			reply.Pool, reply.Draw = f.statements(d.last.Announcement, true, nil)
+		}
+		v.Reply = f.reply(v.Request, reply)
 		return f.live(t, v)
 	}
 	v.Answer = must(json.Marshal(must(d.Answer(v.Reply, start))))

@@ -1,7 +1,9 @@
 """A whole deployment on this machine."""
 
+import gc
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,6 +52,48 @@ class Lives(unittest.TestCase):
                 client = riffle.Client(address, give_up=0)
                 while True:  # until it has ended
                     client.status()
+
+    def test_nothing_is_left_of_one_that_nobody_refers_to(self) -> None:
+        d = riffle.Deployment(SCHEMA, people=100)
+        d.start()
+        process, keys = d._process.pid, d.keys
+        del d
+        gc.collect()
+        with self.assertRaises(ProcessLookupError):
+            os.kill(process, 0)
+        self.assertFalse(Path(keys).exists())
+
+    def test_a_fork_may_use_it_and_does_not_end_it(self) -> None:
+        ask, answer = os.pipe()
+        with riffle.Deployment(SCHEMA, people=100) as d:
+            first = d.client.decide("a", ARMS, context={"evening": True})  # over a connection that the fork inherits
+            child = os.fork()
+            if child == 0:
+                try:
+                    d.close()
+                    same = d.client.decide("b", ARMS, context={"evening": True})
+                    os.write(answer, b"same" if same.token == first.token else b"other")
+                    signal.pause()  # it lives on, with all that it inherited
+                finally:
+                    os._exit(0)
+            os.close(answer)
+            self.assertEqual(os.read(ask, 10), b"other")
+            self.assertFalse(d.client.reward(first, 1).clipped)
+            process = d._process.pid
+        with self.assertRaises(ProcessLookupError):  # although the fork holds its input open
+            os.kill(process, 0)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(ask)
+
+    def test_one_that_was_killed_is_an_error(self) -> None:
+        with riffle.Deployment(SCHEMA, people=100) as d, riffle.Deployment(SCHEMA, people=100) as other:
+            os.kill(d._process.pid, signal.SIGKILL)
+            for call in (lambda: d.wait(), lambda: d.audit(), lambda: d.simulate([{"evening": True}], ARMS, reward)):
+                with self.assertRaisesRegex(riffle.Error, "signal 9"):
+                    for _ in range(1000):
+                        call()
+            self.assertEqual(other.client.status()["epoch"], 1)
 
     @unittest.skipIf(pandas is None, "no pandas")
     def test_people_are_learnt_from(self) -> None:
@@ -103,6 +147,17 @@ class Lives(unittest.TestCase):
         with riffle.Deployment(SCHEMA, people=100, window=1) as d:
             with self.assertRaises(ZeroDivisionError):
                 d.simulate([{"evening": True}] * 100, ARMS, fails)
+            for people, arms, says in ((pandas.DataFrame({"city": ["Bonn"]}), ARMS, "no column evening"),
+                                       ([{"evening": True, "arm": "none"}], ARMS, "column arm"),
+                                       ([{"evening": True}], [[0.5]], "no id"),
+                                       (pandas.DataFrame([[1, 2]], columns=["evening"] * 2), ARMS, "one name")):
+                with self.assertRaisesRegex(riffle.Error, says):
+                    d.simulate(people, arms, reward)
+            odd = pandas.DataFrame({"evening": pandas.array([True, None], dtype="boolean"), "city": "Bonn",
+                                    "day": pandas.Timestamp("2026-01-01")}, index=["a", "a"])
+            log = d.simulate(odd, ARMS, lambda person, arm: person["day"].year - 2025)
+            self.assertEqual(log["reward"].tolist(), [1, 1])
+            self.assertEqual(sorted(log["evening"], key=str), [None, True])
             with self.assertRaisesRegex(riffle.Refused, "evening|id|field"):
                 d.client.decide("a", ["nothing"], context={"evening": True})
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "libriffle.h"
 
@@ -17,6 +18,12 @@ static FILE *in_folder(const char *name, const char *mode) {
 		exit(1);
 	}
 	return f;
+}
+
+static int has(const char *name) {
+	char path[4096];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	return access(path, R_OK) == 0;
 }
 
 typedef struct {
@@ -57,6 +64,11 @@ int main(int argc, char **argv) {
 	int64_t device = made("opened", riffle_open(config.data, NULL, 0));
 	made("followed", riffle_follow(device, announcement.data, announcement.size, now));
 	made("known", riffle_keys(device, keys.data, keys.size));
+	if (has("confirmed")) { // of a panel
+		bytes confirmed = read_file("confirmed");
+		made("registration", riffle_register(device));
+		made("registered", riffle_registered(device, confirmed.data, confirmed.size));
+	}
 	made("request", riffle_enrol(device, now));
 	made("answer", riffle_answer(device, reply.data, reply.size, now));
 	made("decision", riffle_decide(device, arms.data));

@@ -20,6 +20,10 @@ async function main(riffle) {
 	let device = await riffle.open(text("config"), new Uint8Array());
 	await made("followed", riffle.follow(device, read("announcement"), now));
 	await made("known", riffle.keys(device, read("keys")));
+	if (fs.existsSync(path.join(folder, "confirmed"))) { // of a panel
+		await made("registration", riffle.register(device));
+		await made("registered", riffle.registered(device, read("confirmed")));
+	}
 	await made("request", riffle.enrol(device, now));
 	await made("answer", riffle.answer(device, read("reply"), now));
 	await made("decision", riffle.decide(device, text("arms")));

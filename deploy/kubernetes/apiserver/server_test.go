@@ -106,7 +106,7 @@ var kinds = map[string]schema.GroupVersionResource{
 	"Service":             {Version: "v1", Resource: "services"},
 	"StatefulSet":         {Group: "apps", Version: "v1", Resource: "statefulsets"},
 	"Deployment":          {Group: "apps", Version: "v1", Resource: "deployments"},
-	"Job":                 {Group: "batch", Version: "v1", Resource: "jobs"},
+	"CronJob":             {Group: "batch", Version: "v1", Resource: "cronjobs"},
 	"NetworkPolicy":       {Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
 	"PodDisruptionBudget": {Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 }
@@ -129,10 +129,6 @@ func (k *cluster) state(t *testing.T) map[string]*unstructured.Unstructured {
 				unstructured.RemoveNestedField(o.Object, "metadata", field)
 			}
 			unstructured.RemoveNestedField(o.Object, "status")
-			if kind == "Job" { // Kubernetes labels the pods of a job with its uid
-				unstructured.RemoveNestedField(o.Object, "spec", "selector")
-				unstructured.RemoveNestedField(o.Object, "spec", "template", "metadata", "labels")
-			}
 			all[fmt.Sprint(kind, "/", o.GetNamespace(), "/", o.GetName())] = o
 		}
 	}

@@ -101,11 +101,6 @@ func TestChartIsTheManifests(t *testing.T) {
 				t.Errorf("%s: helm uninstall would delete keys and states", name)
 			}
 			delete(meta, "annotations")
-		case "Job":
-			delete(got, name)
-			meta["name"] = strings.TrimSuffix(meta["name"].(string), "-3") // the revision
-			delete(o["spec"].(object), "ttlSecondsAfterFinished")
-			got[strings.TrimSuffix(name, "-3")] = o
 		case "StatefulSet", "Deployment":
 			meta := o["spec"].(object)["template"].(object)["metadata"].(object)
 			if notes, ok := meta["annotations"].(object); ok {
@@ -159,8 +154,8 @@ storageClass: fast
 			}
 		}
 		switch o["kind"] {
-		case "StatefulSet", "Deployment", "Job":
-			if !strings.Contains(text(name), "imagePullSecrets:\n      - name: pull\n") {
+		case "StatefulSet", "Deployment", "CronJob":
+			if !strings.Contains(text(name), "imagePullSecrets:") {
 				t.Errorf("%s: no secret to pull with", name)
 			}
 		}
@@ -177,7 +172,7 @@ storageClass: fast
 		"ConfigMap/riffle-mixing/shuffler-config":       {"min_cohort: 50\n", "workers:\n      enabled: true\n"},
 		"ConfigMap/riffle-devices/randomizer-config":    {"epsilon: 2\n", "delta: 1e-06\n", "min_cohort: 50\n"},
 		"ConfigMap/riffle-analysis/analyzer-config":     {"dimension: 8\n", "horizon: 20000000\n", "enabled: true\n", "radius: 3\n"},
-		"Job/riffle-broker/provision-3":                 {"backoffLimit: 20\n", "ttlSecondsAfterFinished: 86400\n"},
+		"CronJob/riffle-broker/provision":               {"- name: pull\n", "schedule: '*/5 * * * *'\n"},
 		"PodDisruptionBudget/riffle-broker/nats":        {"maxUnavailable: 1\n"},
 		"ConfigMap/riffle-mixing/ingress-config":        {"10.0.0.0/8"},
 		"NetworkPolicy/riffle-analysis/analyzer-worker": {"port: 9405\n"},
@@ -247,6 +242,23 @@ func TestChartRefuses(t *testing.T) {
 		"half a worker":                "workers: {shuffler: 0.5, analyzer: 0}",
 		"workers as text":              `workers: {shuffler: "2", analyzer: 0}`,
 		"too many of the ingress":      "ingress: 100000",
+		"a side without its broker":    "sides: [mixing]",
+		"no side":                      "sides: []",
+		"a side twice":                 "sides: [mixing, mixing, analysis]",
+		"no such side":                 "sides: [mixing, analysis, broker]",
+		"a broker in clear text":       `broker: {url: "nats://broker.example:4222", networks: [192.0.2.7/32]}`,
+		"a broker without a port":      `broker: {url: "tls://broker.example", networks: [192.0.2.7/32]}`,
+		"a broker anywhere":            `broker: {url: "tls://broker.example:4222"}`,
+		"networks of no broker":        "broker: {networks: [192.0.2.7/32]}",
+		"an address as a network":      `broker: {url: "tls://broker.example:4222", networks: [192.0.2.7]}`,
+		"no such workload":             "pods: {broker: {memory: 512}}",
+		"memory with a unit":           "pods: {ingress: {memory: 512Mi}}",
+		"memory of all pods":           "pods: {all: {memory: 512}}",
+		"another user":                 "pods: {ingress: {securityContext: {runAsUser: 0}}}",
+		"the host's network":           "pods: {all: {hostNetwork: true}}",
+		"a volume that is not there":   "pods: {ingress: {storage: 5Gi}}",
+		"a volume too large for nats":  "pods: {nats: {storage: 50Gi}}",
+		"a selector of numbers":        "pods: {all: {nodeSelector: {a: 1}}}",
 		"a storage class with a line":  `storageClass: "a\nb"`,
 		"a storage class in big words": "storageClass: Fast",
 	} {

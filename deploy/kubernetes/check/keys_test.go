@@ -1,9 +1,12 @@
 package check
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +23,7 @@ line="$*"
 for a in "$@"; do
     case $a in --from-file=*)
         path=${a#--from-file=}
-        case $path in *.conf) cp "$path" "$(dirname "$KUBECTL_LOG")" ;; esac
+        case $path in *.conf) cp "$path" "$(dirname "$0")" ;; esac
         if [ -d "$path" ]; then for f in "$path"/*; do line+=" has:$(basename "$f")"; done
         else [ -f "$path" ] || { echo "no such file: $path" >&2; exit 1; }; line+=" has:$(basename "$path")"; fi ;;
     esac
@@ -41,34 +44,9 @@ func TestKeys(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(fakeKubectl), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	log := filepath.Join(dir, "log")
-	keys := exec.Command("../keys", filepath.Join(dir, "keys"))
-	keys.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "RIFFLE="+riffle, "KUBECTL_LOG="+log)
-	if out, err := keys.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	text, err := os.ReadFile(log)
+	made, err := handOut(t, dir, filepath.Join(dir, "keys"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	made := map[string][]string{} // files by namespace/kind/name
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) < 6 || f[0] != "-n" {
-			continue // a namespace
-		}
-		name, kind := f[4], f[3]
-		if kind == "secret" {
-			name = f[5]
-		}
-		var files []string
-		for _, w := range f {
-			if file, ok := strings.CutPrefix(w, "has:"); ok {
-				files = append(files, file)
-			}
-		}
-		slices.Sort(files)
-		made[f[1]+"/"+kind+"/"+name] = files
 	}
 	server := []string{"hpke-0001.key", "identity.key", "nats.seed"}
 	worker := []string{"hpke-0001.key", "nats.seed"} // never the identity
@@ -97,12 +75,81 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	testRoom(t, dir)
+	// A party that has only its own part of the keys hands out what its namespace had above, and nothing else.
+	for side, part := range map[string][]string{"mixing": {"shuffler", "ingress"}, "analysis": {"analyzer"},
+		"devices": {"randomizer-main"}} {
+		folder := filepath.Join(dir, "part-"+side)
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range part {
+			if err := os.Rename(filepath.Join(dir, "keys", name), filepath.Join(folder, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"bundle.json", "ca.pem"} {
+			if err := os.Link(filepath.Join(dir, "keys", name), filepath.Join(folder, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := handOut(t, dir, folder, side)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := maps.Clone(made)
+		maps.DeleteFunc(own, func(name string, _ []string) bool { return !strings.HasPrefix(name, "riffle-"+side+"/") })
+		if !reflect.DeepEqual(got, own) {
+			t.Errorf("%s hands out %v, not %v", side, got, own)
+		}
+	}
+	for _, wrong := range []string{"mixing", "ward"} { // keys that nobody made, and a side that is none
+		if got, err := handOut(t, dir, filepath.Join(dir, "none"), wrong); err == nil {
+			t.Errorf("%s: handed out %v", wrong, got)
+		}
+	}
 	m := buildNames(t)
 	for name := range m {
 		if _, ok := want[name]; !ok {
 			t.Errorf("the manifests ask for %s, which deploy/kubernetes/keys does not make", name)
 		}
 	}
+}
+
+// handOut runs the script on a folder of keys, with the riffle command and the false kubectl of dir, and returns the files
+// of what it created, by namespace/kind/name.
+func handOut(t *testing.T, dir, folder string, sides ...string) (map[string][]string, error) {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "log")
+	keys := exec.Command("../keys", append([]string{folder}, sides...)...)
+	keys.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "RIFFLE="+filepath.Join(dir, "riffle"),
+		"KUBECTL_LOG="+log)
+	if out, err := keys.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || f[0] != "-n" {
+			continue // a namespace
+		}
+		name, kind := f[4], f[3]
+		if kind == "secret" {
+			name = f[5]
+		}
+		var files []string
+		for _, w := range f {
+			if file, ok := strings.CutPrefix(w, "has:"); ok {
+				files = append(files, file)
+			}
+		}
+		slices.Sort(files)
+		made[f[1]+"/"+kind+"/"+name] = files
+	}
+	return made, nil
 }
 
 // testRoom holds the streams' byte limits against the brokers' own, and those against the volumes: reports and mixed

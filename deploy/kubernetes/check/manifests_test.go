@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// workload is what a StatefulSet or a Job runs.
+// workload is what a StatefulSet, a Deployment or a CronJob runs.
 type workload struct {
 	name, namespace string
 	pod             corev1.PodTemplateSpec
@@ -87,10 +87,10 @@ func build(t *testing.T) manifests {
 			if v.Spec.Selector == nil || fmt.Sprint(v.Spec.Selector.MatchLabels) != fmt.Sprint(v.Spec.Template.Labels) {
 				t.Errorf("%s selects %v, its pods are labelled %v", at, v.Spec.Selector, v.Spec.Template.Labels)
 			}
-		case "batch/v1 Job":
-			var v batchv1.Job
-			v, err = strict[batchv1.Job](text)
-			m.workloads[at] = workload{v.Name, v.Namespace, v.Spec.Template, nil}
+		case "batch/v1 CronJob":
+			var v batchv1.CronJob
+			v, err = strict[batchv1.CronJob](text)
+			m.workloads[at] = workload{v.Name, v.Namespace, v.Spec.JobTemplate.Spec.Template, nil}
 		case "networking.k8s.io/v1 NetworkPolicy":
 			var v networkingv1.NetworkPolicy
 			v, err = strict[networkingv1.NetworkPolicy](text)
@@ -109,7 +109,7 @@ func build(t *testing.T) manifests {
 
 func TestStrict(t *testing.T) {
 	m := build(t)
-	want := map[string]int{"Namespace": 4, "Service": 6, "ConfigMap": 4, "StatefulSet": 4, "Deployment": 3, "Job": 1,
+	want := map[string]int{"Namespace": 4, "Service": 6, "ConfigMap": 4, "StatefulSet": 4, "Deployment": 3, "CronJob": 1,
 		"NetworkPolicy": 12, "PodDisruptionBudget": 1}
 	if fmt.Sprint(m.kinds) != fmt.Sprint(want) {
 		t.Errorf("%v, not %v", m.kinds, want)

@@ -1,6 +1,7 @@
 // Command provenance writes the statement of where the files of a release come from, as in-toto and SLSA lay it down:
 //
-//	go run ./provenance --version v1.2.3 --commit HASH --platforms LIST --binaries LIST --modules CLONE FOLDER >FILE
+//	go run ./provenance --version v1.2.3 --commit HASH --platforms LIST --binaries LIST --tool go=go1.26.1 \
+//	    --modules CLONE FOLDER >FILE
 //
 // It names no time and no machine, so that whoever builds the same commit again can write the same bytes. It is not
 // signed: by itself it is a claim of whoever hands it on, and a second build is what checks it.
@@ -17,7 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
+	"strings"
 )
 
 // Where the types of what is written are described.
@@ -65,18 +66,29 @@ func main() {
 	platforms := flag.String("platforms", "", "platforms that were built")
 	binaries := flag.String("binaries", "", "binaries that were built")
 	modules := flag.String("modules", "", "folder of a clone at the commit: its go.sum files name what was linked")
+	tools := map[string]string{}
+	flag.Func("tool", "name=version of a program on which the files depend, repeated; go is needed", func(text string) error {
+		name, said, ok := strings.Cut(text, "=")
+		if !ok || name == "" || said == "" {
+			return errors.New("must be name=version")
+		}
+		tools[name] = said
+		return nil
+	})
 	flag.Parse()
 	parameters := map[string]string{"version": *version, "platforms": *platforms, "binaries": *binaries}
-	if err := write(os.Stdout, parameters, *commit, *modules, flag.Args()); err != nil {
+	if err := write(os.Stdout, parameters, *commit, tools, *modules, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "provenance:", err)
 		os.Exit(1)
 	}
 }
 
 // write writes the statement about all files of a folder.
-func write(w io.Writer, parameters map[string]string, commit, modules string, folders []string) error {
-	if parameters["version"] == "" || modules == "" || len(folders) != 1 {
-		return errors.New("--version, --commit, --modules and the folder of the release are needed")
+func write(w io.Writer, parameters map[string]string, commit string, tools map[string]string, modules string,
+	folders []string,
+) error {
+	if parameters["version"] == "" || tools["go"] == "" || modules == "" || len(folders) != 1 {
+		return errors.New("--version, --commit, --tool go=VERSION, --modules and the folder of the release are needed")
 	}
 	if !commitForm.MatchString(commit) {
 		return fmt.Errorf("--commit %q is no hash of a commit", commit)
@@ -106,7 +118,7 @@ func write(w io.Writer, parameters map[string]string, commit, modules string, fo
 		b.ResolvedDependencies = append(b.ResolvedDependencies, found...)
 	}
 	s.Predicate.RunDetails.Builder.ID = builder
-	s.Predicate.RunDetails.Builder.Version = map[string]string{"go": runtime.Version()}
+	s.Predicate.RunDetails.Builder.Version = tools
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")

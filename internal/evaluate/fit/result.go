@@ -118,8 +118,8 @@ func (o Options) dryResult(with estimate.Fit, d design, charged Spent, header []
 
 // described is all of a result that does not depend on what was found.
 func (o Options) described(g privacy.Guarantee, rows, features int) *Result {
-	r := &Result{Family: o.Family, Trust: o.Trust, Asked: o.Epsilon, Epsilon: g.Epsilon(o.Delta), Delta: o.Delta, Guarantee: g,
-		Rows: rows, Confidence: o.Level, Target: o.Target, By: o.By,
+	r := &Result{Family: o.Family, Trust: o.Trust, Asked: o.Epsilon, Epsilon: g.Epsilon(o.Delta), Delta: o.Delta,
+		Guarantee: g, Rows: rows, Confidence: o.Level, Target: o.Target, By: o.By,
 		RestsOn: "whoever holds the file and ran this: they see all rows. Those who get the result need not be trusted"}
 	const simulated = "; here all rows were in one file, so it was a simulation of that"
 	switch o.Trust {

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/stat"
@@ -15,25 +14,34 @@ type Parts struct {
 	Direct   float64 `json:"direct"`
 	Learning float64 `json:"learning"`
 	Chance   float64 `json:"chance"`
+
+	uncertain float64 // standard error of Learning
 }
 
 // total is the variance, which is no less than half of its direct part: the part of learning, which may be below 0, is
 // itself uncertain.
 func (p Parts) total() float64 { return p.Direct + max(p.Learning, -p.Direct/2) + p.Chance }
 
-// freedom is the number of degrees of freedom, by Satterthwaite's rule. It is that of the part with the fewest at
-// least: where a part of learning below 0 makes the sum small, the rule would find fewer than any part has.
+// freedom is the number of degrees of freedom: those with which Student's law is that of a variance as uncertain as
+// this sum (Satterthwaite's rule). The part of learning has the uncertainty that its groups show.
 func (p Parts) freedom(rows, rounds int) float64 {
 	n, q := float64(rows-1), float64(rounds-1)
 	v := p.total()
 	if v == 0 {
 		return n
 	}
-	parts := p.Direct*p.Direct/n + p.Learning*p.Learning/(groups-1) + p.Chance*p.Chance/q
-	return max(min(q, groups-1, n), v*v/parts)
+	return max(leastFreedom, v*v/(p.Direct*p.Direct/n+p.uncertain*p.uncertain/2+p.Chance*p.Chance/q))
 }
 
+// leastFreedom is enough however uncertain the part of learning is, because a total does not fall without limit: where
+// the floor is .35 to .5 of the total's mean, with a normal error of .4 to 1 of it, intervals of 95 % hold in .937 to
+// .963 with 8 degrees of freedom, and in .950 to .982 with what Satterthwaite's rule finds, 4 or more.
+const leastFreedom = 8
+
 // parts are those of a figure whose rows have these values: their mean scores, or what they are above something else.
+//
+// What two averages over rounds have in common by chance is subtracted from their product, so that products of
+// contrasts with each other, and with scores of runs in which a group was judged, are unbiased.
 func (r *replayer) parts(f *figure, values []float64) (p Parts) {
 	n, rounds := float64(len(values)), float64(len(f.groups))
 	p.Direct = stat.Variance(values, nil) / n
@@ -51,10 +59,12 @@ func (r *replayer) parts(f *figure, values []float64) (p Parts) {
 
 	// both is the chance that a group was learnt from where another one is judged.
 	const both = learned * groups / (groups - 1)
+	terms := make([]float64, groups)
 	for g := range groups {
-		contrasts := make([]float64, len(rests))
+		contrasts, own := make([]float64, len(rests)), make([]float64, len(rests))
 		for q, rest := range rests {
 			fold := r.o.folds(q)
+			own[q] = rest[g]
 			for h, v := range rest {
 				if h == g {
 					continue
@@ -63,15 +73,18 @@ func (r *replayer) parts(f *figure, values []float64) (p Parts) {
 				if fold[h] != fold[g] {
 					in = 1 - both
 				}
-				contrasts[q] += v * in / (both * (1 - both) * (groups - 1))
+				// A contrast is with the mean of the other groups, and a rest lacks its part of the rounds' mean.
+				const centred = (groups - 1.0) / groups
+				contrasts[q] += centred * rounds / (rounds - 1) * v * in / (both * (1 - both) * (groups - 1))
 			}
 		}
-		const centred = (groups - 1.0) / groups // a contrast is with the mean of the other groups
-		b := centred * stat.Mean(contrasts, nil)
-		noise := centred * centred * stat.Variance(contrasts, nil) / rounds
-		direct := (perGroup[g] - mean + both*b) / groups
-		p.Learning += learned * (2*direct*b + learned*b*b - noise*(2*both/groups+learned)) * groups / (groups - 1)
+		b := stat.Mean(contrasts, nil)
+		square := b*b - stat.Variance(contrasts, nil)/rounds
+		product := (perGroup[g]-mean)*b - stat.Covariance(own, contrasts, nil)/rounds + both*square
+		terms[g] = learned * (2*product/groups + learned*square) * groups / (groups - 1)
+		p.Learning += terms[g]
 	}
+	p.uncertain = math.Sqrt(groups * stat.Variance(terms, nil))
 	return p
 }
 
@@ -123,27 +136,6 @@ func (r *replayer) baselines(into *Result) error {
 		}
 		p := Parts{Direct: stat.Variance(one.values, nil) / float64(n)}
 		*one.into = r.judge.Mean(over, stat.Mean(one.values, nil), math.Sqrt(p.Direct), r.quantile(p))
-	}
-	return nil
-}
-
-// supported refuses a log whose propensities do not fit how often each arm was played: the weights of a policy that
-// always plays one arm have a mean of 1. What the learner plays need not show it, where arms change their places.
-func (r *replayer) supported() error {
-	most := 0
-	for _, d := range r.log {
-		most = max(most, len(d.Arms))
-	}
-	for arm := range most {
-		played := make([]float64, len(r.log))
-		for i, d := range r.log {
-			if d.Arm == arm || d.Arm == 0 && arm >= len(d.Arms) {
-				played[i] = 1
-			}
-		}
-		if _, err := r.judge.Overlap(played); err != nil {
-			return fmt.Errorf("play of arm %d alone: %w", arm, err)
-		}
 	}
 	return nil
 }

@@ -23,15 +23,21 @@ func options(dimension int) replay.Options {
 // A log that cannot play what the learner plays is refused, with the reason: arms that had no chance, though no
 // propensity is written that shows it; propensities that are too large or too small; too few people.
 func TestLogsWithoutOverlapAreRefused(t *testing.T) {
-	w := newWorld(t, 3, 2, 3, 0)
+	w := newWorld(t, "logistic", 3, 2, 3)
 	for name, c := range map[string]struct {
 		rows  int
 		spoil func(d *decisions.Decision)
 		says  string
 	}{
-		"certain":         {600, func(d *decisions.Decision) { d.Propensity = 1 }, "could not be"},
-		"never arm 1":     {1200, func(d *decisions.Decision) { d.Arm = 0 }, "in place of 1"},
-		"too large":       {1200, func(d *decisions.Decision) { d.Propensity = 0.8 }, "mean weight"},
+		"certain":     {600, func(d *decisions.Decision) { d.Propensity = 1 }, "could not be"},
+		"never arm 1": {1200, func(d *decisions.Decision) { d.Arm = 0 }, "arm 1, counted from 0, was never"},
+		"few of arm 1": {1200, func(d *decisions.Decision) {
+			if d.Arm == 1 && d.Reward == 0 {
+				d.Arm = 0
+			}
+		}, "arm 1, counted from 0, was played in"},
+		"too small":       {1200, func(d *decisions.Decision) { d.Propensity = 0.25 }, "too small"},
+		"too large":       {1200, func(d *decisions.Decision) { d.Propensity = 0.8 }, "too large"},
 		"too few":         {200, func(*decisions.Decision) {}, "two of the smallest cohorts"},
 		"rare":            {3000, func(d *decisions.Decision) { d.Propensity = 0.01 }, "1 row in 100"},
 		"nothing":         {0, func(*decisions.Decision) {}, "1 row"},

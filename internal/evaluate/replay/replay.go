@@ -40,11 +40,16 @@
 //   - of learning, the sum over groups of (f b_g)^2 + 2 f b_g d_g/G: rows that score high also teach more, so that
 //     the second term counts. The b_g are contrasts of rounds in which the group was learnt from and in which it was
 //     not. The noise of a channel is the same in all runs of a round, so that it hardly disturbs the contrasts; what
-//     disturbs them yet is estimated from the rounds and subtracted.
+//     disturbs them yet is estimated from the rounds and subtracted, and so is what a contrast shares with the
+//     scores of its group by chance: a run that learnt badly has low scores in the group and beside it.
 //   - of chance: coins and noise, which have a variance of U's over rounds, over the number of rounds.
 //
-// Student's law with the degrees of freedom that Satterthwaite's rule finds for the sum gives the interval.
-// TestIntervalsHoldLiveRuns measures it against live runs.
+// TestPartsAreTheVariance holds the sum against the variance of a model. The part of learning is uncertain where runs
+// of one log end far apart, as where one option is best for all. Student's law, with the degrees of freedom that
+// Satterthwaite's rule finds for the sum, counts that and gives the interval. TestIntervalsHoldLiveRuns measures it
+// against live runs.
+//
+// Rows are taken to be independent: those of one person are not.
 //
 // Nobody is protected by a replay: it sees every row, and its noise is a simulation's.
 package replay
@@ -133,10 +138,10 @@ type Outcome struct {
 	// Over are the differences from what was played, on the same rows.
 	LearningOver evaluate.Estimate `json:"while_learning_over_logged"`
 	LastOver     evaluate.Estimate `json:"last_policy_over_logged"`
-	// Overlap is of the last policies, Doubt says why they have no interval.
+	// Overlap is of the last policies.
 	Overlap         *evaluate.Overlap `json:"overlap,omitempty"`
 	LearningOverlap *evaluate.Overlap `json:"overlap_while_learning,omitempty"`
-	Doubt           string            `json:"doubt,omitempty"`
+	Doubt           string            `json:"doubt,omitempty"` // why estimates have no interval
 	// Parts are the variance of Last.
 	Parts Parts `json:"variance_last_policy"`
 }
@@ -147,7 +152,7 @@ func Run(ctx context.Context, log []decisions.Decision, o Options) (*Result, err
 	if err != nil {
 		return nil, err
 	}
-	if err := all.supported(); err != nil {
+	if err := all.judge.Support(); err != nil {
 		return nil, err
 	}
 	if err := all.baselines(r); err != nil {

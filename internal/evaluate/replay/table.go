@@ -98,17 +98,26 @@ func (r *Result) notes() (notes []string) {
 		default:
 			open = append(open, string(o.Trust))
 		}
+	}
+	beaten := false
+	for _, o := range r.all() {
 		if o.Doubt != "" {
-			notes = append(notes, fmt.Sprintf("%s has no interval: %s.", o.Trust, o.Doubt))
+			notes = append(notes, fmt.Sprintf("Of %s some estimates have no interval: %s.", o.name(), o.Doubt))
 		}
+		beaten = beaten || o.Infeasible == "" && (o.Learning.Value > r.Clear.Learning.Value ||
+			o.Last.Value > r.Clear.Last.Value)
+	}
+	if beaten {
+		notes = append(notes, "The learner without privacy is the same one on exact sums, and no upper bound: here a "+
+			"channel has a larger estimate.")
 	}
 	for _, say := range []struct {
 		text  string
 		names []string
 	}{
-		{"By the intervals of the last column, the last policy earns more than what was played in", better},
-		{"By the intervals of the last column, the last policy earns less than what was played in", worse},
-		{"The log does not show whether the last policy earns more than what was played in", open},
+		{"The last policy earns more than what was played, by the interval of the last column", better},
+		{"The last policy earns less than what was played, by the interval of the last column", worse},
+		{"The log does not show whether the last policy earns more than what was played", open},
 	} {
 		if len(say.names) > 0 {
 			notes = append(notes, say.text+": "+strings.Join(say.names, ", ")+".")
@@ -120,9 +129,10 @@ func (r *Result) notes() (notes []string) {
 	}
 	return append(notes,
 		fmt.Sprintf("One in %.3g of the rows that a run may use is accepted, because some arm had a propensity of "+
-			"%.3g. A real deployment with more people learns more.", r.Bound, r.Least),
-		"All this holds if the propensities are right, and if the people of the log are like those to come, in any "+
-			"order.",
+			"%.3g at most. A deployment with more people can be expected to learn more.", r.Bound, r.Least),
+		"All this holds if the propensities are right, if every row is another person, and if those to come are like "+
+			"the people of the log, in any order, and all report. If the same people have many rows, the intervals "+
+			"can be too narrow.",
 		"What a log says is not private. These figures have no noise that would hide a row: they are for those who "+
 			"hold the log.")
 }

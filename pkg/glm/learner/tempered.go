@@ -14,7 +14,9 @@ import (
 //	(a^-1 + c^2 W^-1)^-1 = a - a (a + W/c^2)^-1 a = T a,   T = I - a (a + W/c^2)^-1.
 //
 // So no cohort makes the covariance smaller than c^2/(1+c^2) times itself: where the model bends, the first cohorts,
-// which look at theta* from afar, do not outweigh the later ones, which look at it from nearby. The second result is T.
+// which look at theta* from afar, do not outweigh the later ones, which look at it from nearby. Where
+// noise is small that has a price: a later cohort that plays an arm only where it is good outweighs the first one's
+// knowledge of the arm elsewhere (lab/docs/results.md, Shuttle). The second result is T.
 func tempered(a, w *mat.SymDense, c float64) (*mat.SymDense, *mat.Dense, error) {
 	d := a.SymmetricDim()
 	trusted := mat.NewDense(d, d, nil)
