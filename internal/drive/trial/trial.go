@@ -160,7 +160,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer c.Stop()
 	running := Running{Deployment: name, API: c.APIs()[0], Analyzer: c.Ops(cluster.Analyzer),
-		Shuffler: c.Ops(cluster.Shuffler), Broker: c.URL(), Keys: c.Keys(), Folder: dir, Questions: o.questions(dir), Dimension: dimension}
+		Shuffler: c.Ops(cluster.Shuffler), Broker: c.URL(), Keys: c.Keys(), Folder: dir,
+		Questions: o.questions(dir), Dimension: dimension}
 	if err := o.Started(running); err != nil {
 		return err
 	}
