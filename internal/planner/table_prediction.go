@@ -73,7 +73,8 @@ func (p *Predicted) notes() []string {
 		"the same for everybody. Without privacy: the last policy of a learner that sees every record of the same "+
 		"people, of whom the first tenth got random options and each later one the best so far; kept is the share "+
 		"of its gain, which can be above 100 %%. Better after: so many people after whom every policy beats "+
-		"the constant option, in the mean less one standard error of runs. Runs below: those whose last policy is worse than it.",
+		"the constant option, in the mean less one standard error of runs. Runs below: those whose "+
+		"last policy is worse than it.",
 		p.Trust))
 	notes = append(notes, p.People)
 	for _, c := range p.Cases {
