@@ -280,12 +280,17 @@ func (f *askFlags) answers(cmd *cobra.Command, args []string) error {
 	r := &ask.Answers{Deployment: done.report.Deployment, OK: done.report.OK,
 		Breaches: len(done.report.Breaches) + done.report.Unlisted, Delta: done.report.Delta, Answers: []ask.Answered{}}
 	for _, row := range done.report.Rounds {
-		if row.Answer != nil && (f.want.Name == "" || row.Answer.Name == f.want.Name) {
+		switch {
+		case row.Asked == "" || f.want.Name != "" && row.Asked != f.want.Name:
+		case row.Answer != nil:
 			r.Answers = append(r.Answers, ask.Answered{Answer: row.Answer, Epsilon: row.Epsilon})
+		default:
+			r.Unanswered = append(r.Unanswered, ask.Unanswered{Name: row.Asked, Epoch: row.Epoch,
+				Outcome: row.Outcome})
 		}
 	}
-	if f.want.Name != "" && len(r.Answers) == 0 {
-		return fmt.Errorf("--name %s: no panel has answered a question of this name so far", f.want.Name)
+	if f.want.Name != "" && len(r.Answers)+len(r.Unanswered) == 0 {
+		return fmt.Errorf("--name %s: no panel was asked a question of this name so far", f.want.Name)
 	}
 	if f.out != "" {
 		if err := r.Draw(f.out); err != nil {
