@@ -45,7 +45,7 @@ were, since who had nothing to report must not count as 0.
 
 FIELDs are numbers, flags, categories and buckets of the deployment's schema of features, or reward.
 Without a schema x0 is the first number of the played arm's vector. A number that is missing counts
-as the middle of its range, as it does in what is learnt.
+as the middle of its range, and one outside it as the nearest end, as in what is learnt.
 
 A question is written to the folder that the analyzer reads (its setting questions), and asked in an
 epoch that begins. Without --questions nothing is written: you see what it would cost and how precise

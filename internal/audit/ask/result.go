@@ -162,10 +162,8 @@ func (r *Answers) WriteTable(w io.Writer) error {
 		}
 		_, _ = fmt.Fprintln(t, head)
 		for _, v := range append([]deployment.Estimated{a.Count}, a.Values...) {
-			line := fmt.Sprintf("%s\t%.4g\t%.4g\t%.4g", v.Of, v.Value, v.Low, v.High)
-			if v.Unbounded {
-				line = fmt.Sprintf("%s\t-\t-\t-", v.Of)
-			}
+			value, low, high := v.Spell()
+			line := fmt.Sprintf("%s\t%s\t%s\t%s", v.Of, value, low, high)
 			if v.Deviation > 0 {
 				line += fmt.Sprintf("\t%.3g", v.Deviation)
 			}
