@@ -134,7 +134,8 @@ func TestAskPlansWritesAndShows(t *testing.T) {
 // A question whose cohort was destroyed is told, and how to ask it again.
 func TestAQuestionWithoutAnAnswerIsTold(t *testing.T) {
 	t.Parallel()
-	folder, trust := questioned(t, ledger.Options{Destroyed: func(epoch uint64, _ uint32) bool { return epoch == 1 }})
+	first := func(epoch uint64, _ uint32) bool { return epoch == 1 }
+	folder, trust := questioned(t, ledger.Options{Destroyed: first})
 	for _, args := range [][]string{{}, {"--name", "age"}} {
 		text, exit := runRiffle(t, append([]string{"ask", "answers", folder, "--trust", trust}, args...)...)
 		if exit != 0 || !strings.Contains(text, "age, asked in epoch 1, has no answer: its cohort is destroyed: to ask "+

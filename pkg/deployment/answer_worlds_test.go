@@ -42,8 +42,8 @@ func answered(
 // Intervals hold the truth also where values are skewed, rare, or at the end of their range, where next to nobody has
 // anything to report, and where a person's decisions are all alike, in shuffle and shares. Of 400 panels 366 or more
 // must hold it: where 95 % do, fewer have a probability of 0.2 %, so that the test, of 40 such counts, fails by chance
-// in 8 % at most; seeds are fixed. Where decisions of a person count as independent though they are alike, fewer hold it
-// (seen).
+// in 8 % at most; seeds are fixed. Where decisions of a person count as independent though they are alike, fewer hold
+// it (seen).
 func TestAnswersCoverOddWorlds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
