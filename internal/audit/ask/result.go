@@ -76,8 +76,11 @@ func (r *Preview) WriteTable(w io.Writer) error {
 	_, _ = fmt.Fprintf(t, "%s %s\tinterval to expect (95 %%): estimate +-\n", r.Kind, r.Name)
 	for _, e := range r.Expected {
 		half := fmt.Sprintf("%.2g", e.HalfWidth)
-		if e.Unbounded {
+		switch {
+		case e.Unbounded:
 			half = "none: too much noise"
+		case e.HalfWidth >= 100:
+			half = fmt.Sprintf("%.0f", e.HalfWidth)
 		}
 		_, _ = fmt.Fprintf(t, "%s\t%s\n", e.Of, half)
 	}

@@ -305,7 +305,7 @@ func TestPageShowsAnswers(t *testing.T) {
 		Values: []deployment.Estimated{{Of: "reward per <age>", Value: 0.123456, Low: -0.5, High: 0.75},
 			{Of: "reward at 0", Value: 9, Unbounded: true}}}
 	got := write(t, r)
-	for _, want := range []string{"The fit ages, asked in epoch 1 of 391 people", ">12346<", ">12000<", ">0.1235<",
+	for _, want := range []string{"The fit ages, asked in epoch 1; 391 reports.", ">12346<", ">12000<", ">0.1235<",
 		"reward per &lt;age&gt;", `data-head="Estimate">-<`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page lacks %q", want)
