@@ -186,7 +186,7 @@ class Evaluation(Result):
     decisions            of the log
     effective_size       with how many equally weighted decisions the estimates can be compared
 
-    frame                a row for each estimator, with its interval where there is one
+    frame                a row for each estimator, with its interval; over_logged: doubly_robust less logged, as played
     """
 
     decisions: int
@@ -207,7 +207,7 @@ class Evaluation(Result):
 
     def plot(self, ax: Optional[matplotlib.axes.Axes] = None) -> matplotlib.axes.Axes:
         """Draws the estimates with their intervals. Needs matplotlib."""
-        return _plots.intervals(self.frame, "value", "mean reward", ax, zero=False)
+        return _plots.intervals(self.frame.drop("over_logged"), "value", "mean reward", ax, zero=False)
 
 
 @dataclass(frozen=True)
