@@ -198,8 +198,8 @@ The machine's owner can read everything here: it is for trying out, not for peop
 					"See what it learnt: riffle policy show %s\nCheck it: riffle audit %[5]s\n", r.API, r.Analyzer,
 					r.Shuffler, r.Folder, at)
 				if err == nil && r.Questions != "" {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "Ask it: riffle ask mean reward --name first --questions %s "+
-						"%s\n", r.Questions, at)
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "Ask it: riffle ask mean reward --name first --questions %s %s\n",
+						r.Questions, at)
 				}
 				return err
 			}
@@ -215,8 +215,8 @@ The machine's owner can read everything here: it is for trying out, not for peop
 	flags.Float64Var(&o.Delta, "delta", 1e-6, "delta of each person's privacy guarantee")
 	flags.StringVar(&o.Family, "family", family.NameLogistic, "reward family: "+strict.List(family.Names(), "or"))
 	flags.Float64Var(&o.MaxReward, "max-reward", 1, "largest reward")
-	flags.IntVar(&o.Panel, "panel", 0, "people of each cohort, drawn from the registered ones before anybody decides,\n"+
-		"so that riffle ask can ask them; 0: whoever decides first takes part")
+	flags.IntVar(&o.Panel, "panel", 0, "people of each cohort, drawn from the registered ones before anybody\n"+
+		"decides, so that riffle ask can ask them; 0: whoever decides first takes part")
 	flags.IntVar(&o.Records, "records", 1, "with --panel: epochs that one person may report in")
 	flags.DurationVar(&o.Window, "window", 2*time.Second,
 		"time from a decision to its report, within which a reward counts")

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Callable, Dict, Mapping, NoReturn, Op
 
 from ._client import Arm, Client
 from ._commands import audit, policy, report
-from ._frames import frame, written
+from ._frames import frame, pandas_module, written
 from ._people import LOOK, THREADS, Simulated
 from ._policy import Policy
 from ._program import Error, end, failed, flags, program, run
@@ -164,6 +164,7 @@ class Deployment:
         a panel these are the sampled ones. This log has propensities, so riffle.evaluate can read it.
         """
         self._runs()
+        pandas_module()  # for the log, before anybody plays
         playing = Simulated(self.client, self._runs, people, arms, reward)
         if self._panel:
             playing.follow(threads, epochs)

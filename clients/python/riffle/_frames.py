@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import decimal
+import importlib.util
 import json
 import math
 import os
@@ -30,6 +31,11 @@ def pandas_module() -> Any:
         raise Error("tables need pandas, which is not installed",
                     "install it (pip install pandas; Debian: apt-get install python3-pandas), or read .json") from err
     return pandas
+
+
+def has_pandas() -> bool:
+    """Whether tables can be made."""
+    return importlib.util.find_spec("pandas") is not None
 
 
 def frame(rows: Iterable[Mapping[str, Any]], index: str = "") -> pandas.DataFrame:

@@ -23,16 +23,18 @@ def axes(ax: Optional[matplotlib.axes.Axes]) -> Any:
     return pyplot.subplots(layout="constrained")[1]
 
 
-def intervals(table: pandas.DataFrame, value: str, label: str, ax: Optional[matplotlib.axes.Axes]) -> Any:
-    """A point for each row, from top to bottom, with its interval where it has one."""
+def intervals(table: pandas.DataFrame, value: str, label: str, ax: Optional[matplotlib.axes.Axes], *,
+              zero: bool = True) -> Any:
+    """A point for each row, from top to bottom, with its interval where it has one; zero: with a line at 0."""
     ax = axes(ax)
     for place, (_, row) in enumerate(table.iloc[::-1].iterrows()):
         if row["low"] == row["low"] and row["low"] is not None:  # else there is no interval
             ax.plot([row["low"], row["high"]], [place, place], color="C0")
         ax.plot([row[value]], [place], "o", color="C0")
-    ax.set_yticks(range(len(table)), [str(name) for name in table.index[::-1]])
+    ax.set_yticks(range(len(table)), [_named(name) for name in table.index[::-1]])
     ax.set_ylim(-0.5, len(table) - 0.5)
-    ax.axvline(0, color="0.7", linewidth=1, zorder=0)
+    if zero:
+        ax.axvline(0, color="0.7", linewidth=1, zorder=0)
     ax.set_xlabel(label)
     return ax
 
@@ -57,6 +59,11 @@ def gain(policies: pandas.DataFrame, ax: Optional[matplotlib.axes.Axes]) -> Any:
 def bars(column: pandas.Series[float], label: str, ax: Optional[matplotlib.axes.Axes]) -> Any:
     """A bar for each row, from top to bottom."""
     ax = axes(ax)
-    ax.barh([str(name) for name in column.index[::-1]], column.iloc[::-1])
+    ax.barh([_named(name) for name in column.index[::-1]], column.iloc[::-1])
     ax.set_xlabel(label)
     return ax
+
+
+def _named(name: Any) -> str:
+    """A row's name as people read it."""
+    return ": ".join(map(_named, name)) if isinstance(name, tuple) else str(name)

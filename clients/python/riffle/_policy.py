@@ -61,9 +61,9 @@ class Policy(Result):
     def frame(self) -> pandas.DataFrame:
         return frame([flat(t) for t in self.json["terms"]], "name")
 
-    def __str__(self) -> str:
+    def _head(self) -> str:
         over = "the last one" if self.final else "in force"
-        return f"Policy of epoch {self.epoch} of {self.deployment}, {over}\n\n{self.frame.to_string()}"
+        return f"Policy of epoch {self.epoch} of {self.deployment}, {over}"
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the policy as a file, which riffle.policy, riffle.evaluate and the setting learner.prior read."""

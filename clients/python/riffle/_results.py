@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
 from . import _plots
-from ._frames import flat, frame
+from ._frames import flat, frame, has_pandas
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -30,13 +30,16 @@ class Result:
     def frame(self) -> pandas.DataFrame:
         raise NotImplementedError
 
+    def _head(self) -> str:
+        return "\n".join(f"{name}: {value}" for name, value in self.__dict__.items() if name not in ("json", "notes"))
+
     def __str__(self) -> str:
-        said = [f"{name}: {value}" for name, value in self.__dict__.items() if name not in ("json", "notes")]
-        return "\n".join([*said, "", self.frame.to_string()])
+        table = f"\n\n{self.frame.to_string()}" if has_pandas() else ""
+        return self._head() + table
 
     def _repr_html_(self) -> str:  # as a notebook shows it
-        head, _, _ = str(self).partition("\n\n")
-        return f"<pre>{html.escape(head)}</pre>{self.frame.to_html()}"
+        table = self.frame.to_html() if has_pandas() else ""
+        return f"<pre>{html.escape(self._head())}</pre>{table}"
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ class Fit(Result):
         """Draws the coefficients, but for intercepts, with their intervals. Needs matplotlib."""
         named = self.frame
         shown = named[named.index.get_level_values("name") != "(intercept)"]
-        return _plots.intervals(shown, "value", self.target, ax)
+        return _plots.intervals(shown, "value", f"coefficient for {self.target}", ax)
 
 
 @dataclass(frozen=True)
@@ -183,7 +186,8 @@ class Evaluation(Result):
     decisions            of the log
     effective_size       with how many equally weighted decisions the estimates can be compared
 
-    frame                a row for each estimator, with its interval where there is one
+    frame                a row for each estimator, for what was played (logged) and for what the policy earns more
+                         (over_logged), with its interval where there is one
     """
 
     decisions: int
@@ -204,7 +208,7 @@ class Evaluation(Result):
 
     def plot(self, ax: Optional[matplotlib.axes.Axes] = None) -> matplotlib.axes.Axes:
         """Draws the estimates with their intervals. Needs matplotlib."""
-        return _plots.intervals(self.frame, "value", "mean reward", ax)
+        return _plots.intervals(self.frame, "value", "mean reward", ax, zero=False)
 
 
 @dataclass(frozen=True)

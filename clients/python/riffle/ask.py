@@ -135,7 +135,8 @@ class Answers(Result):
             raise Error(f"no panel has answered a question {name}", f"there are {', '.join(self.questions.index)}")
         kind = str(self.questions.loc[name, "kind"])
         label = {"mean": "mean", "histogram": "share of decisions", "fit": "coefficient"}[kind]
-        return _plots.intervals(self.frame.loc[name].drop(DECISIONS), "value", f"{label} ({name})", ax)
+        return _plots.intervals(self.frame.loc[name].drop(DECISIONS), "value", f"{label} ({name})", ax,
+                                zero=kind == "fit")
 
 
 def _row(name: str, of: Mapping[str, Any]) -> Dict[str, Any]:

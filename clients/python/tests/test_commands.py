@@ -1,9 +1,11 @@
 """The commands as functions, with the program itself."""
 
 import random
+import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import riffle
 
@@ -61,6 +63,16 @@ class WithoutPandas(unittest.TestCase):
             self.assertEqual(set(p.channels.index), {"shuffle", "shares", "local", "central"})
             self.assertEqual(len(p.releases), 2 * len(p.frame))
             self.assertIn("epsilon", str(p))
+
+    def test_results_are_shown_without_tables_where_there_is_no_pandas(self) -> None:
+        p = riffle.plan(users=500, dim=3, trust="shares", predict=False)
+        with mock.patch("importlib.util.find_spec", lambda name: None):
+            for shown in (str(p), p._repr_html_()):
+                self.assertIn("epsilon: ", shown)
+                self.assertNotIn("minimum", shown)
+        with mock.patch.dict(sys.modules, {"pandas": None}):
+            with self.assertRaisesRegex(riffle.Error, "pip install pandas"):
+                p.frame
 
     def test_a_dry_run_needs_no_data(self) -> None:
         f = riffle.fit(None, "pressure", epsilon=1, bounds=BOUNDS, rows=5000, dry_run=True)

@@ -105,8 +105,8 @@ func (o Options) Check() (dimension int, err error) {
 	case o.People < 1 || o.People > 1<<20:
 		return 0, fmt.Errorf("--people = %d: give the number of people to learn from, from 1 to %d", o.People, 1<<20)
 	case o.Panel < 0 || o.Panel > o.People:
-		return 0, fmt.Errorf("--panel = %d: give the people of each panel, at most the --people to learn from, or 0 for "+
-			"no panels", o.Panel)
+		return 0, fmt.Errorf("--panel = %d: give the people of each panel, at most the --people to learn from, or 0 "+
+			"for no panels", o.Panel)
 	case o.Panel > 0 && o.Records < 1:
 		return 0, fmt.Errorf("--records = %d: give the epochs that one person may report in, at least 1", o.Records)
 	case o.Window < time.Second/10:
@@ -160,7 +160,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer c.Stop()
 	running := Running{Deployment: name, API: c.APIs()[0], Analyzer: c.Ops(cluster.Analyzer),
-		Shuffler: c.Ops(cluster.Shuffler), Broker: c.URL(), Keys: c.Keys(), Folder: dir, Questions: o.questions(dir), Dimension: dimension}
+		Shuffler: c.Ops(cluster.Shuffler), Broker: c.URL(), Keys: c.Keys(), Folder: dir, Questions: o.questions(dir),
+		Dimension: dimension}
 	if err := o.Started(running); err != nil {
 		return err
 	}
