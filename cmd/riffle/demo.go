@@ -141,12 +141,12 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\nResult:  %s\n", picture, saved)
 	if err == nil && f.export != "" {
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "Export:  %s; check it: riffle audit %s; what was learnt: riffle policy "+
-			"show %[1]s\n", f.export, f.export)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "Export:  %s; check it: riffle audit %[1]s; what was learnt: "+
+			"riffle policy show %[1]s\n", f.export)
 	}
 	if err == nil && f.ofFile() {
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), "\nRegret and rewards were computed from the file without noise: they "+
-			"are for those who hold it.")
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "\nRegret and rewards were computed from the file without noise: "+
+			"they are for those who hold it.")
 	}
 	return err
 }
