@@ -98,7 +98,8 @@ func TestGoldenVectorsInCAndJavaScript(t *testing.T) {
 	for language, build := range map[string]func(string, ...string) []string{"C": inC, "JavaScript": inJavaScript} {
 		program := build("seeded", with)
 		for _, v := range vectors() {
-			t.Run(fmt.Sprintf("%s, %s, asks %q", language, v.Channel, v.Asks), func(t *testing.T) { v.check(t, program) })
+			name := fmt.Sprintf("%s, %s, asks %q", language, v.Channel, v.Asks)
+			t.Run(name, func(t *testing.T) { v.check(t, program) })
 		}
 		t.Run(language+" as released", func(t *testing.T) {
 			v, program := vectors()[0], build("released")

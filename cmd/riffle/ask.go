@@ -45,7 +45,7 @@ were, since who had nothing to report must not count as 0.
 
 FIELDs are numbers, flags, categories and buckets of the deployment's schema of features, or reward.
 Without a schema x0 is the first number of the played arm's vector. A number that is missing counts
-as the middle of its range, as it does in what is learnt.
+as the middle of its range, and one outside it as the nearest end, as in what is learnt.
 
 A question is written to the folder that the analyzer reads (its setting questions), and asked in an
 epoch that begins. Without --questions nothing is written: you see what it would cost and how precise
@@ -283,12 +283,17 @@ func (f *askFlags) answers(cmd *cobra.Command, args []string) error {
 	r := &ask.Answers{Deployment: done.report.Deployment, OK: done.report.OK,
 		Breaches: len(done.report.Breaches) + done.report.Unlisted, Delta: done.report.Delta, Answers: []ask.Answered{}}
 	for _, row := range done.report.Rounds {
-		if row.Answer != nil && (f.want.Name == "" || row.Answer.Name == f.want.Name) {
+		switch {
+		case row.Asked == "" || f.want.Name != "" && row.Asked != f.want.Name:
+		case row.Answer != nil:
 			r.Answers = append(r.Answers, ask.Answered{Answer: row.Answer, Epsilon: row.Epsilon})
+		default:
+			r.Unanswered = append(r.Unanswered, ask.Unanswered{Name: row.Asked, Epoch: row.Epoch,
+				Outcome: row.Outcome})
 		}
 	}
-	if f.want.Name != "" && len(r.Answers) == 0 {
-		return fmt.Errorf("--name %s: no panel has answered a question of this name so far", f.want.Name)
+	if f.want.Name != "" && len(r.Answers)+len(r.Unanswered) == 0 {
+		return fmt.Errorf("--name %s: no panel was asked a question of this name so far", f.want.Name)
 	}
 	if f.out != "" {
 		if err := r.Draw(f.out); err != nil {

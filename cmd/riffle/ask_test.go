@@ -23,7 +23,7 @@ const askSchema = `{"version":1,"arms":[{"name":"age","kind":"number","low":20,"
 
 // questioned exports a small deployment of panels that still runs, whose first epoch asked for the mean of age and of
 // the reward, and whose second asked for a histogram of age.
-func questioned(t *testing.T, tamper func(*wire.Learned)) (folder, trust string) {
+func questioned(t *testing.T, o ledger.Options) (folder, trust string) {
 	t.Helper()
 	schema, err := feature.Parse([]byte(askSchema))
 	if err != nil {
@@ -34,19 +34,20 @@ func questioned(t *testing.T, tamper func(*wire.Learned)) (folder, trust string)
 	c.Schema, c.Learner.Structure = schema.Canonical(), schema.Structure()
 	age := ask.Wanted{Kind: statistic.Mean, Name: "age", Fields: []string{"age", "reward"}}
 	ages := ask.Wanted{Kind: statistic.Histogram, Name: "ages", Fields: []string{"age"}, Bins: 3}
-	l, err := ledger.Make(ledger.Options{Configuration: c, Seed: 5, Rounds: 3, Tamper: ledger.Tamper{Learned: tamper},
-		Ask: func(epoch uint64) (statistic.Kind, *statistic.Question) {
-			for i, w := range []ask.Wanted{age, ages} {
-				if epoch == uint64(i+1) {
-					q, err := w.Question(c)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return w.Kind, q
+	o.Configuration, o.Seed, o.Rounds = c, 5, 3
+	o.Ask = func(epoch uint64) (statistic.Kind, *statistic.Question) {
+		for i, w := range []ask.Wanted{age, ages} {
+			if epoch == uint64(i+1) {
+				q, err := w.Question(c)
+				if err != nil {
+					t.Fatal(err)
 				}
+				return w.Kind, q
 			}
-			return "", nil
-		}})
+		}
+		return "", nil
+	}
+	l, err := ledger.Make(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func questioned(t *testing.T, tamper func(*wire.Learned)) (folder, trust string)
 // cannot be asked is refused with what to do.
 func TestAskPlansWritesAndShows(t *testing.T) {
 	t.Parallel()
-	folder, trust := questioned(t, nil)
+	folder, trust := questioned(t, ledger.Options{})
 	waiting := t.TempDir()
 	at := []string{"--export", folder, "--trust", trust}
 	asks := func(args ...string) (string, int) {
@@ -114,18 +115,32 @@ func TestAskPlansWritesAndShows(t *testing.T) {
 		t.Errorf("the picture: %v, %d bytes", err, len(drawn))
 	}
 	text, exit = runRiffle(t, "ask", "answers", folder, "--trust", trust, "--name", "gain")
-	if exit != 1 || !strings.Contains(text, "no panel has answered") {
+	if exit != 1 || !strings.Contains(text, "no panel was asked") {
 		t.Errorf("exit %d:\n%s", exit, text)
 	}
-	lying, keys := questioned(t, func(l *wire.Learned) {
+	lying, keys := questioned(t, ledger.Options{Tamper: ledger.Tamper{Learned: func(l *wire.Learned) {
 		if l.Epoch == 1 {
 			l.Sums[0].Values[0] += 10
 		}
-	})
+	}}})
 	text, exit = runRiffle(t, "ask", "answers", lying, "--trust", keys, "--json")
 	var shown ask.Answers
 	if err := json.NewDecoder(strings.NewReader(text)).Decode(&shown); err != nil || exit != command.ExitBreach ||
 		shown.OK || len(shown.Answers) != 2 {
 		t.Errorf("exit %d, %v:\n%s", exit, err, text)
+	}
+}
+
+// A question whose cohort was destroyed is told, and how to ask it again.
+func TestAQuestionWithoutAnAnswerIsTold(t *testing.T) {
+	t.Parallel()
+	first := func(epoch uint64, _ uint32) bool { return epoch == 1 }
+	folder, trust := questioned(t, ledger.Options{Destroyed: first})
+	for _, args := range [][]string{{}, {"--name", "age"}} {
+		text, exit := runRiffle(t, append([]string{"ask", "answers", folder, "--trust", trust}, args...)...)
+		if exit != 0 || !strings.Contains(text, "age, asked in epoch 1, has no answer: its cohort is destroyed: to ask "+
+			"again, give the question another name") || strings.Contains(text, "histogram ages") != (len(args) == 0) {
+			t.Errorf("exit %d:\n%s", exit, text)
+		}
 	}
 }

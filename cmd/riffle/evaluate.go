@@ -224,8 +224,8 @@ SWITCH at       %8.4g  larger weights, %.3g %% of the policy's play, are left to
 	if doubt := o.Doubt(); doubt != "" {
 		fmt.Fprintf(w, "\nNo intervals of the policy: %s.\n", doubt)
 	}
-	_, err := fmt.Fprintf(w, "\nThe estimates hold if propensities are right and the log's policy could play\nall that "+
-		"this one plays.\n%s", forHolders)
+	_, err := fmt.Fprintf(w, "\nThe estimates hold if propensities are right and the log's policy could play\nall "+
+		"that this one plays.\n%s", forHolders)
 	return err
 }
 

@@ -33,7 +33,8 @@ func (f *priorFlags) add(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.radius, "norm-bound", 3, "bound of the parameter's norm, as in the deployment")
 	flags.Float64Var(&f.worth, "worth", 1,
 		"how much a row counts beside a decision of the deployment, up to 1")
-	flags.IntVar(&f.standard, "default-arm", 0, "place, from 0, among a row's arms of the default arm,\nwhich the prior is compared with")
+	flags.IntVar(&f.standard, "default-arm", 0, "place, from 0, of the default arm among a row's arms,\n"+
+		"which the prior is compared with")
 }
 
 // priorOnly are the flags that say nothing without --write-prior.

@@ -55,7 +55,8 @@ func (f *populationFlags) more(flags *pflag.FlagSet) {
 	flags.IntVar(&f.context, "context", 0, "numbers of an option in a file")
 	flags.StringSliceVar(&f.columns, "columns", nil,
 		"what the columns of a file are, as in riffle evaluate; rewards=FIRST|SECOND: one for each arm")
-	flags.StringVar(&f.features, "features", "", "schema of features, where a file names arms; riffle demo announces it")
+	flags.StringVar(&f.features, "features", "", "schema of features, where a file names arms; riffle demo "+
+		"announces it")
 	flags.Float64Var(&f.holdout, "holdout", population.DefaultHoldout,
 		"share of the people of the census or file who are held out, to value the last policy on")
 	flags.BoolVar(&f.testHoldout, "test-holdout", false,

@@ -71,6 +71,9 @@ func TestQuestionsAreAudited(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 	}
+	if rows[0].Asked != "first" || rows[1].Asked != "second" || rows[2].Asked != "" {
+		t.Errorf("asked %q, %q, %q", rows[0].Asked, rows[1].Asked, rows[2].Asked)
+	}
 	if rows[1].Answer != nil || rows[2].Answer != nil {
 		t.Errorf("a destroyed epoch, or the learner's, answers: %+v, %+v", rows[1].Answer, rows[2].Answer)
 	}

@@ -219,7 +219,9 @@ type Row struct {
 	Influence []plan.StatedInfluence `json:"influence,omitempty"`
 	Moved     float64                `json:"one_device_deviations,omitempty"`
 	Action    string                 `json:"action,omitempty"` // by the rules: rollback, stop or nothing
-	// Answer is what the panel answered, of an epoch that asked a question and was released; recomputed.
+	// Asked is the name of the question that the panel was asked, empty where it was to teach the learner; Answer is
+	// what it answered, of an epoch that was released; recomputed.
+	Asked  string             `json:"asked,omitempty"`
 	Answer *deployment.Answer `json:"answer,omitempty"`
 }
 

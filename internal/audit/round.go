@@ -57,6 +57,9 @@ func newRound(s *statement, a *plan.Announcement, last *round) *round {
 	if !a.Final {
 		r.row = Row{Epoch: a.Epoch, Round: a.Round, Size: a.Cohort.Size, Minimum: a.Cohort.Minimum, Announced: s.name,
 			Refused: []Refused{}}
+		if a.Question != nil {
+			r.row.Asked = a.Question.Name
+		}
 	}
 	return r
 }

@@ -107,11 +107,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 		if a := one.Answer; a != nil {
 			line("\n%s %s, asked in epoch %d\testimate\tfrom (95 %%)\tto", string(a.Kind), a.Name, a.Epoch)
 			for _, v := range append([]deployment.Estimated{a.Count}, a.Values...) {
-				if v.Unbounded {
-					line("%s\t-\t-\t-", v.Of)
-					continue
-				}
-				line("%s\t%.4g\t%.4g\t%.4g", v.Of, v.Value, v.Low, v.High)
+				value, low, high := v.Spell()
+				line("%s\t%s\t%s\t%s", v.Of, value, low, high)
 			}
 		}
 	}

@@ -154,7 +154,8 @@ func (p Prior) values(judge []decisions.Decision, standard int, o Options) (*Val
 	for j, of := range []struct {
 		over *Overlap
 		in   bounds
-	}{{over[0], rewards}, {itself(len(judge)), rewards}, {over[1], rewards}, {over[0], difference}, {&both, difference}} {
+	}{{over[0], rewards}, {itself(len(judge)), rewards}, {over[1], rewards}, {over[0], difference},
+		{&both, difference}} {
 		value, se := play.MeanAndError(scores[j])
 		e[j] = of.over.interval(value, se, o.z(), of.in)
 		if err := e[j].finite(); err != nil {

@@ -13,7 +13,7 @@ import (
 // text writes the prediction for a terminal.
 func (p *Predicted) text() string {
 	var b strings.Builder
-	t := chart.Columns{}.Table("What is\nlearnt if the\neffect is", "best\nconstant", "gain\nwhile\nlearning",
+	t := chart.Columns{}.Table("What is learnt\nif the\neffect is", "best\nconstant", "gain\nwhile\nlearning",
 		"gain of\nthe last\npolicy", "gain\nwithout\nprivacy", "kept\nwhile\nlearning", "kept\nat the\nend",
 		"better\nafter", "runs\nbelow")
 	for _, c := range p.Cases {
@@ -71,9 +71,10 @@ func (p *Predicted) notes() []string {
 	notes = append(notes, fmt.Sprintf("Prediction: the learner and the noise of this plan (channel %s) in simulated "+
 		"deployments in which everybody reports. Gain: mean reward over that of the best constant option, which is "+
 		"the same for everybody. Without privacy: the last policy of a learner that sees every record of the same "+
-		"people, of whom a first cohort got random options and each later one the best so far; kept is the share of its gain, which can be above 100 %%. Better after: so "+
-		"many people after whom every policy beats the constant option, in the mean less one standard error of runs."+
-		" Runs below: those whose last policy is worse than it.",
+		"people, of whom the first tenth got random options and each later one the best so far; kept is the share "+
+		"of its gain, which can be above 100 %%. Better after: so many people after whom every policy beats "+
+		"the constant option, in the mean less one standard error of runs. Runs below: those whose "+
+		"last policy is worse than it.",
 		p.Trust))
 	notes = append(notes, p.People)
 	for _, c := range p.Cases {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/pkg/feature"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -37,6 +38,21 @@ type Estimated struct {
 	Deviation float64 `json:"deviation,omitempty"`
 	// Unbounded says that the noise is too large to exclude any value: there is no interval, and Value means nothing.
 	Unbounded bool `json:"unbounded,omitempty"`
+}
+
+// Spell is the value and the ends of its interval as people read them: with four digits, and from 1000 on as whole
+// numbers. Each is "-" where there is no interval.
+func (e Estimated) Spell() (value, low, high string) {
+	if e.Unbounded {
+		return "-", "-", "-"
+	}
+	of := func(v float64) string {
+		if math.Abs(v) >= 1000 {
+			return strconv.FormatFloat(v, 'f', 0, 64)
+		}
+		return strconv.FormatFloat(v, 'g', 4, 64)
+	}
+	return of(e.Value), of(e.Low), of(e.High)
 }
 
 // answerLevel is that of the intervals of answers, of which NormalQuantile is the quantile.
@@ -215,9 +231,22 @@ type unit struct {
 	zero, one float64
 }
 
+// unit names a quantity; one whose range is narrower than the whole is told with it, as what is outside counts as its
+// ends.
 func (in answering) unit(of statistic.Quantity) unit {
+	u, low, high := in.whole(of)
+	if of.Low > low || of.High < high {
+		text := func(v float64) string { return strconv.FormatFloat(u.zero+u.one*v, 'g', 6, 64) }
+		u.name += " within " + text(of.Low) + " to " + text(of.High)
+	}
+	return u
+}
+
+// whole is how a quantity is told, and its whole range on the device.
+func (in answering) whole(of statistic.Quantity) (u unit, low, high float64) {
 	if len(of.Entries) == 0 {
-		return unit{"reward", 0, 1}
+		low, high = family.RewardRange(in.a.Policy.Family, in.a.Policy.MaxReward)
+		return unit{"reward", 0, 1}, low, high
 	}
 	if in.schema != nil {
 		for _, name := range in.schema.FieldNames() {
@@ -225,14 +254,16 @@ func (in answering) unit(of statistic.Quantity) unit {
 			if err != nil || !slices.Equal(entries, of.Entries) {
 				continue
 			}
+			scale := in.schema.Scale()
 			if f, _ := in.schema.Field(name); f.Kind == feature.Number {
 				half := (*f.High - *f.Low) / 2
-				return unit{name, *f.Low + half, half / in.schema.Scale()}
+				return unit{name, *f.Low + half, half / scale}, -scale, scale
 			}
-			return unit{name + " (share true)", 0.5, 0.5 / in.schema.Scale()}
+			return unit{name + " (share true)", 0.5, 0.5 / scale}, -scale, scale
 		}
 	}
-	return unit{in.entries(of.Entries), 0, 1}
+	most := math.Sqrt(float64(len(of.Entries))) // of an arm of norm 1
+	return unit{in.entries(of.Entries), 0, 1}, -most, most
 }
 
 // entries are told by the schema's names, or their numbers.
@@ -260,7 +291,7 @@ func (in answering) cells() (names []string) {
 		}
 		return append(names, "any other")
 	}
-	u := in.unit(in.q.Of[0])
+	u, _, _ := in.whole(in.q.Of[0])
 	text := func(v float64) string { return strconv.FormatFloat(u.zero+u.one*v, 'g', 6, 64) }
 	names = append(names, u.name+" < "+text(in.q.Edges[0]))
 	for i, e := range in.q.Edges[1:] {

@@ -47,3 +47,16 @@ func TestAnswersHoldWhereNothingVaries(t *testing.T) {
 		}
 	}
 }
+
+// What people read has four digits, whole numbers from 1000 on, and dashes where there is no interval.
+func TestNumbersOfAnswersAreSpelt(t *testing.T) {
+	for want, e := range map[[3]string]deployment.Estimated{
+		{"0.1235", "-1000", "12346"}: {Value: 0.12345678, Low: -1000.4, High: 12345.6},
+		{"-", "-", "-"}:              {Value: 3, Unbounded: true},
+	} {
+		value, low, high := e.Spell()
+		if got := [3]string{value, low, high}; got != want {
+			t.Errorf("%+v is spelt %q, want %q", e, got, want)
+		}
+	}
+}

@@ -42,7 +42,8 @@ func answered(
 // Intervals hold the truth also where values are skewed, rare, or at the end of their range, where next to nobody has
 // anything to report, and where a person's decisions are all alike, in shuffle and shares. Of 400 panels 366 or more
 // must hold it: where 95 % do, fewer have a probability of 0.2 %, so that the test, of 40 such counts, fails by chance
-// in 8 % at most; seeds are fixed. Where decisions of a person are told apart though they are alike, about 345 hold it (seen).
+// in 8 % at most; seeds are fixed. Where decisions of a person count as independent though they are alike, fewer hold
+// it (seen).
 func TestAnswersCoverOddWorlds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
@@ -90,7 +91,7 @@ func TestAnswersCoverOddWorlds(t *testing.T) {
 						}
 					}
 					if t.Logf("held by %d, the count by %d", held, counted); held < 366 || counted < 366 {
-						t.Errorf("of %d panels %d hold the truth, and %d the number of decisions", panels, held, counted)
+						t.Errorf("of %d panels %d hold the truth, and %d the count", panels, held, counted)
 					}
 				})
 			}

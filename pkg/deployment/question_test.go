@@ -145,7 +145,7 @@ func TestQuestionsThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// Names and units of an answer are those of the announced schema.
+// Names and units of an answer are those of the announced schema; a range narrower than the field's is told.
 func TestAnswersAreInTheUnitsOfTheSchema(t *testing.T) {
 	schema, err := feature.Parse([]byte(`{"version":1,"context":[{"name":"age","kind":"number","low":20,"high":80},
 		{"name":"member","kind":"flag"},{"name":"region","kind":"category","values":["north","south"]}],
@@ -185,6 +185,9 @@ func TestAnswersAreInTheUnitsOfTheSchema(t *testing.T) {
 	}{
 		{statistic.Mean, &statistic.Question{Name: "a", Of: []statistic.Quantity{number("age"), number("member"),
 			ofReward}}, []string{"age", "member (share true)", "reward"}, []float64{65, 1, 0.5}},
+		{statistic.Mean, &statistic.Question{Name: "a", Of: []statistic.Quantity{
+			{Entries: number("age").Entries, Low: -scale, High: scale / 3}, {Low: 0, High: 0.25}}},
+			[]string{"age within 20 to 60", "reward within 0 to 0.25"}, []float64{60, 0.25}},
 		{statistic.Histogram, places, []string{"region = north", "region = south", "any other"}, []float64{0, 1, 0}},
 		{statistic.Histogram, &statistic.Question{Name: "a", Of: []statistic.Quantity{number("age")},
 			Edges: []float64{0, scale / 2}}, []string{"age < 50", "50 ≤ age < 65", "age ≥ 65"}, []float64{0, 0, 1}},

@@ -1,14 +1,20 @@
 package device
 
 import (
+	"crypto/sha256"
 	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // reopened is the device after a restart.
@@ -173,5 +179,36 @@ func TestRestartsAndClocksGiveNoFurtherAnswer(t *testing.T) {
 	}
 	if answered != perPerson {
 		t.Errorf("%d epochs were answered, the plan has %d", answered, perPerson)
+	}
+}
+
+// A device that does not know what a later version announces, as one older than questions knows no question, refuses it
+// and all that follows, and decides on by the policy that it has. Once it is updated it goes on from where it stood.
+func TestADeviceOlderThanAQuestionTakesNoPart(t *testing.T) {
+	f := newFixture(t)
+	d, first := f.member()
+	later := after(first)
+	var s rifflev1.Signed
+	if err := proto.Unmarshal(f.announce(later), &s); err != nil {
+		t.Fatal(err)
+	}
+	known := s.Body
+	s.Body = append(slices.Clone(known), 0xc0, 0x3e, 1) // a field with another number than any that there is
+	s.Signature = must(seal.Sign(seal.Announcement, s.Body, f.analyzer))
+	if fresh, err := d.Follow(must(proto.Marshal(&s)), start); fresh || !errors.Is(err, wire.ErrMalformed) {
+		t.Fatalf("it follows what it does not know: %v", err)
+	}
+	next := after(later)
+	digest := sha256.Sum256(nil) // of what it does not know
+	next.Previous = digest[:]
+	if fresh, err := d.Follow(f.announce(next), start); fresh || !errors.Is(err, ErrRewound) {
+		t.Errorf("it follows what comes after: %v", err)
+	}
+	d = reopened(d)
+	if _, err := d.Decide([][]float64{{0.3, 0.9}}, source(1)); err != nil || d.last.Epoch != 1 {
+		t.Errorf("it decides under epoch %d: %v", d.last.Epoch, err)
+	}
+	if fresh, err := d.Follow(f.announce(later), start); !fresh || err != nil {
+		t.Errorf("once it knows, it does not go on: %v", err)
 	}
 }

@@ -102,6 +102,10 @@ func (c *Cells) next() (row []string, line int, err error) {
 		return nil, 0, wrong("line %d is blank, in a table of one column: write NA for a value that is missing, or "+
 			"leave the line out", c.after)
 	}
+	if strings.HasPrefix(row[0], byteOrder) {
+		return nil, 0, wrong("line %d begins with a byte order mark, as where files were joined: remove it, and what "+
+			"is there of a second header", line)
+	}
 	c.after = line + 1 + strings.Count(row[0], "\n")
 	return row, line, nil
 }
@@ -137,6 +141,9 @@ func (r Row) Number(column int) (float64, error) {
 	}
 	return v, nil
 }
+
+// byteOrder is the byte order mark, as a character.
+const byteOrder = "\ufeff"
 
 // saidSeparator is what a first line of "sep=;" says, as spreadsheets write it, and how long that line is; else 0.
 func saidSeparator(text []byte) (said rune, length int) {

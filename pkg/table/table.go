@@ -90,8 +90,8 @@ func (t *Table) checkNames() error {
 		}
 	}
 	if numbers > 0 {
-		return wrong("the first line has numbers where names of columns belong: put a header there, such as age,dose, " +
-			"without names that are numbers")
+		return wrong("the first line has numbers where names of columns belong: put a header there, such as " +
+			"age,dose, without names that are numbers")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package table_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"math"
@@ -48,6 +49,17 @@ func TestTablesAsProgramsWriteThem(t *testing.T) {
 	}
 }
 
+// packed is a text, compressed with gzip.
+func packed(text string) string {
+	out := new(bytes.Buffer)
+	w := gzip.NewWriter(out)
+	_, err := w.Write([]byte(text))
+	if err := errors.Join(err, w.Close()); err != nil {
+		panic(err)
+	}
+	return out.String()
+}
+
 // secret stands for people's data: no error may have it.
 const secret = "4711,08"
 
@@ -74,6 +86,12 @@ func TestRefusalsQuoteNoData(t *testing.T) {
 		"more cells":        {"age,dose\n1,2\n1," + secret + "\n", "line 3 has another number of columns"},
 		"fewer cells":       {"age,dose\n1,2\n\n4711\n", "line 4 has another number of columns"},
 		"stray quote":       {"age,dose\n1,2\n1,47\"11\n", "line 3"},
+		"files joined":      {"age,dose\n1,2\n\ufeff4711,2\n", "line 3 begins with a byte order mark"},
+		"zero byte":         {"age,dose\n1,2\n1,47\x0011\n", "line 3: the file has a zero byte"},
+		"Latin-1, line 3":   {"age,site\r\n1,a\r\n4711,\xe4\r\n", "line 3: the file is not UTF-8"},
+		"gap in a column":   {"age\n1\n\n4711\n", "line 3 is blank"},
+		"gzip, twice":       {packed(packed("age\n1\n")), "twice"},
+		"a web page":        {"<table><tr><td>4711", "HTML"},
 		"open quote":        {"age,dose\n1,\"" + strings.Repeat(secret+"\n", 100), "line 2"},
 		"other JSON column": {`{"age": 1}` + "\n" + `{"` + secret + `": 1}`, `line 2 has no column "age"`},
 		"more JSON columns": {`{"age": 1}` + "\n" + `{"age": 1, "` + secret + `": 1}`, "line 2"},

@@ -15,8 +15,8 @@ import (
 // write it; comparison ignores case.
 var missing = []string{"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", `\n`, "?", ".", "-"}
 
-// IsMissing reports whether a text stands for no value: it is empty, or one of NA, N/A, #N/A, <NA>, NaN, null, none, \N,
-// ?, . and -.
+// IsMissing reports whether a text stands for no value: it is empty, or one of NA, N/A, #N/A, <NA>, NaN, null, none,
+// \N, ?, . and -.
 func IsMissing(text string) bool {
 	return slices.Contains(missing, strings.ToLower(strings.TrimSpace(text)))
 }

@@ -186,7 +186,8 @@ class Evaluation(Result):
     decisions            of the log
     effective_size       with how many equally weighted decisions the estimates can be compared
 
-    frame                a row for each estimator, with its interval; over_logged: doubly_robust less logged, as played
+    frame                a row for each estimator, for what was played (logged) and for what the policy earns more
+                         (over_logged), with its interval where there is one
     """
 
     decisions: int

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/chart"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm/statistic"
@@ -75,8 +76,11 @@ func (r *Preview) WriteTable(w io.Writer) error {
 	_, _ = fmt.Fprintf(t, "%s %s\tinterval to expect (95 %%): estimate +-\n", r.Kind, r.Name)
 	for _, e := range r.Expected {
 		half := fmt.Sprintf("%.2g", e.HalfWidth)
-		if e.Unbounded {
+		switch {
+		case e.Unbounded:
 			half = "none: too much noise"
+		case e.HalfWidth >= 100:
+			half = fmt.Sprintf("%.0f", e.HalfWidth)
 		}
 		_, _ = fmt.Fprintf(t, "%s\t%s\n", e.Of, half)
 	}
@@ -118,6 +122,15 @@ type Answers struct {
 	Deployment string     `json:"deployment"`
 	Delta      float64    `json:"delta"`
 	Answers    []Answered `json:"answers"`
+	// Unanswered are the questions that were asked and have no answer.
+	Unanswered []Unanswered `json:"unanswered,omitempty"`
+}
+
+// Unanswered is a question without an answer. No name is asked twice.
+type Unanswered struct {
+	Name    string `json:"name"`
+	Epoch   uint64 `json:"epoch"`
+	Outcome string `json:"outcome"` // of the cohort: audit.Row
 }
 
 // Answered is an answer, and what it revealed about a person who was drawn.
@@ -136,7 +149,7 @@ func (r *Answers) WriteTable(w io.Writer) error {
 		fmt.Fprintf(&text, "BREACH: the audit found %d things wrong, which riffle audit lists. Rely on nothing "+
 			"here.\n\n", r.Breaches)
 	}
-	if len(r.Answers) == 0 {
+	if len(r.Answers)+len(r.Unanswered) == 0 {
 		fmt.Fprintf(&text, "No panel of the deployment %s has answered a question so far.\n", r.Deployment)
 	}
 	for i, a := range r.Answers {
@@ -152,16 +165,21 @@ func (r *Answers) WriteTable(w io.Writer) error {
 		}
 		_, _ = fmt.Fprintln(t, head)
 		for _, v := range append([]deployment.Estimated{a.Count}, a.Values...) {
-			line := fmt.Sprintf("%s\t%.4g\t%.4g\t%.4g", v.Of, v.Value, v.Low, v.High)
-			if v.Unbounded {
-				line = fmt.Sprintf("%s\t-\t-\t-", v.Of)
-			}
+			value, low, high := v.Spell()
+			line := fmt.Sprintf("%s\t%s\t%s\t%s", v.Of, value, low, high)
 			if v.Deviation > 0 {
 				line += fmt.Sprintf("\t%.3g", v.Deviation)
 			}
 			_, _ = fmt.Fprintln(t, line)
 		}
 		_ = t.Flush()
+	}
+	for _, u := range r.Unanswered {
+		why := "its cohort is " + u.Outcome + ": to ask again, give the question another name"
+		if u.Outcome == audit.UncountedOutcome {
+			why = "the analyzer has not stated its counts"
+		}
+		fmt.Fprintf(&text, "%s, asked in epoch %d, has no answer: %s\n", u.Name, u.Epoch, why)
 	}
 	_, err := io.WriteString(w, text.String())
 	return err

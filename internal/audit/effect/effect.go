@@ -106,8 +106,8 @@ func (r *Result) verdict() string {
 	if l == nil {
 		for _, e := range r.Epochs {
 			if e.Outcome == wire.Released.String() {
-				return "Nothing says whether the policy helps: this deployment has no control group. A new one has, with the " +
-					"analyzer's setting learner.control."
+				return "Nothing says whether the policy helps: this deployment has no control group. A new one " +
+					"has, with the analyzer's setting learner.control."
 			}
 		}
 		return "Nothing was released yet."

@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/effect"
 	"github.com/riffle-dp/riffle/internal/audit/explain"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -53,6 +54,7 @@ type view struct {
 	Learned   []plot
 	Left      int // coefficients that are not drawn
 	Interval  string
+	Answers   []answer
 	Listed    []row
 	Unshown   int // rounds that are not listed
 	Last      int
@@ -71,6 +73,15 @@ type refusal struct {
 	Reports       uint64
 	Share         float64 // of the most frequent one, in percent
 }
+
+// answer is what a panel answered.
+type answer struct {
+	*deployment.Answer
+	Numbers []told
+}
+
+// told is a number with its interval, or dashes.
+type told struct{ Of, Value, Low, High string }
 
 // row is a round of the table.
 type row struct {
@@ -143,7 +154,8 @@ func (v *view) refusals() {
 	}
 }
 
-// list picks the rounds of the table: the last ones, and of the earlier ones those of which there is something to say.
+// list picks the rounds of the table, the last ones, and of the earlier ones those of which there is something to say;
+// and what was answered in them.
 func (v *view) list(breached map[string]bool) {
 	odd := 0
 	for i, one := range v.Rounds {
@@ -170,6 +182,14 @@ func (v *view) list(breached map[string]bool) {
 			odd++
 		}
 		v.Listed = append(v.Listed, x)
+		if a := one.Answer; a != nil {
+			of := answer{Answer: a}
+			for _, e := range append([]deployment.Estimated{a.Count}, a.Values...) {
+				value, low, high := e.Spell()
+				of.Numbers = append(of.Numbers, told{e.Of, value, low, high})
+			}
+			v.Answers = append(v.Answers, of)
+		}
 	}
 }
 

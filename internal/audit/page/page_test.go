@@ -18,7 +18,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/audit/page"
 	"github.com/riffle-dp/riffle/internal/testing/browser"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -288,6 +290,25 @@ func TestPageInABrowser(t *testing.T) {
 		caption, err := strconv.Atoi(shown["caption"].Value)
 		if err != nil || caption < x.view.Width/2 {
 			t.Errorf("%s: a table's caption is squeezed to %d (%v)", x.name, caption, err)
+		}
+	}
+}
+
+// The page shows what panels answered, with names as text, and no number where noise leaves no interval.
+func TestPageShowsAnswers(t *testing.T) {
+	r := audited(t, honest)
+	if strings.Contains(write(t, r), "What panels answered") {
+		t.Error("a deployment that asked nothing shows answers")
+	}
+	r.Rounds[0].Answer = &deployment.Answer{Name: "ages", Kind: statistic.Fit, Epoch: 1, Reports: 391,
+		Count: deployment.Estimated{Of: "decisions with a reward", Value: 12345.6, Low: 12000.2, High: 12690},
+		Values: []deployment.Estimated{{Of: "reward per <age>", Value: 0.123456, Low: -0.5, High: 0.75},
+			{Of: "reward at 0", Value: 9, Unbounded: true}}}
+	got := write(t, r)
+	for _, want := range []string{"The fit ages, asked in epoch 1; 391 reports.", ">12346<", ">12000<", ">0.1235<",
+		"reward per &lt;age&gt;", `data-head="Estimate">-<`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 }

@@ -170,12 +170,13 @@ func (r *Result) cautions(w io.Writer) {
 		default:
 			_, _ = fmt.Fprintf(w, "\n%sThe noise is too large to exclude anything: there are no intervals, and the "+
 				""+
-				"coefficients\nare drawn to 0: do not interpret them. Narrower bounds, fewer features, more epsilon and "+
-				"more rows\nhelp. --dry-run counts on columns that spread over their bounds.\n", of)
+				"coefficients\nare drawn to 0: do not interpret them. Narrower bounds, fewer features, more "+
+				"epsilon and more rows\nhelp. --dry-run counts on columns that spread over their bounds.\n", of)
 		}
 	})
 	if reliable {
-		_, _ = fmt.Fprint(w, "\nError is the standard error; the squares of its parts, of sampling and of noise, add.\n")
+		_, _ = fmt.Fprint(w, "\nError is the standard error; the squares of its parts, of sampling and of noise, "+
+			"add.\n")
 	}
 	if intervals {
 		_, _ = fmt.Fprintf(w, "\nThe intervals hold if %s.\n", r.Assumes)

@@ -20,7 +20,7 @@ import (
 // Sizes of TestIntervalsHoldLiveRuns.
 const (
 	quickLogs = 24
-	longLogs  = 300
+	longLogs  = 200
 	longest   = 10   // rounds of the long test
 	liveRuns  = 1500 // that measure the truth
 )
@@ -63,8 +63,8 @@ func settings(t *testing.T) []setting {
 // The intervals of 95 % hold what live runs with as many people get on average, and so do those of the gain over the
 // log. Of 24 logs of four settings at least 18 intervals do in each of eight figures (at 95 % fewer do with probability
 // 1e-4; at 70 %, as if the part of chance or half of the deviation were left out, with 61 %; seeds are fixed). With
-// RIFFLE_LONG=1 the truth is measured in all settings, and of 300 logs at least 91 % must hold it: at 95 % fewer do
-// with probability 1e-3, at 87 % with 98 %.
+// RIFFLE_LONG=1 the truth is measured in all settings, and of 200 logs at least 90 % must hold it: at 95 % fewer do
+// with probability 1e-3, at 85 % with 97 %.
 func TestIntervalsHoldLiveRuns(t *testing.T) {
 	full := os.Getenv("RIFFLE_LONG") != ""
 	for _, s := range settings(t) {
@@ -138,7 +138,7 @@ func (s setting) hold(t *testing.T, full bool) {
 			t.Logf("%s, %s: %d of %d intervals of %d logs hold %.4f; the mean estimate is %.4f, deviation %.4f, "+
 				"half a width %.4f", name, figure, held, given, logs, says.truth, mean, se*math.Sqrt(float64(logs)),
 				half/float64(given))
-			if least := map[bool]float64{false: 0.75, true: 0.91}[full]; given < logs*9/10 ||
+			if least := map[bool]float64{false: 0.75, true: 0.9}[full]; given < logs*9/10 ||
 				float64(held) < least*float64(given) {
 				t.Errorf("%s, %s: %d of %d intervals hold the truth", name, figure, held, given)
 			}

@@ -18,9 +18,9 @@ type Parts struct {
 	uncertain float64 // standard error of Learning
 }
 
-// total is the variance, which is no less than half of its direct part: the part of learning, which may be below 0, is
-// itself uncertain.
-func (p Parts) total() float64 { return p.Direct + max(p.Learning, -p.Direct/2) + p.Chance }
+// total is the variance. A part of learning below 0 does not count: it is mostly error, and would make intervals too
+// narrow.
+func (p Parts) total() float64 { return p.Direct + max(p.Learning, 0) + p.Chance }
 
 // freedom is the number of degrees of freedom: those with which Student's law is that of a variance as uncertain as
 // this sum (Satterthwaite's rule). The part of learning has the uncertainty that its groups show.
@@ -33,9 +33,8 @@ func (p Parts) freedom(rows, rounds int) float64 {
 	return max(leastFreedom, v*v/(p.Direct*p.Direct/n+p.uncertain*p.uncertain/2+p.Chance*p.Chance/q))
 }
 
-// leastFreedom is enough however uncertain the part of learning is, because a total does not fall without limit: where
-// the floor is .35 to .5 of the total's mean, with a normal error of .4 to 1 of it, intervals of 95 % hold in .937 to
-// .963 with 8 degrees of freedom, and in .950 to .982 with what Satterthwaite's rule finds, 4 or more.
+// leastFreedom is enough however uncertain the part of learning is, because a total is never below the other parts:
+// where these are .4 to .6 of its mean, with a normal error of .4 to 1 of it, intervals of 95 % hold in .94 to .97.
 const leastFreedom = 8
 
 // parts are those of a figure whose rows have these values: their mean scores, or what they are above something else.

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -11,21 +12,27 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
-// clearGrowth is how many times as many people there are whenever the yardstick refits.
-const clearGrowth = 1.25
+const (
+	// clearFirst is the part of people whom the yardstick gives random options: the most that learner.FirstCohort lets
+	// a first cohort be. It does not depend on the plan's noise, so that plans have the same yardstick.
+	clearFirst = 0.1
+	// clearGrowth is how many times as many people there are whenever it refits.
+	clearGrowth = 1.25
+)
 
 // inTheClear is the yardstick, the last estimate of a learner without privacy: it sees every record of as many people.
-// The first so many get a random option; each later one that which looks best in a fit to all before. Greedy from the
+// The first tenth get a random option; each later one that which looks best in a fit to all before. Greedy from the
 // first person on, it could stay with the first option for ever: where rewards are rare and options share an intercept,
 // what it has not tried looks no better. It ends with a fit to all. Its prior is that the parameter's norm is about the
 // bound.
-func inTheClear(config learner.Config, f family.Family, w *world, first, people int, number uint64) ([]float64, error) {
+func inTheClear(config learner.Config, f family.Family, w *world, people int, number uint64) ([]float64, error) {
 	drawn, rewards := rand.New(stream(number, streamPeople)), stream(number, streamClear)
 	options := rand.New(stream(number, streamOptions))
 	ridge := float64(config.Dimension) / (config.Radius * config.Radius)
 	theta := make([]float64, config.Dimension)
 	var played [][]float64
 	var got []float64
+	first := int(math.Ceil(clearFirst * float64(people)))
 	next := first
 	for n := range people {
 		arms := w.draw(drawn)

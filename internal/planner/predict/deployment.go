@@ -73,7 +73,7 @@ func play(ctx context.Context, config learner.Config, f family.Family, w *world,
 		r.cohorts = append(r.cohorts, cohort{before: before, people: size, gain: sum / float64(size)})
 		before += size
 	}
-	clear, err := inTheClear(config, f, w, schedule[0], before, number)
+	clear, err := inTheClear(config, f, w, before, number)
 	if err != nil {
 		return nil, err
 	}

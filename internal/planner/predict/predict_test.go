@@ -202,10 +202,10 @@ func TestALogHasTheEffectOfItsPeople(t *testing.T) {
 	}
 }
 
-// A learner without privacy is not stuck with the first option where rewards are rare and options share an intercept, so
-// that none that it has not tried looks better: with .6 for the second option of one half of people and for the third of
-// the other, and .1 else, it gains all that there is to gain over the best constant option, about .16. Greedy from the
-// first person on it loses .065 to it.
+// A learner without privacy is not stuck with the first option where rewards are rare and options share an intercept,
+// so that none that it has not tried looks better: with .6 for the second option of one half of people and for the
+// third of the other, and .1 else, it gains all that there is to gain over the best constant option, about .16. Greedy
+// from the first person on it loses .065 to it.
 func TestTheYardstickTriesEveryOption(t *testing.T) {
 	const s = 0.5
 	var log []predict.Decision

@@ -160,7 +160,10 @@ func played(v value, ids []string, counted bool) (int, error) {
 	if problem != "" {
 		return 0, fault{"", problem}
 	}
-	numbered := slices.ContainsFunc(ids, func(id string) bool { _, err := strconv.ParseFloat(id, 64); return err == nil })
+	numbered := slices.ContainsFunc(ids, func(id string) bool {
+		_, err := strconv.ParseFloat(id, 64)
+		return err == nil
+	})
 	first := 0
 	if counted {
 		first = 1
@@ -177,8 +180,8 @@ func played(v value, ids []string, counted bool) (int, error) {
 		return 0, fmt.Errorf("is none of the names of the %d arms that could be played: correct it, or list all arms, "+
 			"with | between names", len(ids))
 	case err != nil || place < 0 || place >= len(ids):
-		return 0, fmt.Errorf("is none of the %d arms: it is the index of the one played, from %d, or its name", len(ids),
-			first)
+		return 0, fmt.Errorf("is none of the %d arms: it is the index of the one played, from %d, or its name",
+			len(ids), first)
 	}
 	return place, nil
 }

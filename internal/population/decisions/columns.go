@@ -76,13 +76,13 @@ func ReadColumns(path string) (Columns, error) {
 		return nil, err
 	}
 	wrong := func(line int, problem string) (Columns, error) {
-		return nil, fmt.Errorf("%s: line %d: %s: write a line ROLE: COLUMN for each role, with quotes around a number, or "+
-			"ROLE: {value: ...} for all rows", path, line, problem)
+		return nil, fmt.Errorf("%s: line %d: %s: write a line ROLE: COLUMN for each role, with quotes around a "+
+			"number, or ROLE: {value: ...} for all rows", path, line, problem)
 	}
 	var file yaml.Node
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("%s is not YAML of roles and columns (%s): write a line like reward: clicked for each role",
-			path, strings.Join(strings.Fields(err.Error()), " "))
+		return nil, fmt.Errorf("%s is not YAML of roles and columns (%s): write a line like reward: clicked for each "+
+			"role", path, strings.Join(strings.Fields(err.Error()), " "))
 	}
 	c := Columns{}
 	if len(file.Content) == 0 {

@@ -110,9 +110,11 @@ func TestColumnsHaveRoles(t *testing.T) {
 			t.Errorf("%v: %v, %v; want %q", columns, got, err, want)
 		}
 	}
-	_, err = named(t, "1:0:0.5 | age:3\n", "cost=x")
-	if err == nil || !strings.Contains(err.Error(), "Vowpal Wabbit") {
-		t.Error(err)
+	for column, text := range map[string]string{"cost=x": "1:0:0.5 | age:3\n", "reward:=1": "1:0:0.5 | age:3\n",
+		"arms:=none|sms": "shared | age:3\n0:0:0.5 | id=sms\n"} {
+		if _, err := named(t, text, column); err == nil || !strings.Contains(err.Error(), "Vowpal Wabbit") {
+			t.Errorf("%s: %v", column, err)
+		}
 	}
 }
 
@@ -170,7 +172,8 @@ func TestNumbersAndNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log, err := decisions.Read(strings.NewReader("2:-1:0.5 | f\n"), decisions.Options{Schema: schema, Columns: columns})
+		o := decisions.Options{Schema: schema, Columns: columns}
+		log, err := decisions.Read(strings.NewReader("2:-1:0.5 | f\n"), o)
 		if (err == nil) != (want >= 0) || err == nil && log.Decisions[0].Arm != want {
 			t.Errorf("action 2 of %s: %v, %v; want %d", names, log, err, want)
 		}
@@ -224,13 +227,14 @@ func TestColumnsBesideALog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for value, want := range map[string]int{"8": 0, "8.0": 0, "010": 1, "2024-01-01": 2, "no": 3, "\"no\"": 3, "&n no": 3} {
+	for value, want := range map[string]int{"8": 0, "8.0": 0, "010": 1, "2024-01-01": 2, "no": 3, "\"no\"": 3,
+		"&n no": 3} {
 		var v []float64
 		c, err := decisions.ParseColumns([]string{"@" + write("c.yaml", "x: {value: "+value+"}\n")})
 		if err == nil {
 			var log *decisions.Log
-			log, err = decisions.Read(strings.NewReader("arm,reward,propensity\na,1,1\n"), decisions.Options{Schema: hashed,
-				Columns: c})
+			o := decisions.Options{Schema: hashed, Columns: c}
+			log, err = decisions.Read(strings.NewReader("arm,reward,propensity\na,1,1\n"), o)
 			if err == nil {
 				v = log.Decisions[0].Arms[0]
 			}

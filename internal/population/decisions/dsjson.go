@@ -28,7 +28,7 @@ func firstObject(text *bufio.Reader) (first object) {
 
 // isDSJSON reports whether the first line is one of Vowpal Wabbit's dsjson. Its labels come first.
 func isDSJSON(first object) bool {
-	for _, all := range [][]string{{"_label_cost"}, {outcomes}, {"a", "c", "p"}, {"EventId", "RewardValue"}} {
+	for _, all := range [][]string{{"_label_cost"}, {outcomes}, {"a", "c", "p"}, {"EventId", "Observations"}} {
 		if !slices.ContainsFunc(all, func(name string) bool { return !first.get(name).there }) {
 			return true
 		}

@@ -69,11 +69,13 @@ func (b *builder) values(from fields, of []feature.Field) (feature.Values, error
 
 // end refuses a log of which no row had a field of the schema: that is a name that is written in another way.
 func (b *builder) end() error {
-	for _, f := range append(slices.Clone(b.context), b.armFields...) {
+	for i, f := range append(slices.Clone(b.context), b.armFields...) {
 		if seen, asked := b.seen[f.Name]; asked && !seen {
-			column := b.columns[f.Name].Name
-			if column == "" {
-				column = f.Name
+			column := b.called(f.Name)[0]
+			if i >= len(b.context) {
+				return fmt.Errorf("no arm has %q, which is a field of arms in the schema: give it with each arm in "+
+					"%q, as in [{\"id\": \"sms\", %q: ...}], or say that it is known of none: --columns %s:=", column,
+					RoleArms, column, f.Name)
 			}
 			return fmt.Errorf("no row has %q, which is a field of the schema: name its column: --columns "+
 				"%s=COLUMN, or "+
@@ -100,9 +102,8 @@ func (b *builder) header(names []string) error {
 	slices.Sort(need[sure:])
 	var lacking []string
 	for _, role := range need {
-		c := b.columns[role]
-		for column := range strings.SplitSeq(cmp.Or(c.Name, role), "|") {
-			if !c.Constant && !slices.Contains(names, column) && !slices.Contains(lacking, role) {
+		for _, column := range b.called(role) {
+			if !b.columns[role].Constant && !slices.Contains(names, column) && !slices.Contains(lacking, role) {
 				lacking = append(lacking, role)
 			}
 		}
@@ -157,10 +158,7 @@ func (b *builder) extra(names []string) error {
 		used, near := false, ""
 		for _, role := range b.all() {
 			c, named := b.columns[role]
-			if !named {
-				c.Name = role
-			}
-			used = used || !c.Constant && (slices.Contains(strings.Split(c.Name, "|"), column) ||
+			used = used || !c.Constant && (slices.Contains(b.called(role), column) ||
 				strings.HasSuffix(c.Name, "."+column)) // of a namespace
 			if !named && strings.EqualFold(role, column) {
 				near = role

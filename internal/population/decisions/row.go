@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 // row is one decision of a log, before anything in it is understood.
 type row struct {
 	line    int
+	label   int    // line of what has roles, if it is another
 	columns fields // what has a role
 	context fields // what may be a field of the context
 	arms    []fields
@@ -93,6 +95,15 @@ func newBuilder(o Options, of form) (*builder, error) {
 	return b, nil
 }
 
+// called are the names of the columns with a role or field: one, but of rewards, which may have one for each arm.
+func (b *builder) called(role string) []string {
+	name := cmp.Or(b.columns[role].Name, role)
+	if role == RoleRewards {
+		return strings.Split(name, "|")
+	}
+	return []string{name}
+}
+
 // of is the column with a role or field, and what a row has there.
 func (b *builder) of(from fields, role string) (column string, v value) {
 	switch c, named := b.columns[role]; {
@@ -108,10 +119,14 @@ func (b *builder) of(from fields, role string) (column string, v value) {
 func (b *builder) decision(r row) (d Decision, err error) {
 	d.Line = r.line
 	if !b.o.Every {
-		if d.Reward, err = b.reward(r); err != nil {
-			return d, err
+		d.Reward, err = b.reward(r)
+		if err == nil {
+			d.Propensity, err = b.propensity(r)
 		}
-		if d.Propensity, err = b.propensity(r); err != nil {
+		if err != nil && !errors.Is(err, ErrNoReward) {
+			err = at(cmp.Or(r.label, r.line), err)
+		}
+		if err != nil {
 			return d, err
 		}
 	}
@@ -172,7 +187,7 @@ func (b *builder) propensity(r row) (float64, error) {
 func (b *builder) rewards(r row, arms int) (all []float64, err error) {
 	column, v := b.of(r.columns, RoleRewards)
 	v = v.listed()
-	each := strings.Split(column, "|")
+	each := b.called(RoleRewards)
 	switch {
 	case len(each) > 1:
 		for _, name := range each {

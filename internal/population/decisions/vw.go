@@ -40,7 +40,7 @@ func isVW(text *bufio.Reader) (vw, adf bool) {
 		return false, false
 	}
 	second, _, _ := strings.Cut(rest, "\n")
-	labelled := func(line string) bool { return vwLabel.MatchString(strings.TrimSpace(firstWord(line))) }
+	labelled := func(line string) bool { return vwLabel.MatchString(firstWord(strings.TrimSpace(line))) }
 	return true, !labelled(first) || strings.TrimSpace(second) != "" && !labelled(second)
 }
 
@@ -129,7 +129,7 @@ func vwBlock(block []*vwLine) (row, error) {
 			return r, at(l.line, errors.New("it is the second line of the decision that has a label: one arm was "+
 				"played; put a blank line between decisions"))
 		case l.label != nil:
-			r.played, r.columns, labelled = i, l.role, true
+			r.played, r.label, r.columns, labelled = i, l.line, l.role, true
 		}
 		r.arms = append(r.arms, l.features.get)
 	}

@@ -177,6 +177,30 @@ var noiseGuards = []guard{
 		new:  "b.Diameter = math.Sqrt(float64(len(q.Of)))",
 		at:   "pkg/glm/statistic", test: "TestAnswersHaveTheirBounds",
 	}, {
+		what: "diameter of a histogram",
+		file: "pkg/glm/statistic/question.go",
+		old:  "b.Diameter = math.Sqrt2\n\tdefault:",
+		new:  "b.Diameter = 1\n\tdefault:",
+		at:   "pkg/glm/statistic", test: "TestAnswersHaveTheirBounds",
+	}, {
+		what: "weight of the count of a mean",
+		file: "pkg/glm/statistic/question.go",
+		old:  "return math.Sqrt(2 * float64(quantities))",
+		new:  "return math.Sqrt(3 * float64(quantities))",
+		at:   "pkg/glm/statistic", test: "TestAnswersHaveTheirBounds",
+	}, {
+		what: "the record of before a question ends",
+		file: "pkg/device/device.go",
+		old:  "case d.last.Epoch != a.Epoch, a.Weak() != nil:\n\t\td.forget()",
+		new:  "case a.Weak() != nil:\n\t\td.forget()",
+		at:   "pkg/device", test: "TestAQuestionReadsNoRecordOfBefore",
+	}, {
+		what: "an announced question is not changed",
+		file: "pkg/device/device.go",
+		old:  "case a.Epoch == d.last.Epoch && a.Round == d.last.Round && a.Digest != d.last.Digest:",
+		new:  "case false:",
+		at:   "pkg/device", test: "TestAnAnnouncedQuestionCannotBeChanged",
+	}, {
 		what: "a question is asked of a panel alone",
 		file: "pkg/plan/question.go",
 		old:  "case a.Plan.Panel == nil || a.Plan.Curator != nil:",

@@ -108,8 +108,8 @@ func quoted(field, s string) (string, error) {
 // field writes the columns of a field's block.
 func (q *query) field(f feature.Field) error {
 	column := `"` + f.Name + `"`
-	q.columns = append(q.columns, column+map[feature.Kind]string{feature.Number: " (number)", feature.Buckets: " (number)",
-		feature.Flag: " (boolean)", feature.Category: " (text)"}[f.Kind])
+	q.columns = append(q.columns, column+map[feature.Kind]string{feature.Number: " (number)",
+		feature.Buckets: " (number)", feature.Flag: " (boolean)", feature.Category: " (text)"}[f.Kind])
 	number := fmt.Sprintf("CAST(%s AS DOUBLE PRECISION)", column) // in a table of texts, too
 	infinite := fmt.Sprintf("%s NOT BETWEEN %s AND %s", number, float(-math.MaxFloat64), float(math.MaxFloat64))
 	add := func(place int, expression string) {
@@ -125,7 +125,8 @@ func (q *query) field(f feature.Field) error {
 		add(0, fmt.Sprintf("CASE WHEN %s IS NULL THEN 0 WHEN %s THEN NULL WHEN %s <= %s THEN -1 WHEN %[3]s >= %[5]s "+
 			"THEN 1 ELSE (%[6]s + %[6]s) - 1 END", column, infinite, number, float(*f.Low), float(*f.High), t))
 	case feature.Flag:
-		add(0, fmt.Sprintf("CASE WHEN %s IS NULL THEN 0 WHEN %[1]s = TRUE THEN 1 WHEN %[1]s = FALSE THEN -1 END", column))
+		add(0, fmt.Sprintf("CASE WHEN %s IS NULL THEN 0 WHEN %[1]s = TRUE THEN 1 WHEN %[1]s = FALSE THEN -1 END",
+			column))
 	case feature.Buckets:
 		for i := first; i <= len(f.Thresholds); i++ {
 			var tests []string
