@@ -103,8 +103,8 @@ class Answers(Result):
                      standard deviation of the field itself; missing where the noise is too large to say anything. The
                      row "decisions with a reward" is the number of those who had something to report, whose interval
                      is of the noise alone
-    questions        a row for each question: kind, epoch, reports, decisions, and epsilon, which it revealed of a
-                     person who was drawn
+    questions        a row for each question: kind, epoch, outcome ("answered", or what became of its cohort), reports,
+                     decisions, and epsilon, which it revealed of a person who was drawn
     """
 
     ok: bool
@@ -123,8 +123,9 @@ class Answers(Result):
 
     @property
     def questions(self) -> pandas.DataFrame:
-        return frame([{**{k: a[k] for k in ("name", "kind", "epoch", "reports", "epsilon")},
-                       "decisions": a["count"]["value"]} for a in self.json["answers"]], "name")
+        rows = [{**{k: a[k] for k in ("name", "kind", "epoch", "reports", "epsilon")}, "outcome": "answered",
+                 "decisions": a["count"]["value"]} for a in self.json["answers"]]
+        return frame(rows + self.json.get("unanswered", []), "name")
 
     def plot(self, ax: Optional[matplotlib.axes.Axes] = None, *, name: Optional[str] = None) -> matplotlib.axes.Axes:
         """Draws the numbers of a question, the last one if no name is given, with intervals. Needs matplotlib."""

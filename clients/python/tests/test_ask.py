@@ -35,7 +35,7 @@ class Questions(unittest.TestCase):
             first = riffle.ask.mean(d, ["age", "reward"], name="a", dry_run=True)
             self.assertEqual((first.asked, first.panel, first.records, first.kind), (False, 200, 6, "mean"))
             self.assertEqual(len(riffle.ask.answers(d).frame), 0)
-            with self.assertRaisesRegex(riffle.Error, "no panel has answered"):
+            with self.assertRaisesRegex(riffle.Error, "no panel was asked a question"):
                 riffle.ask.answers(d, name="a")
             self.assertTrue(riffle.ask.mean(d, ["age", "reward"], name="a").asked)
             with self.assertRaisesRegex(riffle.Error, "another name"):
@@ -61,6 +61,9 @@ class Questions(unittest.TestCase):
                 self.assertLess(abs(row["value"] - truth), within, (name, of))
             self.assertLess(within, 40)
             self.assertAlmostEqual(said.frame.loc[("a", "age"), "standard_deviation"], people["age"].std(), delta=5)
+            lost = {**said.json, "unanswered": [{"name": "d", "epoch": 9, "outcome": "destroyed"}]}
+            self.assertEqual(riffle.ask.Answers.of(lost, ()).questions["outcome"].tolist(),
+                             ["answered"] * 3 + ["destroyed"])
             with tempfile.TemporaryDirectory() as folder:
                 logs = d.export(Path(folder) / "export")
                 same = riffle.ask.answers(logs, name="b", trust=logs / "bundle.json")
