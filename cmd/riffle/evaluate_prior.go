@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/command"
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -30,7 +31,7 @@ func (f *priorFlags) add(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.epsilon, "epsilon", 0,
 		"guarantee of every row towards those who see the prior; 0: none")
 	flags.Float64Var(&f.delta, "delta", plan.DefaultDelta, "delta of that guarantee")
-	flags.Float64Var(&f.radius, "norm-bound", 3, "bound of the parameter's norm, as in the deployment")
+	flags.Float64Var(&f.radius, "norm-bound", learner.DefaultRadius, "bound of the parameter's norm, as in the deployment")
 	flags.Float64Var(&f.worth, "worth", 1,
 		"how much a row counts beside a decision of the deployment, up to 1")
 	flags.IntVar(&f.standard, "default-arm", 0, "place, from 0, of the default arm among a row's arms,\n"+

@@ -40,7 +40,7 @@ func TestALogIsReplayed(t *testing.T) {
 	for _, want := range []string{"as many as a run accepts of 700 decisions", "central", "without privacy",
 		"what was played", "uniform play", "[",
 		"more than what was played, by the interval of the last column: central.",
-		"effective size", "they are for those who hold the log", "Picture: " + picture} {
+		"effective", "they are for those who hold the log", "Picture: " + picture} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

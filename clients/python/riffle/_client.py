@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 from urllib.parse import quote, urlsplit
 
+from ._frames import plain
 from ._program import Error
 
 #: Seconds: limit of one attempt, pause between two, and time after which a failed one is not repeated.
@@ -128,7 +129,7 @@ class Client:
 
         device    names the person among those of this randomizer
         arms      ids, {"id": ..., feature: value} or, without a schema, vectors of length 1 at most
-        context   features of the person now, as the deployment's schema names them
+        context   features of the person now, as the deployment's schema names them; NaN is missing, as None is
         default   the arm that is played today, by index or id; else the first
         exclude   arms that must not be played now
         """
@@ -272,7 +273,7 @@ def _question(arms: Sequence[Arm], context: Optional[Mapping[str, Any]], default
     """The body of a request for a decision."""
     body: Dict[str, Any] = {"arms": [{"id": a} if isinstance(a, str) else _numbers(a) for a in arms]}
     if context is not None:
-        body["context"] = {name: _numbers(v) for name, v in context.items()}
+        body["context"] = plain(context)
     if default is not None:
         body["default"] = default
     if exclude:

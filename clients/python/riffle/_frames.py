@@ -10,7 +10,8 @@ import math
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import (TYPE_CHECKING, Any, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple,
+                    Union)
 
 from ._program import Error, path_of
 
@@ -128,6 +129,36 @@ def category(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value).strip()
+
+
+def contexts(fields: Sequence[Mapping[str, Any]], people: Any) -> List[Dict[str, Any]]:
+    """What is known of people, as apps send it: of each row of a DataFrame, or mapping, the fields of a schema.
+
+    A category may be a number, and a flag 1 or 0, as pandas has them.
+    """
+    if is_table(people):
+        names = [str(c) for c in people.columns]
+        absent = [str(f["name"]) for f in fields if f["name"] not in names]
+        if absent:
+            raise Error(f"people have no column {', '.join(absent)}", "rename a column, or add one of None")
+        for f in fields:
+            if names.count(f["name"]) > 1:
+                raise Error(f"two columns of people have the name {f['name']}", "rename one of them")
+        columns = [[_told(f, v) for v in people.iloc[:, names.index(f["name"])].tolist()] for f in fields]
+        rows = zip(*columns) if fields else [()] * len(people)
+        return [dict(zip([f["name"] for f in fields], row)) for row in rows]
+    if isinstance(people, (str, Mapping)) or not isinstance(people, Iterable):
+        raise Error(f"people are of the type {type(people).__name__}", "give a pandas.DataFrame, or a list of mappings")
+    return [{f["name"]: _told(f, row[f["name"]]) for f in fields if f["name"] in row} for row in people]
+
+
+def _told(field: Mapping[str, Any], value: Any) -> Any:
+    value = plain(value)
+    if field["kind"] == "category" and isinstance(value, (bool, int, float)):
+        return category(value)
+    if field["kind"] == "flag" and isinstance(value, (int, float)) and value in (0, 1):
+        return bool(value)
+    return value
 
 
 def written(folder: Union[str, os.PathLike[str]], name: str, of: Union[Mapping[str, Any], str, os.PathLike[str]],

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Union
 
 from ._client import Arm, Client, Decision
-from ._frames import is_table, plain
+from ._frames import contexts, is_table, plain
 from ._program import Error
 
 if TYPE_CHECKING:
@@ -37,13 +37,10 @@ class Simulated:
         self._alive, self._reward, self._arms = alive, reward, list(arms)
         if not all(isinstance(a, str) or isinstance(a, Mapping) and "id" in a for a in self._arms):
             raise Error("an arm has no id", 'give ids, such as ["none", "reminder"], or mappings with an id')
-        context = [str(f["name"]) for f in self._client.schema().get("context") or []]
+        people = people if is_table(people) else list(people)
+        self._contexts = contexts(client.schema().get("context") or [], people)
         if is_table(people):
-            columns = [str(c) for c in people.columns]  # type: ignore[union-attr]
-            absent = [n for n in context if n not in columns]
-            if absent:
-                raise Error(f"people have no column {', '.join(absent)}", "rename a column, or add one of None")
-            if len(set(columns)) < len(columns):
+            if len(set(map(str, people.columns))) < len(people.columns):  # type: ignore[union-attr]
                 raise Error("two columns of people have one name", "rename one of them")
             people = people.to_dict("records")  # type: ignore[union-attr]
         rows = [{str(k): None if plain(v) is None else v for k, v in of.items()} for of in people]
@@ -51,7 +48,6 @@ class Simulated:
             if any(name in row for row in rows):
                 raise Error(f"people have a column {name}, and so has the log of decisions", "rename the column")
         self._people = rows
-        self._contexts = [{n: plain(row[n]) for n in context if n in row} for row in rows]
         self._lock = threading.Lock()
         self._failures: List[BaseException] = []
         self.log: List[Dict[str, Any]] = []
@@ -92,7 +88,7 @@ class Simulated:
             self._all(sorted(waiting), ask, threads)
             waiting -= spent | drawn
             if not drawn and len(self._people) - len(spent) < panel:
-                raise Error(f"{len(self._people) - len(spent)} of {len(self._people)} people may still report, and a "
+                raise Error(f"{len(spent)} or more of {len(self._people)} people may report in no further epoch, and a "
                             f"panel has {panel}", "simulate more people, or let each report in more epochs: records=")
             time.sleep(LOOK)
         self._until(self._client, lambda status: status["epoch"] != epoch or status["final"])

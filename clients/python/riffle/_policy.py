@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _plots
-from ._frames import flat, frame, pandas_module, written
+from ._frames import contexts, flat, frame, is_table, pandas_module, written
 from ._program import Error, run
 from ._results import Result
 
@@ -65,6 +65,9 @@ class Policy(Result):
         over = "the last one" if self.final else "in force"
         return f"Policy of epoch {self.epoch} of {self.deployment}, {over}"
 
+    def __repr__(self) -> str:
+        return f"<{self._head()}>"
+
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the policy as a file, which riffle.policy, riffle.evaluate and the setting learner.prior read."""
         Path(path).write_text(jsonlib.dumps(self.json, indent=2) + "\n", encoding="utf-8")
@@ -86,36 +89,42 @@ class Policy(Result):
     def choose(self, people: pandas.DataFrame, arms: Sequence[Any], **more: Any) -> pandas.Series[Any]:
         """Which arm each person gets, as a column beside people.
 
+        >>> p = riffle.policy("out/audit", trust="bundle.json")
+        >>> p.choose(people, ["none", "reminder"]).value_counts()
+        >>> p.probabilities(people, ["none", "reminder"], learning=True)
+
         people    a row for each, with the context's features as columns; other columns are left out
         arms      ids, or {"id": ..., feature: value}
         more      default and exclude, as in riffle.Client.decide; learning=True plays as devices that explore do
         """
-        choose = self._choose()
-        rows = [choose(context, _arms(arms), **more)[0] for context in self._contexts(people)]
+        rows = [played for played, _ in self._decided(people, arms, more)]
         return pandas_module().Series(rows, index=people.index, name="arm", dtype=object)
 
     def probabilities(self, people: pandas.DataFrame, arms: Sequence[Any], **more: Any) -> pandas.DataFrame:
         """With what probability each person gets each arm: a column for each arm. Arguments are those of choose."""
-        choose = self._choose()
-        rows = [choose(context, _arms(arms), **more)[1] for context in self._contexts(people)]
-        return pandas_module().DataFrame(rows, index=people.index)
+        rows = [chances for _, chances in self._decided(people, arms, more)]
+        ids = [a["id"] if isinstance(a, Mapping) else a for a in arms]
+        return pandas_module().DataFrame(rows, index=people.index, columns=None if rows else ids)
 
-    def _contexts(self, people: pandas.DataFrame) -> List[Dict[str, Any]]:
+    def _decided(self, people: pandas.DataFrame, arms: Sequence[Any], more: Mapping[str, Any]
+                 ) -> List[Tuple[Any, Dict[Any, float]]]:
+        """What is decided for each row."""
         schema: Optional[Mapping[str, Any]] = self.json.get("schema")
         if schema is None:
             raise Error("the policy has no schema, so that people's columns mean nothing",
                         "give vectors of arms to the module that .source is")
-        names = [f["name"] for f in schema.get("context") or []]
-        missing = [n for n in names if n not in people.columns]
-        if missing:
-            raise Error(f"people have no column {', '.join(missing)}", "rename a column, or add one of None")
-        columns = [people[n].astype(object).where(people[n].notna(), None).tolist() for n in names]
-        return [dict(zip(names, row)) for row in zip(*columns)] if names else [{}] * len(people)
+        if not is_table(people):
+            raise Error(f"people are of the type {type(people).__name__}", "give a pandas.DataFrame")
+        choose, among = self._choose(), [{"id": a} if isinstance(a, str) else a for a in arms]
+        made = []
+        for number, context in enumerate(contexts(schema.get("context") or [], people), start=1):
+            try:
+                made.append(choose(context, among, **more))
+            except (TypeError, ValueError) as err:
+                where = f"row {number}: " if str(err).startswith("the context") else ""
+                raise Error(f"{where}{err}") from None
+        return made
 
     def plot(self, ax: Optional[matplotlib.axes.Axes] = None) -> matplotlib.axes.Axes:
         """Draws the coefficients with their intervals. Needs matplotlib."""
         return _plots.intervals(self.frame, "coefficient", "coefficient", ax)
-
-
-def _arms(arms: Sequence[Any]) -> List[Any]:
-    return [{"id": a} if isinstance(a, str) else a for a in arms]

@@ -208,7 +208,7 @@ class Evaluation(Result):
 
     def plot(self, ax: Optional[matplotlib.axes.Axes] = None) -> matplotlib.axes.Axes:
         """Draws the estimates with their intervals. Needs matplotlib."""
-        return _plots.intervals(self.frame, "value", "mean reward", ax, zero=False)
+        return _plots.intervals(self.frame.drop("over_logged", errors="ignore"), "value", "mean reward", ax, zero=False)
 
 
 @dataclass(frozen=True)

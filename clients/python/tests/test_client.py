@@ -91,6 +91,11 @@ class Calls(unittest.TestCase):
         self.assertEqual(server.connections, 1)
         self.assertNotIn("'t'", repr(d))
 
+    def test_what_is_missing_of_a_person_is_null(self) -> None:
+        with Server((200, DECISION)) as server, riffle.Client(server.url) as client:
+            client.decide("a", ["none"], context={"age": float("nan"), "site": None, "evening": True})
+        self.assertEqual(server.asked[0][2]["context"], {"age": None, "site": None, "evening": True})
+
     def test_vectors(self) -> None:
         with Server((200, DECISION)) as server, riffle.Client(server.url) as client:
             client.decide("a", [[0.5, 0], (0, 1)])

@@ -136,7 +136,9 @@ class WithPandas(unittest.TestCase):
     def test_a_log_of_named_arms_is_evaluated(self) -> None:
         e = riffle.evaluate(LOG, schema=SCHEMA, columns=COLUMNS, theta=[0, 0, 2])
         self.assertEqual(e.decisions, 2000)
-        self.assertTrue((e.frame["low"] < 0.65).all() and (e.frame["high"] > 0.65).all(), e.frame)  # what is true
+        of = e.frame.loc[["ips", "snips", "doubly_robust", "switch"]]
+        self.assertTrue((of["low"] < 0.65).all() and (of["high"] > 0.65).all(), e.frame)  # what is true
+        self.assertEqual(e.frame.loc["logged", "value"], LOG["clicked"].mean())
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "log.csv"
             LOG.assign(evening=LOG["evening"].map({True: "true", False: "false"})).to_csv(path, index=False)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -89,10 +90,10 @@ class Lives(unittest.TestCase):
     def test_one_that_was_killed_is_an_error(self) -> None:
         with riffle.Deployment(SCHEMA, people=100) as d, riffle.Deployment(SCHEMA, people=100) as other:
             os.kill(d._process.pid, signal.SIGKILL)
+            d._process.wait()
             for call in (lambda: d.wait(), lambda: d.audit(), lambda: d.simulate([{"evening": True}], ARMS, reward)):
                 with self.assertRaisesRegex(riffle.Error, "signal 9"):
-                    for _ in range(1000):
-                        call()
+                    call()
             self.assertEqual(other.client.status()["epoch"], 1)
 
     @unittest.skipIf(pandas is None, "no pandas")
@@ -136,9 +137,28 @@ class Lives(unittest.TestCase):
         self.assertEqual(valued.decisions, len(log))
         with self.assertRaisesRegex(riffle.Error, "no column evening"):
             policy.choose(pandas.DataFrame({"city": ["Bonn"]}), ARMS)
+        self.chooses(policy)
         self.assertTrue(policy.final)
         self.assertEqual(list(policy.frame.index), ["bias", "id = reminder", "id = reminder × evening"])
         self.assertFalse(Path(d.keys).exists())
+
+    def chooses(self, policy: riffle.Policy) -> None:
+        """A policy decides alike for all kinds of columns, and for what devices would refuse it says so."""
+        people = pandas.DataFrame({"evening": [True, False, True]}, index=["a", "a", "b"])
+        played = policy.choose(people, ARMS)
+        self.assertEqual(played.index.tolist(), ["a", "a", "b"])
+        for kind in ("int8", "float", "boolean", "object", "category", "Int64"):
+            self.assertTrue(policy.choose(people.astype(kind), ARMS).equals(played), kind)
+        self.assertTrue(pickle.loads(pickle.dumps(policy)).choose(people, ARMS).equals(played))
+        self.assertEqual(list(policy.probabilities(people.iloc[:0], ARMS).columns), ARMS)
+        for bad, says in ((people.assign(evening=["x", True, True]), "row 1: .*evening must be"),
+                          (pandas.concat([people, people], axis=1), "two columns"),
+                          ({"evening": True}, "type dict"), (people["evening"], "type Series")):
+            with self.assertRaisesRegex(riffle.Error, says):
+                policy.choose(bad, ARMS)
+        for arms in (["sms"], [1], []):
+            with self.assertRaisesRegex(riffle.Error, "arm"):
+                policy.choose(people, arms)
 
     @unittest.skipIf(pandas is None, "no pandas")
     def test_a_reward_that_fails_ends_the_simulation(self) -> None:
@@ -150,7 +170,7 @@ class Lives(unittest.TestCase):
             for people, arms, says in ((pandas.DataFrame({"city": ["Bonn"]}), ARMS, "no column evening"),
                                        ([{"evening": True, "arm": "none"}], ARMS, "column arm"),
                                        ([{"evening": True}], [[0.5]], "no id"),
-                                       (pandas.DataFrame([[1, 2]], columns=["evening"] * 2), ARMS, "one name")):
+                                       (pandas.DataFrame([[1, 2]], columns=["evening"] * 2), ARMS, "two columns")):
                 with self.assertRaisesRegex(riffle.Error, says):
                     d.simulate(people, arms, reward)
             odd = pandas.DataFrame({"evening": pandas.array([True, None], dtype="boolean"), "city": "Bonn",

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import stat
 import tempfile
 import unittest
@@ -101,9 +102,11 @@ echo '{"error":{"command":"riffle audit","what":"3 breaches"}}' >&2; echo '{"ok"
                     _program.result("plan", [])
 
     def test_an_interrupted_cell_leaves_no_process(self) -> None:
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         with tempfile.TemporaryDirectory() as folder:
             path = fake(folder, f"""[ "$1" = version ] && echo '{{"version": "v1"}}' && exit
-echo $$ >{folder}/pid; kill -INT $PPID; exec sleep 600""")
+echo $$ >{folder}/pid; kill -INT $PPID; exec sleep 60""")
             with mock.patch.dict(os.environ, {_program.VARIABLE: path}), \
                     mock.patch.object(_program, "made_with", lambda: None):
                 with self.assertRaises(KeyboardInterrupt):

@@ -170,6 +170,11 @@ func (r *replayer) outcome(t *tried) (*Outcome, error) {
 		if o.Doubt == "" {
 			o.Doubt = over.Doubt()
 		}
+		for _, parts := range []Parts{o.Parts, p} {
+			if v := parts.freedom(n, r.o.Rounds); o.Freedom == 0 || v < o.Freedom {
+				o.Freedom = v
+			}
+		}
 	}
 	return o, nil
 }

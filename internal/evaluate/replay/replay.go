@@ -142,6 +142,8 @@ type Outcome struct {
 	Overlap         *evaluate.Overlap `json:"overlap,omitempty"`
 	LearningOverlap *evaluate.Overlap `json:"overlap_while_learning,omitempty"`
 	Doubt           string            `json:"doubt,omitempty"` // why estimates have no interval
+	// Freedom are the fewest degrees of freedom that an interval rests on.
+	Freedom float64 `json:"degrees_of_freedom,omitempty"`
 	// Parts are the variance of Last.
 	Parts Parts `json:"variance_last_policy"`
 }
