@@ -66,9 +66,9 @@ func build(version, out, core string, say io.Writer) error {
 	if err := declare(files); err != nil {
 		return err
 	}
-	for _, name := range []string{"LICENSE", "README.md"} {
+	for _, name := range []string{"LICENSE", "NOTICE", "README.md"} {
 		from := name
-		if name == "LICENSE" {
+		if name != "README.md" {
 			from = filepath.Join("..", "..", name)
 		}
 		if files["../"+name], err = os.ReadFile(from); err != nil {
@@ -175,7 +175,10 @@ func pack(files map[string][]byte, version, out string) error {
 		"repository":  "github:riffle-dp/riffle",
 		"main":        "./dist/index.js", "types": "./dist/index.d.ts", "sideEffects": false,
 		"exports": map[string]any{
-			".":                   map[string]string{"types": "./dist/index.d.ts", "default": "./dist/index.js"},
+			".": struct { // TypeScript takes the first that it knows
+				Types   string `json:"types"`
+				Default string `json:"default"`
+			}{"./dist/index.d.ts", "./dist/index.js"},
 			"./service-worker.js": "./dist/service-worker.js",
 			"./dist/*":            "./dist/*",
 		},
@@ -209,7 +212,7 @@ func pack(files map[string][]byte, version, out string) error {
 func document(v any) []byte {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		panic(err) // of maps of strings
+		panic(err) // of maps and strings
 	}
 	return append(b, '\n')
 }
