@@ -138,8 +138,10 @@ func TestAQuestionWithoutAnAnswerIsTold(t *testing.T) {
 	folder, trust := questioned(t, ledger.Options{Destroyed: first})
 	for _, args := range [][]string{{}, {"--name", "age"}} {
 		text, exit := runRiffle(t, append([]string{"ask", "answers", folder, "--trust", trust}, args...)...)
-		if exit != 0 || !strings.Contains(text, "age, asked in epoch 1, has no answer: its cohort is destroyed: to ask "+
-			"again, give the question another name") || strings.Contains(text, "histogram ages") != (len(args) == 0) {
+		const told = "age, asked in epoch 1, has no answer: its cohort is destroyed: to ask again, give the question " +
+			"another name"
+		if exit != 0 || !strings.Contains(text, told) ||
+			strings.Contains(text, "histogram ages") != (len(args) == 0) {
 			t.Errorf("exit %d:\n%s", exit, text)
 		}
 	}

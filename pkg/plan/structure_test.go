@@ -60,7 +60,8 @@ func delta(t *testing.T, a *Announcement, x, y [][]float64, honest int, epsilon 
 			if x[i][j] == y[i][j] {
 				continue // tells nothing
 			}
-			p, q := ones(noise, e, c, x[i][j], honest), ones(noise, e, c, y[i][j], honest)
+			bits := honest * int(e.NoiseBits)
+			p, q := ones(noise, e, c, x[i][j], bits), ones(noise, e, c, y[i][j], bits)
 			const furthest = 2000
 			losses, least, most := make([]float64, 2*furthest+1), furthest, -furthest
 			for k := range p {
