@@ -198,8 +198,8 @@ The machine's owner can read everything here: it is for trying out, not for peop
 					"See what it learnt: riffle policy show %s\nCheck it: riffle audit %[5]s\n", r.API, r.Analyzer,
 					r.Shuffler, r.Folder, at)
 				if err == nil && r.Questions != "" {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "Ask it: riffle ask mean reward --name first --questions %s %s\n",
-						r.Questions, at)
+					_, err = fmt.Fprintf(cmd.OutOrStdout(),
+						"Ask it: riffle ask mean reward --name first --questions %s %s\n", r.Questions, at)
 				}
 				return err
 			}
