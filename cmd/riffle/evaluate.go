@@ -219,7 +219,8 @@ SWITCH at       %8.4g  larger weights, %.3g %% of the policy's play, are left to
 `, o.MeanWeight, o.MeanWeightSE, o.EffectiveSize, o.ErrorSize, o.LargestWeight, 100*o.NeverPlayed,
 		r.Switch.Threshold, 100*r.Switch.Left)
 	if r.Outside {
-		fmt.Fprintln(w, "\nA value outside the range of rewards is a sign of large weights on few decisions.")
+		fmt.Fprintln(w, "\nA value outside the range of rewards is a sign of large weights on few decisions.\nOne "+
+			"whose interval lies outside has none.")
 	}
 	if doubt := o.Doubt(); doubt != "" {
 		fmt.Fprintf(w, "\nNo intervals of the policy: %s.\n", doubt)

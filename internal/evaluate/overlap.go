@@ -207,9 +207,14 @@ type bounds struct{ low, high, span float64 }
 // difference are the bounds of a difference of two mean rewards.
 func (b bounds) difference() bounds { return bounds{-b.span, b.span, b.span} }
 
+// interval is what of value ± z se can be true. If none of it can, there is no interval: one of length 0 at an end would
+// claim to know the truth.
 func (b bounds) interval(value, se, z float64) Estimate {
-	inside := func(v float64) float64 { return math.Max(b.low, math.Min(b.high, v)) }
-	return Estimate{Value: value, Interval: &Interval{SE: se, Low: inside(value - z*se), High: inside(value + z*se)}}
+	low, high := math.Max(b.low, value-z*se), math.Min(b.high, value+z*se)
+	if se > 0 && low > high {
+		return Estimate{Value: value}
+	}
+	return Estimate{Value: value, Interval: &Interval{SE: se, Low: min(low, b.high), High: max(high, b.low)}}
 }
 
 var errNotFinite = errors.New("evaluate: the estimates are beyond what numbers hold: scale rewards and features")

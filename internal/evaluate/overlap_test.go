@@ -134,3 +134,25 @@ func TestEstimatesAreConsistent(t *testing.T) {
 		}
 	}
 }
+
+// Of an estimate whose interval lies outside the range of rewards nothing is claimed: cut to the range, the interval would
+// have length 0. IPS is the mean weight here, .51/.44, with a standard error of .057.
+func TestAnEstimateOutsideTheRangeHasNoInterval(t *testing.T) {
+	log := coins(400, 0.5, 0.44, 11)
+	for i := range log {
+		log[i].Reward, log[i].Arm, log[i].Propensity = 1, 0, 0.44
+		if i >= 204 {
+			log[i].Arm, log[i].Propensity = 1, 0.56
+		}
+	}
+	e, err := valued(t, log, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !e.Outside || e.IPS.Value < 1.1 || e.IPS.Interval != nil {
+		t.Errorf("IPS is %v with the interval %+v, outside: %v", e.IPS.Value, e.IPS.Interval, e.Outside)
+	}
+	if v := e.SNIPS.Interval; v == nil || !(v.Low < v.High) || v.High != 1 {
+		t.Errorf("SNIPS is %v with the interval %+v", e.SNIPS.Value, v)
+	}
+}
