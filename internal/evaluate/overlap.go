@@ -207,8 +207,8 @@ type bounds struct{ low, high, span float64 }
 // difference are the bounds of a difference of two mean rewards.
 func (b bounds) difference() bounds { return bounds{-b.span, b.span, b.span} }
 
-// interval is what of value ± z se can be true. If none of it can, there is no interval: one of length 0 at an end would
-// claim to know the truth.
+// interval is what of value ± z se can be true. If none of it can, there is no interval: one of length 0 at an end
+// would claim to know the truth.
 func (b bounds) interval(value, se, z float64) Estimate {
 	low, high := math.Max(b.low, value-z*se), math.Min(b.high, value+z*se)
 	if se > 0 && low > high {

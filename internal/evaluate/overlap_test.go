@@ -135,8 +135,8 @@ func TestEstimatesAreConsistent(t *testing.T) {
 	}
 }
 
-// Of an estimate whose interval lies outside the range of rewards nothing is claimed: cut to the range, the interval would
-// have length 0. IPS is the mean weight here, .51/.44, with a standard error of .057.
+// Of an estimate whose interval lies outside the range of rewards nothing is claimed: cut to the range, the interval
+// would have length 0. IPS is the mean weight here, .51/.44, with a standard error of .057.
 func TestAnEstimateOutsideTheRangeHasNoInterval(t *testing.T) {
 	log := coins(400, 0.5, 0.44, 11)
 	for i := range log {
