@@ -11,8 +11,12 @@ import (
 )
 
 // lossGrid is the grid of losses, which are rounded down: what is computed is no more than the truth, and no less than
-// the truth at an epsilon that is larger by lossGrid for each number that differs.
-const lossGrid = 0.01
+// the truth at an epsilon that is larger by lossGrid for each number that differs. Losses beyond lossFurthest steps
+// count as that.
+const (
+	lossGrid     = 0.01
+	lossFurthest = 2000
+)
 
 // losses is the law of ln(p/q) under p, from lossGrid times first on, and what q cannot give.
 type losses struct {
@@ -22,7 +26,9 @@ type losses struct {
 }
 
 func lossesOf(p, q []float64) (l losses) {
-	at := func(k int) int { return int(math.Floor(math.Log(p[k]/q[k]) / lossGrid)) }
+	at := func(k int) int {
+		return max(-lossFurthest, min(int(math.Floor(math.Log(p[k]/q[k])/lossGrid)), lossFurthest))
+	}
 	first, last := math.MaxInt, math.MinInt
 	for k := range p {
 		if p[k] > 1e-14 && q[k] > 0 {

@@ -23,34 +23,11 @@ func structuredStep(t *testing.T, p, cohort int) learner.Step {
 	return step
 }
 
-// lossStep is the step of the grid of privacy losses. They are rounded down, so that a delta is never overstated.
-const lossStep = 0.01
-
-// lossLaw is one of privacy losses: the probability of the losses from least on, in steps.
-type lossLaw struct {
-	least int
-	mass  []float64
-}
-
-// with is the law of the sum of two independent losses.
-func (l lossLaw) with(m lossLaw) lossLaw {
-	out := lossLaw{l.least + m.least, make([]float64, len(l.mass)+len(m.mass)-1)}
-	for i, u := range l.mass {
-		if u < 1e-12 {
-			continue
-		}
-		for j, v := range m.mass {
-			out.mass[i+j] += u * v
-		}
-	}
-	return out
-}
-
 // delta is at most what the counts of a release round give away at epsilon of two people, if so many devices are
 // honest: the exact law of every coordinate, and the sum of their losses.
 func delta(t *testing.T, a *Announcement, x, y [][]float64, honest int, epsilon float64) float64 {
 	t.Helper()
-	sum, out := lossLaw{0, []float64{1}}, 0.0
+	sum := losses{mass: []float64{1}}
 	for i, e := range a.Encodings {
 		noise, err := privacy.NewBinomial(uint64(honest)*uint64(e.NoiseBits), e.Bias.Float())
 		if err != nil {
@@ -62,26 +39,10 @@ func delta(t *testing.T, a *Announcement, x, y [][]float64, honest int, epsilon 
 			}
 			bits := honest * int(e.NoiseBits)
 			p, q := ones(noise, e, c, x[i][j], bits), ones(noise, e, c, y[i][j], bits)
-			const furthest = 2000
-			losses, least, most := make([]float64, 2*furthest+1), furthest, -furthest
-			for k := range p {
-				switch loss := int(math.Floor(math.Log(p[k]/q[k]) / lossStep)); {
-				case p[k] < 1e-12:
-				case q[k] == 0:
-					out += p[k]
-				default:
-					loss = max(-furthest, min(loss, furthest))
-					losses[loss+furthest] += p[k]
-					least, most = min(least, loss), max(most, loss)
-				}
-			}
-			sum = sum.with(lossLaw{least, losses[least+furthest : most+furthest+1]})
+			sum = sum.with(lossesOf(p, q))
 		}
 	}
-	for l, u := range sum.mass {
-		out += u * math.Max(0, 1-math.Exp(epsilon-float64(l+sum.least)*lossStep))
-	}
-	return out
+	return sum.delta(epsilon)
 }
 
 // A certificate of structured statistics is never exceeded by what the exact laws of all coordinates give away of any

@@ -169,7 +169,6 @@ func (r *Result) cautions(w io.Writer) {
 				"them.\n", of)
 		default:
 			_, _ = fmt.Fprintf(w, "\n%sThe noise is too large to exclude anything: there are no intervals, and the "+
-				""+
 				"coefficients\nare drawn to 0: do not interpret them. Narrower bounds, fewer features, more "+
 				"epsilon and more rows\nhelp. --dry-run counts on columns that spread over their bounds.\n", of)
 		}
