@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Union
 
-from ._client import Arm, Client, Decision
+from ._client import Arm, Client, Decision, Refused
 from ._frames import contexts, is_table, plain
-from ._program import Error
+from ._program import Error, Warning
 
 if TYPE_CHECKING:
     import pandas
@@ -26,6 +27,10 @@ TAKEN = ("device", "arm", "propensity", "reward", "epoch", "sampled", "reason")
 
 #: Reasons for which somebody is not sampled, and asks again.
 AGAIN = frozenset({"rounds_under_way", "cohort_full", "shuffler_unreachable"})
+
+
+#: The reason of a reward that comes after its window.
+LATE = "expired_token"
 
 
 class Simulated:
@@ -50,11 +55,13 @@ class Simulated:
         self._people = rows
         self._lock = threading.Lock()
         self._failures: List[BaseException] = []
+        self._late = 0
         self.log: List[Dict[str, Any]] = []
 
     def arrive(self, threads: int) -> None:
         """Has each ask until one of their decisions is sampled, or learning is over."""
         self._all(range(len(self._people)), self._until_sampled, threads)
+        self._warn()
 
     def follow(self, threads: int, epochs: Optional[int]) -> None:
         """Registers all, and has those who are drawn for an epoch's panel decide in it, until learning is over."""
@@ -66,6 +73,7 @@ class Simulated:
             status = self._client.status()
             if self._epoch(int(status["epoch"]), int(status["cohort"]), threads):
                 played += 1
+        self._warn()
 
     def _epoch(self, epoch: int, panel: int, threads: int) -> bool:
         """Has the people of an epoch's panel decide once each, and says whether anybody did."""
@@ -124,8 +132,21 @@ class Simulated:
             self.log.append({"device": device, **self._people[number], "arm": d.id, "propensity": d.propensity,
                              "reward": earned, "epoch": d.epoch, "sampled": d.sampled, "reason": d.reason})
         if d.sampled:
-            client.reward(d, earned)
+            try:
+                client.reward(d, earned)
+            except Refused as refused:
+                if refused.reason != LATE:
+                    raise
+                with self._lock:
+                    self._late += 1
         return d
+
+    def _warn(self) -> None:
+        """Says how many rewards came too late to be learnt from."""
+        if self._late:
+            warnings.warn(f"{self._late} of {len(self.log)} rewards came after their window, on a machine too slow for "
+                          "it: these devices report as without a reward; give the deployment a longer window=",
+                          Warning, stacklevel=4)
 
     def _all(self, numbers: Iterable[int], do: Callable[[Client, int], Any], threads: int) -> None:
         """Does something for each person, several at a time. What goes wrong for one ends it for all."""

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -160,6 +161,16 @@ class Lives(unittest.TestCase):
         for arms in (["sms"], [1], []):
             with self.assertRaisesRegex(riffle.Error, "arm"):
                 policy.choose(people, arms)
+
+    @unittest.skipIf(pandas is None, "no pandas")
+    def test_a_reward_that_comes_too_late_is_said(self) -> None:
+        def late(context: dict, arm: str) -> float:
+            time.sleep(1.2)
+            return 1
+        with riffle.Deployment(SCHEMA, people=100, window=1) as d:
+            with self.assertWarnsRegex(riffle.Warning, "^3 of 3 rewards came after their window.* window=$"):
+                log = d.simulate([{"evening": True}] * 3, ARMS, late)
+            self.assertEqual(log["reward"].tolist(), [1, 1, 1])
 
     @unittest.skipIf(pandas is None, "no pandas")
     def test_a_reward_that_fails_ends_the_simulation(self) -> None:
