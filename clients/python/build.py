@@ -44,7 +44,7 @@ def fail(text: str) -> "NoReturn":  # type: ignore[name-defined]  # noqa: F821
 
 
 def run(command: "list[str]", **environment: str) -> bytes:
-    """Runs a command in the repository, and returns what it prints. No setting of the machine changes what go builds."""
+    """Runs a command in the repository, and returns what it prints. No setting of the machine changes what Go does."""
     fixed = {"GOFLAGS": "-mod=readonly", "GOWORK": "off", "GOEXPERIMENT": "", "GOFIPS140": "off", "GOAMD64": "v1",
              "GOARM64": "v8.0", "GODEBUG": "", "LC_ALL": "C"}
     ran = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **fixed, **environment}, stdout=subprocess.PIPE)

@@ -151,7 +151,9 @@ func bundle(files map[string][]byte, core, digest string) error {
 		Format: api.FormatESModule, Target: api.ES2022, Outdir: "dist", Charset: api.CharsetUTF8,
 		Alias:  map[string]string{"wasm_exec": filepath.Join(strings.TrimSpace(string(root)), "lib/wasm/wasm_exec.js")},
 		Define: map[string]string{"WASM_FILE": fmt.Sprintf("%q", core), "WASM_SHA256": fmt.Sprintf("%q", digest)},
-		Banner: map[string]string{"js": "/*! Riffle, Apache-2.0; wasm_exec.js of Go, BSD-3-Clause: third-party-licences.txt */"},
+		Banner: map[string]string{
+			"js": "/*! Riffle, Apache-2.0; wasm_exec.js of Go, BSD-3-Clause: see third-party-licences.txt */",
+		},
 	})
 	if len(r.Errors) > 0 {
 		return fmt.Errorf("%s", strings.Join(api.FormatMessages(r.Errors, api.FormatMessagesOptions{}), "\n"))
