@@ -43,15 +43,19 @@ def fail(text: str) -> "NoReturn":  # type: ignore[name-defined]  # noqa: F821
     sys.exit(f"build.py: {text}")
 
 
-def go(arguments: "list[str]", **environment: str) -> str:
-    """Runs go in the repository, and returns what it prints. No setting of the machine changes what it builds."""
+def run(command: "list[str]", **environment: str) -> bytes:
+    """Runs a command in the repository, and returns what it prints. No setting of the machine changes what Go does."""
     fixed = {"GOFLAGS": "-mod=readonly", "GOWORK": "off", "GOEXPERIMENT": "", "GOFIPS140": "off", "GOAMD64": "v1",
              "GOARM64": "v8.0", "GODEBUG": "", "LC_ALL": "C"}
-    ran = subprocess.run(["go", *arguments], cwd=REPOSITORY, env={**os.environ, **fixed, **environment},
-                         stdout=subprocess.PIPE, text=True)
+    ran = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **fixed, **environment}, stdout=subprocess.PIPE)
     if ran.returncode:
-        fail(f"go {' '.join(arguments)} failed")
+        fail(f"{' '.join(command)} failed")
     return ran.stdout
+
+
+def go(arguments: "list[str]", **environment: str) -> str:
+    """Runs go."""
+    return run(["go", *arguments], **environment).decode()
 
 
 def program_of(folder: Path, arch: str) -> Path:
@@ -131,6 +135,14 @@ def python_version(version: str) -> str:
     return tagged[1] + pre + ("+" + local if local else "")
 
 
+def licences(arch: str, library: bool) -> "dict[str, bytes]":
+    """The texts of the licences of Riffle, and of what the program and the library hold of others."""
+    texts = {name: (REPOSITORY / name).read_bytes() for name in ("LICENSE", "NOTICE")}
+    command = [str(REPOSITORY / "deploy/licences"), "./cmd/riffle", *(["./cmd/libriffle"] if library else [])]
+    texts["third-party-licences.txt"] = run(command, CGO_ENABLED="1" if library else "0", GOOS="linux", GOARCH=arch)
+    return texts
+
+
 def wheel(out: Path, arch: str, program: Path, library: "Path | None") -> Path:
     """Writes a wheel."""
     made = stamped(program)
@@ -144,18 +156,19 @@ def wheel(out: Path, arch: str, program: Path, library: "Path | None") -> Path:
     if library is not None:
         files["riffle/bin/libriffle.so"] = library.read_bytes()
     info = f"riffle-{version}.dist-info"
+    texts = licences(arch, library is not None)
     files[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: riffle\nVersion: {version}\n"
+        f"Metadata-Version: 2.4\nName: riffle\nVersion: {version}\n"
         "Summary: Private decision learning: which decision works for whom, without collecting any person's data\n"
-        "Home-page: https://github.com/riffle-dp/riffle\nLicense: Apache-2.0\nRequires-Python: >=3.9\n"
+        "Home-page: https://github.com/riffle-dp/riffle\nRequires-Python: >=3.9\n"
+        "License-Expression: Apache-2.0\n" + "".join(f"License-File: {name}\n" for name in texts) +
         "Provides-Extra: tables\nRequires-Dist: pandas>=1.5; extra == 'tables'\n"
         "Provides-Extra: plots\nRequires-Dist: pandas>=1.5; extra == 'plots'\n"
         "Requires-Dist: matplotlib>=3.6; extra == 'plots'\n"
         "Description-Content-Type: text/markdown\n\n").encode() + (HERE / "README.md").read_bytes()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: riffle\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     files[f"{info}/entry_points.txt"] = b"[console_scripts]\nriffle = riffle._program:main\n"
-    for name in ("LICENSE", "NOTICE"):
-        files[f"{info}/{name}"] = (REPOSITORY / name).read_bytes()
+    files.update({f"{info}/licenses/{name}": text for name, text in texts.items()})
     record = io.StringIO()
     rows = csv.writer(record, lineterminator="\n")
     for name, content in files.items():

@@ -2,11 +2,14 @@
 
 import os
 import pickle
+import re
 import signal
 import stat
+import subprocess
 import tempfile
 import unittest
 import warnings
+from importlib import metadata
 from pathlib import Path
 from unittest import mock
 
@@ -20,6 +23,23 @@ def fake(folder: str, script: str) -> str:
     path.write_text("#!/bin/sh\n" + script)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return str(path)
+
+
+class Licences(unittest.TestCase):
+    def test_every_module_in_the_program_and_the_library_has_its_licence(self) -> None:
+        package = metadata.distribution("riffle")
+        named = package.metadata.get_all("License-File")
+        texts = {p.name: p.read_text(encoding="utf-8") for p in package.files if ".dist-info/licenses/" in str(p)}
+        self.assertEqual(set(named), set(texts))
+        self.assertIn("Apache License", texts["LICENSE"])
+        held = set()
+        for path in (Path(riffle.__file__).parent / "bin").iterdir():
+            said = subprocess.run(["go", "version", "-m", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+            modules = re.findall(r"(?m)^\tdep\t(\S+)\t(\S+)", said)
+            self.assertTrue(modules, path)
+            held.update(modules)
+        for module in held:
+            self.assertIn("\n==== %s %s: " % module, texts["third-party-licences.txt"])
 
 
 class Found(unittest.TestCase):

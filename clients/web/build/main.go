@@ -33,6 +33,9 @@ import (
 // maxShell is most bytes that index.js, worker.js and service-worker.js have together, compressed with brotli.
 const maxShell = 15_000
 
+// coreEnviron is what the core is built for.
+var coreEnviron = []string{"GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS="}
+
 func main() {
 	version := flag.String("version", "0.0.0", "version of the package, as MAJOR.MINOR.PATCH")
 	out := flag.String("out", ".", "folder to write dist/ and the package to")
@@ -75,6 +78,9 @@ func build(version, out, core string, say io.Writer) error {
 			return err
 		}
 	}
+	if files["third-party-licences.txt"], err = licences(); err != nil {
+		return err
+	}
 	shell := 0
 	integrity := map[string]string{}
 	for _, name := range sorted(files) {
@@ -114,7 +120,8 @@ func compile(core string) ([]byte, error) {
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "riffle.wasm")
 	err = run(exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-trimpath", "-buildvcs=false",
-		"-ldflags=-s -w", "-gcflags=all=-l", "-o", path, "./cmd/libriffle"), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
+		"-ldflags=-s -w", "-gcflags=all=-l", "-o", path, "./cmd/libriffle"),
+		coreEnviron...)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +130,13 @@ func compile(core string) ([]byte, error) {
 		return nil, err
 	}
 	return joined(module)
+}
+
+// licences are those of what the core holds that is not Riffle's. They are in dist/, so that they are served with it.
+func licences() ([]byte, error) {
+	cmd := exec.Command(filepath.Join("..", "..", "deploy", "licences"), "./cmd/libriffle")
+	cmd.Env, cmd.Stderr = append(os.Environ(), coreEnviron...), os.Stderr
+	return cmd.Output()
 }
 
 // bundle adds what TypeScript becomes: one module for the page, and one each for the worker and the service worker.
@@ -137,7 +151,9 @@ func bundle(files map[string][]byte, core, digest string) error {
 		Format: api.FormatESModule, Target: api.ES2022, Outdir: "dist", Charset: api.CharsetUTF8,
 		Alias:  map[string]string{"wasm_exec": filepath.Join(strings.TrimSpace(string(root)), "lib/wasm/wasm_exec.js")},
 		Define: map[string]string{"WASM_FILE": fmt.Sprintf("%q", core), "WASM_SHA256": fmt.Sprintf("%q", digest)},
-		Banner: map[string]string{"js": "/*! Riffle, Apache-2.0; wasm_exec.js of Go, BSD-3-Clause */"},
+		Banner: map[string]string{
+			"js": "/*! Riffle, Apache-2.0; wasm_exec.js of Go, BSD-3-Clause: see third-party-licences.txt */",
+		},
 	})
 	if len(r.Errors) > 0 {
 		return fmt.Errorf("%s", strings.Join(api.FormatMessages(r.Errors, api.FormatMessagesOptions{}), "\n"))

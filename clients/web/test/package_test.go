@@ -1,10 +1,15 @@
 package web
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -80,5 +85,52 @@ func TestThePackageInstalls(t *testing.T) {
 	for _, way := range [][]string{{"ES2022", "node"}, {"nodenext", "nodenext"}} {
 		run(app, "tsc", "--strict", "--noEmit", "--target", "ES2022", "--module", way[0], "--moduleResolution", way[1],
 			"app.ts", "readme.ts")
+	}
+}
+
+// The package holds the licences of Riffle, of Go and of every module that the linker says is in the core.
+func TestThePackageHasALicenceOfWhatIsInTheCore(t *testing.T) {
+	file, err := os.Open(filepath.Join(built(t), "..", "riffle-device-0.0.0.tgz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var core, texts, own []byte
+	for r := tar.NewReader(unzipped); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case filepath.Ext(h.Name) == ".wasm":
+			core = b
+		case h.Name == "package/dist/third-party-licences.txt":
+			texts = b
+		case h.Name == "package/LICENSE":
+			own = b
+		}
+	}
+	if !bytes.Contains(own, []byte("Apache License")) || !bytes.Contains(texts, []byte("\n==== Go go1.")) {
+		t.Error("the package has no licence of Riffle or of Go")
+	}
+	modules := regexp.MustCompile("\ndep\t([^\t\n]+)\t([^\t\n]+)").FindAllSubmatch(core, -1)
+	if len(modules) == 0 {
+		t.Fatal("the core names no module")
+	}
+	for _, m := range modules {
+		if !bytes.Contains(texts, fmt.Appendf(nil, "\n==== %s %s: ", m[1], m[2])) {
+			t.Errorf("the package has no licence of %s %s, which is in the core", m[1], m[2])
+		}
 	}
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// An image holds static binaries, and a folder that its user owns. No shell, no package manager, no other file.
+// An image holds static binaries, their licences, and a folder that its user owns. No shell, no package manager.
 type image struct {
 	name       string
 	files      map[string]string // paths in the image, and the binaries that are there
@@ -57,6 +57,9 @@ var images = []image{
 	{name: "riffle", files: map[string]string{"riffle": "riffle"}, entrypoint: []string{"/riffle"}},
 }
 
+// texts are the licences in an image, of Riffle and of what its binaries hold of others.
+var texts = []string{"LICENSE", "NOTICE", "third-party-licences.txt"}
+
 // How a health check is run.
 const (
 	healthEvery   = 5 * time.Second
@@ -69,7 +72,7 @@ func main() {
 	bin := flag.String("bin", "", "folder of the binaries")
 	tag := flag.String("tag", "local", "tag of the images")
 	uid := flag.Int("uid", 65532, "user in the containers, above 0, and its group")
-	licences := flag.String("licences", "", "file of licences that each image holds; empty: none")
+	licences := flag.String("licences", "", "folder of the licences that each image holds; empty: none")
 	out := flag.String("out", "", "file to write; -: standard output")
 	flag.Parse()
 	if err := write(*bin, *tag, *uid, *licences, *out); err != nil {
@@ -135,11 +138,13 @@ func (m image) make(bin string, uid int, licences string) (made v1.Image, size i
 		size += n
 	}
 	if licences != "" {
-		n, err := pack(t, "third-party-licences.txt", licences, 0o644)
-		if err != nil {
-			return nil, 0, err
+		for _, name := range texts {
+			n, err := pack(t, name, filepath.Join(licences, name), 0o644)
+			if err != nil {
+				return nil, 0, err
+			}
+			size += n
 		}
-		size += n
 	}
 	if m.folder != "" {
 		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: m.folder + "/", Mode: 0o755, Uid: uid, Gid: uid,

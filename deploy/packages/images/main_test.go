@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -72,13 +73,19 @@ func read[T any](t *testing.T, b []byte) (v T) {
 	return v
 }
 
-// TestImages: the same bytes twice; every blob is what its name says; both indices name all images and what is there.
+// TestImages: the same bytes twice; every blob is what its name says; both indices name all images and what is there;
+// each image holds its licences.
 func TestImages(t *testing.T) {
 	bin, dir := binaries(t, "linux", "arm64"), t.TempDir()
 	var twice [2][]byte
+	for _, name := range texts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("the text of "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for i := range twice {
 		out := filepath.Join(dir, "images.tar")
-		if err := write(bin, "v1.2.3", 65532, "main.go", out); err != nil {
+		if err := write(bin, "v1.2.3", 65532, dir, out); err != nil {
 			t.Fatal(err)
 		}
 		var err error
@@ -113,6 +120,16 @@ func TestImages(t *testing.T) {
 		if config.Architecture != "arm64" || config.Config.User != "65532:65532" ||
 			len(config.Config.Entrypoint) == 0 || len(config.Config.Env) > 0 {
 			t.Errorf("%s: %+v", name, config)
+		}
+		layer, err := gzip.NewReader(bytes.NewReader(all[blob(m.Layers[0].Digest)]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := files(t, layer)
+		for _, text := range texts {
+			if string(held[text]) != "the text of "+text {
+				t.Errorf("%s has %q as %s", name, held[text], text)
+			}
 		}
 	}
 }
