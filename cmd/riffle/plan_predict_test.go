@@ -34,24 +34,29 @@ func TestALogIsEnoughForAPredictionOrRefused(t *testing.T) {
 		}
 		return path
 	}
-	for path, want := range map[string]string{
-		logged(400, 0.5):  "drawn from the log's 400 decisions",
-		logged(2, 0.5):    "at least 10 decisions are needed, the log has 2. Or say with --effect",
-		logged(60, 0.5):   "decisions of the policy itself would, and intervals need 50",
-		logged(400, 0.05): "always playing arm 1, counted from 0, which",
-		logged(400, 0):    "was never played in 400 decisions",
+	for _, c := range []struct {
+		path string
+		args []string
+		want string
+	}{
+		{logged(400, 0.5), nil, "drawn from the log's 400 decisions"},
+		{logged(400, 0.5), []string{"--effect", "0.1"}, "leave them out"},
+		{logged(2, 0.5), nil, "at least 10 decisions are needed, the log has 2. Or say with --effect"},
+		{logged(60, 0.5), nil, "decisions of the policy itself would, and intervals need 50"},
+		{logged(400, 0.05), nil, "always playing arm 1, counted from 0, which"},
+		{logged(400, 0), nil, "was never played in 400 decisions"},
 	} {
 		cmd, out, said := root(), &bytes.Buffer{}, &bytes.Buffer{}
 		cmd.SetOut(out)
 		cmd.SetErr(said)
-		cmd.SetArgs([]string{"plan", "--users", "300", "--trust", "shares", "--from-log", path})
+		cmd.SetArgs(append([]string{"plan", "--users", "300", "--trust", "shares", "--from-log", c.path}, c.args...))
 		err := cmd.Execute()
 		text := strings.Join(strings.Fields(out.String()), " ")
 		if err != nil {
 			text = err.Error()
 		}
-		if !strings.Contains(text, want) || (err == nil) != (out.Len() > 0) {
-			t.Errorf("%s: %v; %q is missing in\n%s", path, err, want, text)
+		if !strings.Contains(text, c.want) || (err == nil) != (out.Len() > 0) {
+			t.Errorf("%s: %v; %q is missing in\n%s", c.path, err, c.want, text)
 		}
 	}
 }
