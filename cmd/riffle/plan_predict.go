@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/command"
+	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/internal/planner"
 	"github.com/riffle-dp/riffle/internal/planner/predict"
 	"github.com/riffle-dp/riffle/pkg/glm/family"
@@ -84,8 +85,8 @@ func (f *predictFlags) read(cmd *cobra.Command, o *planner.Options) error {
 	if err != nil {
 		return err
 	}
-	if len(log.Decisions) == 0 {
-		return fmt.Errorf("%s has no decisions", f.log)
+	if err := evaluate.Enough(log.Decisions); err != nil {
+		return fmt.Errorf("%s: %w. Or say with --effect how much there is to gain", f.log, err)
 	}
 	for _, d := range log.Decisions {
 		f.asked.Log = append(f.asked.Log, predict.Decision{Arms: d.Arms, Arm: d.Arm, Reward: d.Reward})

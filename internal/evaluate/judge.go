@@ -39,27 +39,17 @@ func (j *Judge) Score(i int, probabilities []float64) float64 {
 func (j *Judge) Overlap(played []float64) (*Overlap, error) { return overlap(j.log, played) }
 
 // Support refuses a log which proves of an arm that it was played more or less often than the propensities say: the
-// weights of a policy that always plays one arm have a mean of 1. A decision without the arm counts for arm 0. The
-// error is ErrOverlap, of the arm that was played too seldom by most.
-func (j *Judge) Support() error {
-	arms, n := 0, len(j.log)
-	for _, d := range j.log {
-		arms = max(arms, len(d.Arms))
-	}
+// weights of a policy that always plays one arm have a mean of 1. The error is ErrOverlap, of the arm that was played
+// too seldom by most.
+func Support(log []decisions.Decision) error {
 	worst, of, times := math.Inf(1), 0, 0
-	for arm := range arms {
-		always, count := make([]float64, n), 0
-		for i, d := range j.log {
-			if d.Arm == arm || d.Arm == 0 && arm >= len(d.Arms) {
-				always[i] = 1
-				count++
-			}
-		}
+	for arm := range arms(log) {
+		played, count := always(log, arm)
 		if count == 0 {
 			return fmt.Errorf("%w: arm %d, counted from 0, was never played in %d decisions. Leave it out of the "+
-				"arms, or log a policy that explores", ErrOverlap, arm, n)
+				"arms, or log a policy that explores", ErrOverlap, arm, len(log))
 		}
-		over, err := weigh(j.log, always)
+		over, err := weigh(log, played)
 		if err != nil {
 			return err
 		}
@@ -76,7 +66,51 @@ func (j *Judge) Support() error {
 	}
 	return fmt.Errorf("%w: arm %d, counted from 0, was played in %d of %d decisions, %.3g times as often as the "+
 		"propensities say, so they are too %s. Log every decision, with the probability with which its arm was drawn",
-		ErrOverlap, of, times, n, worst, wrong)
+		ErrOverlap, of, times, len(log), worst, wrong)
+}
+
+// Enough refuses what Support does, and a log that says too little of a policy that always plays one arm for its value
+// to have an interval. The error is ErrOverlap, or ErrFew.
+func Enough(log []decisions.Decision) error {
+	if len(log) < MinDecisions {
+		return few(log)
+	}
+	if err := Support(log); err != nil {
+		return err
+	}
+	for arm := range arms(log) {
+		played, count := always(log, arm)
+		over, err := weigh(log, played)
+		if err != nil {
+			return err
+		}
+		if thin := over.thin(); thin != "" {
+			return fmt.Errorf("%w: of always playing arm %d, counted from 0, which %d of %d decisions did, %s. Log "+
+				"more of them", ErrOverlap, arm, count, len(log), thin)
+		}
+	}
+	return nil
+}
+
+// arms is the largest number of arms of a decision.
+func arms(log []decisions.Decision) (most int) {
+	for _, d := range log {
+		most = max(most, len(d.Arms))
+	}
+	return most
+}
+
+// always is the probability of what was played under the policy that always plays one arm, and how often it was played.
+// In a decision without the arm the policy plays arm 0.
+func always(log []decisions.Decision, arm int) (played []float64, count int) {
+	played = make([]float64, len(log))
+	for i, d := range log {
+		if d.Arm == arm || d.Arm == 0 && arm >= len(d.Arms) {
+			played[i] = 1
+			count++
+		}
+	}
+	return played, count
 }
 
 // Mean is a mean reward of the target of an overlap, with an interval of so many standard errors unless the overlap is

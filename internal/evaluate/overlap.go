@@ -173,6 +173,18 @@ func chance(weights []float64, mean, typical float64) float64 {
 
 // Doubt says why estimates get no interval, or nothing.
 func (o *Overlap) Doubt() string {
+	if thin := o.thin(); thin != "" {
+		return thin
+	}
+	if math.Abs(o.MeanWeight-1) > doubtedDeviations*o.MeanWeightSE+rounding {
+		return fmt.Sprintf("the mean weight, %.3g, lies %.2g standard errors from 1: propensities are doubtful, or "+
+			"arms that the policy plays too rare to have come", o.MeanWeight, math.Abs(o.MeanWeight-1)/o.MeanWeightSE)
+	}
+	return ""
+}
+
+// thin says why too few decisions are such as the target would take for an interval, or nothing.
+func (o *Overlap) thin() string {
 	switch {
 	case !(o.EffectiveSize >= MinEffectiveSize):
 		return fmt.Sprintf("the log says no more than %.3g decisions of the policy itself would, and intervals need %d",
@@ -180,9 +192,6 @@ func (o *Overlap) Doubt() string {
 	case !(o.ErrorSize >= MinErrorSize):
 		return fmt.Sprintf("no more than %.3g decisions of large weight decide their width, and intervals need %d",
 			o.ErrorSize, MinErrorSize)
-	case math.Abs(o.MeanWeight-1) > doubtedDeviations*o.MeanWeightSE+rounding:
-		return fmt.Sprintf("the mean weight, %.3g, lies %.2g standard errors from 1: propensities are doubtful, or "+
-			"arms that the policy plays too rare to have come", o.MeanWeight, math.Abs(o.MeanWeight-1)/o.MeanWeightSE)
 	}
 	return ""
 }

@@ -70,6 +70,28 @@ func TestProvedAbsenceOfOverlapIsRefused(t *testing.T) {
 	}
 }
 
+// A log is enough if the value of each constant policy has an interval. Of 400 decisions an arm of propensity .05 is in
+// about 20. One that was played half as often as its propensity says is refused as Support does.
+func TestThinLogsAreNotEnough(t *testing.T) {
+	for name, c := range map[string]struct {
+		log  []decisions.Decision
+		want error
+		says string
+	}{
+		"enough": {coins(400, 0.5, 0.5, 1), nil, ""},
+		"few":    {coins(9, 0.5, 0.5, 1), evaluate.ErrFew, "the log has 9"},
+		"rare":   {coins(400, 0.05, 0.05, 1), evaluate.ErrOverlap, "always playing arm 0, counted from 0, which"},
+		"eighty": {coins(80, 0.5, 0.5, 1), evaluate.ErrOverlap, "of the policy itself would, and intervals need 50"},
+		"wrong":  {coins(400, 0.25, 0.5, 1), evaluate.ErrOverlap, "times as often as the propensities say"},
+		"never":  {coins(400, 0, 0.5, 1), evaluate.ErrOverlap, "was never played in 400 decisions"},
+	} {
+		err := evaluate.Enough(c.log)
+		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Honest logs are hardly ever refused, whatever their propensities: of 4000 logs of each kind at most 4, where the
 // bound is one in 1000 (more than 12 would have probability 1e-4 at that rate). Power: logs whose propensities are off
 // by a half are refused in at least 95 of 100, from 400 decisions on.

@@ -86,7 +86,8 @@ const (
 	WorthRunning Verdict = "run"
 	// DoNotRun: it does not.
 	DoNotRun Verdict = "do not run"
-	// Undecided: it does not after the people who were simulated, and more would come.
+	// Undecided: it does not after the people who were simulated, and more would come; or the log shows no effect even
+	// without privacy, which is no proof that there is none.
 	Undecided Verdict = "undecided"
 )
 

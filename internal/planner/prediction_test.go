@@ -256,6 +256,16 @@ func TestAPredictionFromALog(t *testing.T) {
 	}
 }
 
+// That a log shows no effect is no proof that there is none, and no reason not to run.
+func TestALogThatShowsNoEffectDecidesNothing(t *testing.T) {
+	p := &Predicted{Log: &predict.LogFacts{Decisions: 160}, Cases: []Case{{Outcome: &predict.Outcome{Runs: 8,
+		Simulated: 1000, Horizon: 1000, Clear: predict.Estimate{Mean: 0.001, Error: 0.002}}}}}
+	if err := p.judge(context.Background(), Options{}, Prediction{}); err != nil || p.Verdict != Undecided ||
+		!strings.Contains(strings.Join(p.Reasons, " "), "what 160 decisions do not tell from chance") {
+		t.Errorf("%v, %s: %q", err, p.Verdict, p.Reasons)
+	}
+}
+
 // The words and numbers of a prediction that is not worth running, of one that is, and of one that cannot be.
 func TestAPredictionInWords(t *testing.T) {
 	three := 3000

@@ -26,10 +26,11 @@ func (p *Predicted) judge(ctx context.Context, o Options, asked Prediction) erro
 	}
 	gain := fmt.Sprintf("after %s the last policy gains %s over the best constant option, in the mean of %d runs with "+
 		"its standard error", people, plusMinus(&out.Last), out.Runs)
+	hidden := p.Log != nil && !out.Clear.Above() // whatever effect there may be
 	switch {
 	case out.Worth():
 		p.Verdict = WorthRunning
-	case out.Simulated < out.Horizon:
+	case out.Simulated < out.Horizon || hidden:
 		p.Verdict = Undecided
 	default:
 		p.Verdict = DoNotRun
@@ -38,7 +39,12 @@ func (p *Predicted) judge(ctx context.Context, o Options, asked Prediction) erro
 	if p.Verdict != WorthRunning {
 		why := fmt.Sprintf("A learner without privacy gains %s with the same people, who do show the effect.",
 			plusMinus(&out.Clear))
-		if !out.Clear.Above() {
+		switch {
+		case hidden:
+			why = fmt.Sprintf("Without privacy it would be %s: the log shows no effect. There may be one: the model "+
+				"leaves out what %s decisions do not tell from chance. Log more of them, or say with --effect how "+
+				"much there is to gain.", plusMinus(&out.Clear), number(p.Log.Decisions))
+		case !out.Clear.Above():
 			why = fmt.Sprintf("Without privacy it would be %s: %s do not show such an effect at all.",
 				plusMinus(&out.Clear), people)
 		}

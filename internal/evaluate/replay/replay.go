@@ -154,7 +154,7 @@ func Run(ctx context.Context, log []decisions.Decision, o Options) (*Result, err
 	if err != nil {
 		return nil, err
 	}
-	if err := all.judge.Support(); err != nil {
+	if err := evaluate.Support(all.log); err != nil {
 		return nil, err
 	}
 	if err := all.baselines(r); err != nil {

@@ -33,7 +33,8 @@ type LogFacts struct {
 	Decisions int `json:"decisions"`
 	Options   int `json:"options"` // that every decision has
 	// Effect is what the fitted model says: by how much the option that it holds best for a person exceeds the best
-	// constant one. A fit takes chance for effects, so that it is too large, the more so the smaller the log.
+	// constant one. The ridge takes away what the log does not tell from chance, so that it is too small in a small
+	// log: of .1 among 3 options with a context of 3, .02 on average from 160 decisions, .05 from 320, .09 from 1500.
 	Effect float64 `json:"effect"`
 	// Checked is the gain of choosing by a fit to one half of the log, valued by a fit to the other half, which chance
 	// does not make larger: the mean over both ways.
