@@ -23,6 +23,7 @@ const (
 	longLogs  = 200
 	longest   = 10   // rounds of the long test
 	liveRuns  = 1500 // that measure the truth
+	farthest  = 4    // standard errors of a mean estimate from the truth
 )
 
 // setting is a world, and what is replayed of its logs.
@@ -46,10 +47,10 @@ func settings(t *testing.T) []setting {
 	}
 	return []setting{
 		{"uniform", ball("logistic", 2, 3, uniform), 1000, central,
-			[][2]float64{{0.5792, 0.6386}, {0.6191, 0.6506}}, false},
+			[][2]float64{{0.5792, 0.6377}, {0.6193, 0.6508}}, false},
 		{"greedy", ball("logistic", 2, 3, greedy), 3000, central,
-			[][2]float64{{0.5570, 0.6224}, {0.5943, 0.6494}}, false},
-		{"one choice for all", fixed(0.5, 0.1), 1000, central, [][2]float64{{0.5101, 0.5183}, {0.5230, 0.5350}}, true},
+			[][2]float64{{0.5578, 0.6230}, {0.5942, 0.6492}}, false},
+		{"one choice for all", fixed(0.5, 0.1), 1000, central, [][2]float64{{0.5103, 0.5196}, {0.5234, 0.5362}}, true},
 		{"rare rewards", rare(), 2000, central, [][2]float64{{0.0555, 0.0576}, {0.0659, 0.0717}}, false},
 		{"every channel", ball("logistic", 2, 3, uniform), 1000, plan.Channels(), nil, false},
 		{"five arms", ball("logistic", 5, 3, uniform), 2000, central, nil, false},
@@ -70,6 +71,10 @@ func settings(t *testing.T) []setting {
 // RIFFLE_LONG=1 the truth is measured in all settings, and of 200 logs at least 90 % must hold it: at 95 % fewer do
 // with probability 1e-3, at 85 % with 97 %. Where runs of a log end far apart, 89 % were measured, and 84 % must do.
 // Of 1000 logs of the first setting, with the 40 rounds that are the default, 947 to 977 of 994 to 997 held it.
+// Where the part of learning is small, intervals hold more than they say (see leastFreedom), the more so the fewer the
+// rounds and the noisier the channel, since then its contrasts say less: here up to 199 of 200.
+//
+// The mean estimate of each figure lies within 4 standard errors of the truth.
 func TestIntervalsHoldLiveRuns(t *testing.T) {
 	full := os.Getenv("RIFFLE_LONG") != ""
 	for _, s := range settings(t) {
@@ -96,7 +101,7 @@ func (s setting) hold(t *testing.T, full bool) {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range logs {
 		group.Go(func() (err error) {
-			log := w.log(s.rows, rand.NewChaCha8([32]byte{1, byte(i), byte(i >> 8)}))
+			log := w.log(s.rows, rand.NewChaCha8(s.luck(1, i)))
 			results[i], err = replay.Run(context.Background(), log, o.Seeded(uint64(i)))
 			return err
 		})
@@ -104,7 +109,7 @@ func (s setting) hold(t *testing.T, full bool) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	logged := w.played()
+	logged, loggedError := w.played()
 	for k := range len(s.channels) + 1 {
 		trust, name := play.Trust(play.Exact), "without privacy"
 		of := func(r *replay.Result) *replay.Outcome { return &r.Clear }
@@ -112,20 +117,24 @@ func (s setting) hold(t *testing.T, full bool) {
 			trust, name = o.Trust(s.channels[k]), string(s.channels[k])
 			of = func(r *replay.Result) *replay.Outcome { return &r.Channels[k] }
 		}
-		var truth [2]float64
+		var truth, off [2]float64
 		if full {
-			truth = w.truth(t, o, trust, results[0].People)
+			truth, off = s.truth(t, o, trust, results[0].People)
 		} else {
 			truth = s.quick[k]
 		}
+		var gains, errs [2]float64
+		for f := range gains {
+			gains[f], errs[f] = truth[f]-logged, math.Hypot(off[f], loggedError)
+		}
 		for figure, says := range map[string]struct {
-			truth    float64
-			estimate func(o *replay.Outcome) evaluate.Estimate
+			truth, off float64 // and its standard error
+			estimate   func(o *replay.Outcome) evaluate.Estimate
 		}{
-			"while learning": {truth[0], func(o *replay.Outcome) evaluate.Estimate { return o.Learning }},
-			"last":           {truth[1], func(o *replay.Outcome) evaluate.Estimate { return o.Last }},
-			"gain learning":  {truth[0] - logged, func(o *replay.Outcome) evaluate.Estimate { return o.LearningOver }},
-			"gain, last":     {truth[1] - logged, func(o *replay.Outcome) evaluate.Estimate { return o.LastOver }},
+			"while learning": {truth[0], off[0], func(o *replay.Outcome) evaluate.Estimate { return o.Learning }},
+			"last":           {truth[1], off[1], func(o *replay.Outcome) evaluate.Estimate { return o.Last }},
+			"gain learning":  {gains[0], errs[0], func(o *replay.Outcome) evaluate.Estimate { return o.LearningOver }},
+			"gain, last":     {gains[1], errs[1], func(o *replay.Outcome) evaluate.Estimate { return o.LastOver }},
 		} {
 			held, given, half, values := 0, 0, 0.0, make([]float64, logs)
 			for i, r := range results {
@@ -152,12 +161,24 @@ func (s setting) hold(t *testing.T, full bool) {
 			if given < logs*9/10 || float64(held) < least*float64(given) {
 				t.Errorf("%s, %s: %d of %d intervals hold the truth", name, figure, held, given)
 			}
+			if far := math.Abs(mean-says.truth) / math.Hypot(se, says.off); far > farthest {
+				t.Errorf("%s, %s: the mean estimate, %.4f, lies %.2g standard errors from the truth, %.4f", name,
+					figure, mean, far, says.truth)
+			}
 		}
 	}
 }
 
-// truth is what live runs get on average: while learning, and by the last policy.
-func (w world) truth(t *testing.T, o replay.Options, trust play.Trust, people int) (means [2]float64) {
+// luck is that of a log or a live run. No two settings share it: with the same random words, live runs that happened to
+// earn less than on average, in all settings alike, made estimates look too high.
+func (s setting) luck(purpose byte, number int) [32]byte {
+	key := [32]byte{purpose, byte(number), byte(number >> 8)}
+	copy(key[3:], s.name)
+	return key
+}
+
+// truth is what live runs get on average, while learning and by the last policy, with its standard errors.
+func (s setting) truth(t *testing.T, o replay.Options, trust play.Trust, people int) (means, errors [2]float64) {
 	c := o.Learner
 	c.Horizon, c.Epsilon, c.Delta, c.MinCohort = people, o.Epsilon, o.Delta, plan.DefaultMinCohort
 	all := [2][]float64{make([]float64, liveRuns), make([]float64, liveRuns)}
@@ -165,7 +186,7 @@ func (w world) truth(t *testing.T, o replay.Options, trust play.Trust, people in
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range liveRuns {
 		group.Go(func() error {
-			all[0][i], all[1][i] = w.live(t, c, trust, i)
+			all[0][i], all[1][i] = s.world.live(t, c, trust, s.luck(9, i))
 			return nil
 		})
 	}
@@ -174,10 +195,9 @@ func (w world) truth(t *testing.T, o replay.Options, trust play.Trust, people in
 	}
 	said := fmt.Sprintf("live runs of %d people:", people)
 	for f := range all {
-		var se float64
-		means[f], se = play.MeanAndError(all[f])
-		said += fmt.Sprintf(" %.4f, standard error %.4f;", means[f], se)
+		means[f], errors[f] = play.MeanAndError(all[f])
+		said += fmt.Sprintf(" %.4f, standard error %.4f;", means[f], errors[f])
 	}
 	t.Log(said)
-	return means
+	return means, errors
 }

@@ -35,6 +35,8 @@ func (p Parts) freedom(rows, rounds int) float64 {
 
 // leastFreedom is enough however uncertain the part of learning is, because a total is never below the other parts:
 // where these are .4 to .6 of its mean, with a normal error of .4 to 1 of it, intervals of 95 % hold in .94 to .97.
+// A log cannot say whether its part of learning is 0 or that large. Where it is about 0, the floor of the total makes
+// up for its error: 1.96 standard errors would do, and intervals hold more (see TestIntervalsHoldLiveRuns).
 const leastFreedom = 8
 
 // parts are those of a figure whose rows have these values: their mean scores, or what they are above something else.

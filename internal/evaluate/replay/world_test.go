@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -61,7 +62,7 @@ func rare() world {
 	return w
 }
 
-// bent has rewards that no generalised linear model fits: a middle is best.
+// bent has rewards that no generalised linear model fits: a middle is best. Their means are .07 to .8.
 func bent() world {
 	w := world{family: "logistic", logged: uniform, draw: func(src *rand.ChaCha8) [][]float64 {
 		arms, r := make([][]float64, 3), rand.New(src)
@@ -72,7 +73,7 @@ func bent() world {
 	}}
 	w.means = func(arms [][]float64) (m []float64) {
 		for _, x := range arms {
-			m = append(m, 0.8-1.2*(x[1]-0.2)*(x[1]-0.2))
+			m = append(m, 0.8-0.9*(x[1]-0.2)*(x[1]-0.2))
 		}
 		return m
 	}
@@ -129,6 +130,9 @@ func (w world) reward(mean float64, r *rand.Rand) float64 {
 }
 
 func (world) coin(chance float64, r *rand.Rand) float64 {
+	if !(chance >= 0 && chance <= 1) { // the rewards would not have the means that the world says
+		panic(fmt.Sprintf("a chance of %v", chance))
+	}
 	if r.Float64() < chance {
 		return 1
 	}
@@ -150,21 +154,19 @@ func (w world) log(n int, src *rand.ChaCha8) (log []decisions.Decision) {
 	return log
 }
 
-// played is what the log's policy earns, to a standard error of .001 at most.
-func (w world) played() (mean float64) {
-	const people = 200_000
-	src := rand.NewChaCha8([32]byte{11})
-	for range people {
+// played is what the log's policy earns, with its standard error.
+func (w world) played() (mean, se float64) {
+	src, all := rand.NewChaCha8([32]byte{11}), make([]float64, 200_000)
+	for i := range all {
 		arms := w.draw(src)
-		mean += convex.Dot(w.logged(arms), w.means(arms)) / people
+		all[i] = convex.Dot(w.logged(arms), w.means(arms))
 	}
-	return mean
+	return play.MeanAndError(all)
 }
 
-// live runs a deployment.
-func (w world) live(t testing.TB, c learner.Config, trust play.Trust, number int) (learning, last float64) {
-	key := [32]byte{9, byte(number), byte(number >> 8), byte(number >> 16)}
-	src := rand.NewChaCha8(key)
+// live runs a deployment, with luck of its own.
+func (w world) live(t testing.TB, c learner.Config, trust play.Trust, luck [32]byte) (learning, last float64) {
+	src := rand.NewChaCha8(luck)
 	r := rand.New(src)
 	b, err := play.NewBatched(c, trust, src, src)
 	if err != nil {
