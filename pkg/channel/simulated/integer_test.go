@@ -217,6 +217,9 @@ func homogeneity[K comparable](a, b map[K]int) float64 {
 		}
 	}
 	add(rareA, rareB)
+	if cells < 2 { // every outcome is rare, and nothing is seen
+		return 1
+	}
 	return distuv.ChiSquared{K: float64(cells - 1)}.Survival(statistic)
 }
 
@@ -225,7 +228,7 @@ func homogeneity[K comparable](a, b map[K]int) float64 {
 // below, the weakest of every channel is a bias 3 % too large on one coordinate. In shuffle it moves the mean by 13.4
 // standard errors of the difference: noncentrality about 180 on 15 cells against a threshold of about 60, missed less
 // than once in 10^5; in the others there are more noise bits, and it moves the mean by more. All must be rejected by
-// the same test at the same threshold.
+// the same test at the same threshold, the others in a fifth of the runs.
 func TestChannelsAreTheProtocol(t *testing.T) {
 	statistical(t)
 	for name, c := range theFour() {
@@ -236,7 +239,7 @@ func TestChannelsAreTheProtocol(t *testing.T) {
 func checkLaw(t *testing.T, name string, c simulated.Integer,
 	run func(*testing.T, simulated.Integer, []simulated.Report, protocol.Source) [][]float64,
 ) {
-	const runs, falseAlarm = 100_000, 1e-6
+	const runs, falseAlarm, weakest = 100_000, 1e-6, "bias 3 % larger"
 	encodings, reports := twoStatistics(), fiveReports()
 	src := newSource(name, 0)
 	literal := sample(runs, func() [][]float64 { return run(t, c, reports, src) })
@@ -259,7 +262,7 @@ func checkLaw(t *testing.T, name string, c simulated.Integer,
 			}
 			return aggregate(t, changed, reports, src)
 		},
-		"bias 3 % larger": func() [][]float64 {
+		weakest: func() [][]float64 {
 			changed := copyOf(c)
 			e := &changed.Encodings[1]
 			before := e.Bias.Float()
@@ -302,8 +305,13 @@ func checkLaw(t *testing.T, name string, c simulated.Integer,
 			return aggregate(t, changed, reports, src)
 		}
 	}
+	few := sample(runs/5, func() [][]float64 { return run(t, c, reports, src) })
 	for _, what := range slices.Sorted(maps.Keys(planted)) {
-		if p := difference(literal, sample(runs, planted[what])); p >= falseAlarm {
+		like, n := few, runs/5
+		if what == weakest {
+			like, n = literal, runs
+		}
+		if p := difference(like, sample(n, planted[what])); p >= falseAlarm {
 			t.Errorf("%s: not rejected, p = %.3g", what, p)
 		} else {
 			t.Logf("%s: p = %.3g", what, p)
