@@ -125,6 +125,6 @@ func (b *backend) configuration(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"ingress": b.Ingress, "issuer": "issuer", "mailbox": "mailbox", "bundle": json.RawMessage(b.Bundle),
-		"limits": b.Limits, "person": name, "patience": 20_000, // ms; all runs on one machine
+		"limits": b.Limits, "person": name, "patience": 60_000, // ms; all runs on one machine
 	})
 }

@@ -78,7 +78,7 @@ func start(ctx context.Context, o options) (*cluster.Cluster, settings, error) {
 			flag("features", features), flag("learner-dimension", 12), flag("learner-horizon", o.people),
 			flag("privacy-channel", plan.Shares), flag("privacy-epsilon", o.epsilon), flag("privacy-delta", delta),
 			flag("privacy-min-cohort", o.minCohort()), flag("timing-reward-window", o.window),
-			flag("timing-jitter", o.window/10), flag("timing-grace", "10m"), flag("max-report-size", 0),
+			flag("timing-jitter", o.window/10), flag("timing-grace", "2m"), flag("max-report-size", 0),
 		},
 	})
 	if err != nil {

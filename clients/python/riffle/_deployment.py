@@ -159,7 +159,7 @@ class Deployment:
         Each person asks until one of their decisions is sampled, or learning is over. While reports of a cohort are on
         their way nobody is sampled, and the next wait. With a panel all are registered, and those who are drawn decide
         once in the epoch. Row n is the same person in every call. A reward that comes after its window, on a slow
-        machine, is in the log, but is not learnt from; a riffle.Warning says how many did.
+        machine, is in the log, but is not learnt from; a riffle.Warning says how many did, or would have.
 
         Returns a row for each decision: device, the person's row, arm, propensity, reward, epoch, sampled, reason. With
         a panel these are the sampled ones. This log has propensities, so riffle.evaluate can read it.

@@ -28,9 +28,8 @@ TAKEN = ("device", "arm", "propensity", "reward", "epoch", "sampled", "reason")
 #: Reasons for which somebody is not sampled, and asks again.
 AGAIN = frozenset({"rounds_under_way", "cohort_full", "shuffler_unreachable"})
 
-
-#: The reason of a reward that comes after its window.
-LATE = "expired_token"
+#: The reasons of a reward that comes after its window, and of a panel's decision that does.
+LATE, OVER = "expired_token", "window_over"
 
 
 class Simulated:
@@ -55,7 +54,7 @@ class Simulated:
         self._people = rows
         self._lock = threading.Lock()
         self._failures: List[BaseException] = []
-        self._late = 0
+        self._sampled = self._late = 0
         self.log: List[Dict[str, Any]] = []
 
     def arrive(self, threads: int) -> None:
@@ -86,6 +85,10 @@ class Simulated:
             with self._lock:
                 if decided.sampled:
                     drawn.add(number)
+                elif decided.reason == OVER:
+                    drawn.add(number)
+                    self._sampled += 1
+                    self._late += 1
                 elif decided.reason == "record_used":
                     spent.add(number)
 
@@ -129,6 +132,7 @@ class Simulated:
             return d
         with self._lock:
             earned = float(self._reward(self._people[number], d.id))
+            self._sampled += d.sampled
             self.log.append({"device": device, **self._people[number], "arm": d.id, "propensity": d.propensity,
                              "reward": earned, "epoch": d.epoch, "sampled": d.sampled, "reason": d.reason})
         if d.sampled:
@@ -142,11 +146,11 @@ class Simulated:
         return d
 
     def _warn(self) -> None:
-        """Says how many rewards came too late to be learnt from."""
+        """Says of how many people no reward came in time to be learnt from."""
         if self._late:
-            warnings.warn(f"{self._late} of {len(self.log)} rewards came after their window, on a machine too slow for "
-                          "it: these devices report as without a reward; give the deployment a longer window=",
-                          Warning, stacklevel=4)
+            warnings.warn(f"{self._late} of {self._sampled} devices report without a reward, since it came after its "
+                          "window, on a machine too slow for it; give the deployment a longer window=", Warning,
+                          stacklevel=4)
 
     def _all(self, numbers: Iterable[int], do: Callable[[Client, int], Any], threads: int) -> None:
         """Does something for each person, several at a time. What goes wrong for one ends it for all."""

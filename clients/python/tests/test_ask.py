@@ -45,21 +45,23 @@ class Questions(unittest.TestCase):
             riffle.ask.histogram(d, "site", name="b")
             riffle.ask.fit(d, "reward", "age", name="c")
             log = d.simulate(people, ARMS, reward)
-            self.assertEqual(log.groupby("epoch").size().tolist(), [200] * 5)  # two of which taught the learner
+            there = log.groupby("epoch").size()  # fewer than the panel where somebody was late
+            self.assertEqual(there.index.tolist(), [1, 2, 3, 4, 5])  # two of which taught the learner
+            self.assertLessEqual(there.max(), 200)
             said = riffle.ask.answers(d)
             self.assertTrue(said.ok)
             self.assertEqual(said.questions[["kind", "epoch", "reports"]].values.tolist(),
                              [["mean", 2, 200], ["histogram", 3, 200], ["fit", 4, 200]])
             self.assertTrue((said.questions["epsilon"] < 20).all() and (said.questions["epsilon"] > 1).all())
-            # Within twice the 95 % interval's half width, which one in a thousand honest runs is not, of all seven.
+            # Within three times the 95 % interval's half width, which one in ten million honest runs is not.
             for name, of, truth in (
                     ("a", "age", people["age"].mean()), ("a", "reward", people["liking"].mean()),
                     ("b", "site = north", (people["site"] == "north").mean()), ("c", "reward per age", 1 / 90),
-                    *((name, "decisions with a reward", 200) for name in "abc")):
+                    *((name, "decisions with a reward", there[epoch]) for epoch, name in enumerate("abc", 2))):
                 row = said.frame.loc[(name, of)]
-                within = row["high"] - row["low"]
+                within = 1.5 * (row["high"] - row["low"])
                 self.assertLess(abs(row["value"] - truth), within, (name, of))
-            self.assertLess(within, 40)
+            self.assertLess(within, 60)
             self.assertAlmostEqual(said.frame.loc[("a", "age"), "standard_deviation"], people["age"].std(), delta=8)
             lost = {**said.json, "unanswered": [{"name": "d", "epoch": 9, "outcome": "destroyed"}]}
             self.assertEqual(riffle.ask.Answers.of(lost, ()).questions["outcome"].tolist(),

@@ -8,7 +8,7 @@ import (
 // Whose report the mailbox holds may decide again, come back, and open further tabs: the ingress is asked nothing until
 // the report is due. Coming back may be the reward, and the ingress is the shuffler's.
 func TestWhoComesBackAsksTheIngressNothing(t *testing.T) {
-	d := startDeployment(t, people{cohort: 40, window: 30 * time.Second, mailbox: true})
+	d := startDeployment(t, people{cohort: 40, window: time.Minute, mailbox: true})
 	w := must(openChromium(t).window())
 	visit := func(name string) *page {
 		t.Helper()

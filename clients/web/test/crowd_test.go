@@ -57,7 +57,7 @@ func TestWhoClosesThePageStaysInTheCohort(t *testing.T) {
 	if text := os.Getenv("RIFFLE_CONTEXTS"); text != "" {
 		n, _ = strconv.Atoi(text)
 	}
-	d := startDeployment(t, people{cohort: n, window: 20 * time.Second, mailbox: true})
+	d := startDeployment(t, people{cohort: n, window: 40 * time.Second, mailbox: true})
 	all := d.crowd(t, n)
 	d.complete(t, n)
 	d.mu.Lock()
@@ -90,7 +90,7 @@ func TestWhoClosesThePageStaysInTheCohort(t *testing.T) {
 // Without the mailbox the same test finds who stayed: whose page was closed has no report.
 func TestWithoutAMailboxPresenceTells(t *testing.T) {
 	const n = 20
-	d := startDeployment(t, people{cohort: n, window: 20 * time.Second})
+	d := startDeployment(t, people{cohort: n, window: 40 * time.Second})
 	all := d.crowd(t, n)
 	stayed := 0
 	for _, v := range all {

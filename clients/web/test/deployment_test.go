@@ -97,7 +97,7 @@ func startDeployment(t *testing.T, p people) *deployment {
 	mux.HandleFunc("GET /riffle.json", func(w http.ResponseWriter, r *http.Request) {
 		options := map[string]any{
 			"ingress": d.entry, "issuer": "http://" + r.Host + "/issuer", "bundle": json.RawMessage(bundle),
-			"mailbox": nil,
+			"mailbox": nil, "patience": patience.Milliseconds(),
 			"limits": map[string]any{
 				"epsilon": epsilon, "delta": delta, "min_cohort": p.cohort / 2, "trust": []string{"shares"},
 			},

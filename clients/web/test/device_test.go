@@ -9,7 +9,7 @@ import (
 // One page of Chromium lives the life of a device in a whole deployment. Its arms are read once the mailbox has the
 // null record, and not before.
 func TestAPageDecidesAndReports(t *testing.T) {
-	d := startDeployment(t, people{cohort: 40, window: 5 * time.Second, mailbox: true})
+	d := startDeployment(t, people{cohort: 40, window: 20 * time.Second, mailbox: true})
 	w := must(openChromium(t).window())
 	p := d.make("one")
 	tab := must(w.open(p.address(d.app, "one", "")))

@@ -13,7 +13,7 @@ import (
 // five close the page before the reward.
 func TestFirefox(t *testing.T) {
 	const n = 20
-	d := startDeployment(t, people{cohort: n, window: 20 * time.Second, mailbox: true})
+	d := startDeployment(t, people{cohort: n, window: 40 * time.Second, mailbox: true})
 	var urls []string
 	visitors := make([]*page, n)
 	for i := range visitors {

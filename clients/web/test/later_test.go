@@ -15,7 +15,7 @@ const kept = stored + `const state = await all("device", (s) => s.get("state"));
 // the report of the record, and nothing of it is left in the browser. Nor is there once the report is due without a
 // reward, and after an opt-out.
 func TestARewardComesInALaterPage(t *testing.T) {
-	d := startDeployment(t, people{cohort: 40, window: 15 * time.Second, mailbox: true})
+	d := startDeployment(t, people{cohort: 40, window: 40 * time.Second, mailbox: true})
 	c := openChromium(t)
 	type answer struct{ Accepted bool }
 	visit := func(t *testing.T, w *window, name string) (*page, string) {

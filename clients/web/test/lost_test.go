@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Where the reply to an enrolment is lost, the device asks again with the same wish while there is patience, before the
-// arms are read. Afterwards it does not: how long a page stays open is nothing that the shuffler may learn by losing
+// Where the reply to an enrolment is lost, the device asks again with the same wish some times, before the arms are
+// read. Afterwards it does not: how long a page stays open is nothing that the shuffler may learn by losing
 // replies. The next decision asks again.
 func TestALostReplyIsAskedForAgain(t *testing.T) {
 	d := startDeployment(t, people{cohort: 40, window: 10 * time.Second, mailbox: true})
@@ -22,15 +22,14 @@ func TestALostReplyIsAskedForAgain(t *testing.T) {
 		return p
 	}
 	const open = `globalThis.riffle = await Riffle.open(options); `
-	const patient, hasty = `options.patience = 30000; ` + open + decided, `options.patience = 1500; ` + open + decided
 
-	visit("a", patient, true) // the shuffler is in the epoch then
-	d.lose.Store(3)           // a browser may send a request twice by itself, not four times
-	visit("b", patient, true)
+	visit("a", open+decided, true) // the shuffler is in the epoch then
+	d.lose.Store(3)                // a browser may send a request twice by itself, not four times
+	visit("b", open+decided, true)
 	d.arrive(t, 2)
 
 	d.lose.Store(1 << 30)
-	p := visit("c", hasty, false)
+	p := visit("c", open+decided, false)
 	before := d.lose.Load()
 	p.run(t, `await sleep(3000)`, nil) // of the page's time, in which it asks nothing
 	if asked := before - d.lose.Load(); asked != 0 {

@@ -88,6 +88,9 @@ func (p *pages) handler() http.Handler {
 // longest is how long a page may take for one thing, on a machine with other work.
 const longest = 2 * time.Minute
 
+// patience is that of the pages' devices: within a page's time for one thing.
+const patience = longest / 2
+
 // try has the page run the body of an asynchronous function, and returns what it returned or threw.
 func (p *page) try(ctx context.Context, script string) (told, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("page %s did not answer in %v: %s", p.id, longest,

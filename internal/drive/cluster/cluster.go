@@ -63,8 +63,8 @@ const (
 	worker     = "worker"
 )
 
-// startTime bounds how long a process may take to come up.
-const startTime = 30 * time.Second
+// startTime bounds how long a process may take to come up, on a machine with other work.
+const startTime = 2 * time.Minute
 
 // Start makes keys, starts the broker, provisions it and starts every role. What it starts ends with Stop.
 func Start(ctx context.Context, o Options) (c *Cluster, err error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
+	"github.com/riffle-dp/riffle/pkg/client"
 	"github.com/riffle-dp/riffle/pkg/feature"
 )
 
@@ -44,7 +45,7 @@ type Options struct {
 	Window         time.Duration // from a decision to its report
 	Tied           bool          // it ends when Input ends
 	Input          io.Reader
-	Started        func(Running) error // called once everything runs
+	Started        func(Running) error // called once the first epoch has begun
 }
 
 // Running says where everything is. Its JSON form is what riffle trial --json prints.
@@ -159,6 +160,9 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer c.Stop()
+	if err := followed(ctx, c); err != nil || ctx.Err() != nil {
+		return err
+	}
 	running := Running{Deployment: name, API: c.APIs()[0], Analyzer: c.Ops(cluster.Analyzer),
 		Shuffler: c.Ops(cluster.Shuffler), Broker: c.URL(), Keys: c.Keys(), Folder: dir, Questions: o.questions(dir),
 		Dimension: dimension}
@@ -175,6 +179,27 @@ func Run(ctx context.Context, o Options) (err error) {
 			if err := c.Failed(); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// followed waits until the host follows the first epoch, or says why it does not: what is asked of a deployment before
+// that is refused.
+func followed(ctx context.Context, c *cluster.Cluster) error {
+	host := client.New(client.Options{})
+	defer host.Close()
+	for {
+		s, err := host.Status(ctx, client.At(c.APIs()[0]))
+		if err == nil && (s.Epoch > 0 || s.Refused != "") {
+			return nil
+		}
+		if err := c.Failed(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil // it was asked to end
+		case <-time.After(look / 10):
 		}
 	}
 }

@@ -58,6 +58,9 @@ func TestATrialEndsWithItsInput(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := client.New(client.Options{})
+		if s, err := c.Status(t.Context(), client.At(said.API)); err != nil || s.Epoch != 1 {
+			t.Errorf("a trial says where it is before its first epoch: %+v %v", s, err)
+		}
 		decided, _, err := c.DecideAmong(t.Context(), client.At(said.API), "person", client.Request{
 			Context: map[string]any{"evening": true}, Arms: []client.Arm{{ID: "none"}, {ID: "reminder"}},
 		})
