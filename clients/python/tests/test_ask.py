@@ -60,7 +60,8 @@ class Questions(unittest.TestCase):
                     *((name, "decisions with a reward", there[epoch]) for epoch, name in enumerate("abc", 2))):
                 row = said.frame.loc[(name, of)]
                 within = 1.5 * (row["high"] - row["low"])
-                self.assertLess(abs(row["value"] - truth), within, (name, of))
+                late = 8 * (of == "decisions with a reward")  # at most one of each thread, as the window ends
+                self.assertLess(abs(row["value"] - truth), within + late, (name, of))
             self.assertLess(within, 60)
             self.assertAlmostEqual(said.frame.loc[("a", "age"), "standard_deviation"], people["age"].std(), delta=8)
             lost = {**said.json, "unanswered": [{"name": "d", "epoch": 9, "outcome": "destroyed"}]}
