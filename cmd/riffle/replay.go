@@ -48,7 +48,7 @@ out of each run, in turn, and judges what the run learnt.
 The intervals count the people who happen to be in the log, and chance. They are of the expectation over live runs with
 as many people as were accepted, all of whom report: one live run also has luck of its own. Every row counts as another
 person: where the same people have many rows, intervals can be too narrow. Where the runs of one log end far apart, as
-when the learner's model is wrong, intervals of 95 % held in only 89 % of simulated logs; elsewhere they are rather too
+when the learner's model is wrong, intervals of 95 % held in only 92 % of simulated logs; elsewhere they are rather too
 wide, and held in 95 to 99 %. A log that could not play what the learner plays is refused, and so is one that accepts
 too few people for two cohorts.
 

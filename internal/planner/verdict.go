@@ -28,7 +28,7 @@ func (p *Predicted) judge(ctx context.Context, o Options, asked Prediction) erro
 		"its standard error", people, plusMinus(&out.Last), out.Runs)
 	hidden := p.Log != nil && !out.Clear.Above() // whatever effect there may be
 	switch {
-	case out.Worth():
+	case out.Worth() && !hidden: // luck of some runs, if hidden
 		p.Verdict = WorthRunning
 	case out.Simulated < out.Horizon || hidden:
 		p.Verdict = Undecided

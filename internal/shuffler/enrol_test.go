@@ -8,7 +8,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/shuffler/cohort"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -223,22 +222,35 @@ func TestNobodyRegistersWhileAPoolIsFixed(t *testing.T) {
 	}
 }
 
-// However many devices ask at the same time, a cohort has its slots, and each is one device's.
+// However many devices ask at the same time, a cohort has its slots, and each is one device's. The race detector sees
+// here what verifies the credential that all of them show.
 func TestNoSlotIsGivenTwice(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
 	s.open(s.announcement())
-	request := s.request(0)
 	slots := make(chan uint32, 100)
 	var all sync.WaitGroup
 	for n := range uint32(cap(slots)) {
+		signed, _ := s.Sign(s.request(n), s.host)
+		r, err := wire.SealRequest(signed, s.ShufflerKey.Public(), testbed.Deployment)
+		s.must(err)
 		all.Go(func() {
-			one := *request
-			one.Nonces = []uint32{seal.Nonce()}
-			e := wire.Enrolment{Request: &one, Admission: wire.Admission{HostKey: [32]byte(s.host.Public())}}
-			if g := s.shuffler.enrolments.admitDevice(e, 0, n); g.err == nil {
-				slots <- g.slot
+			b, err := s.shuffler.enrolments.asked(r.Sealed)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			opened, err := r.OpenReply(b, s.Shuffler.Public())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			reply, err := wire.OpenEnrolReply(opened, s.Shuffler.Public(), wire.RequestDigest(signed))
+			if err != nil {
+				t.Error(err)
+			} else if reply.Enrolled {
+				slots <- reply.Slot
 			}
 		})
 	}
