@@ -107,7 +107,8 @@ class Lives(unittest.TestCase):
             log = d.simulate(people, ARMS, reward)
             d.wait()
             self.assertEqual(log["device"].nunique(), 150)
-            sampled, unheard = (log[of]["device"] for of in (log["sampled"], log["reason"] == "shuffler_unreachable"))
+            sampled = log["device"][log["sampled"]]
+            unheard = log["device"][log["reason"] == "shuffler_unreachable"]
             self.assertTrue(sampled.is_unique)
             self.assertEqual(set(sampled) | set(unheard), set(log["device"]))
             self.assertEqual(set(log["arm"]), set(ARMS))
