@@ -71,10 +71,11 @@ is, what one lying report can do, both guarantees, and whom a person must trust.
 recommends, and why. With --trust the plan above the table is for another channel than shuffle.
 
 Then it plays the deployment some dozen times, with its own learner and noise of the planned size, against people who
-are assumed, or resampled from your own log (--from-log), which is refused if it has too few decisions of an option. It
-prints how much of what a learner without privacy gains is kept, after how many people the policy beats the best
-constant option, and whether the plan is worth running; if not, which changes would help. Say with --effect how much
-there is to gain. Where a simulation would take long it plays fewer runs and then fewer people, and says so.
+are assumed, or resampled from your own log (--from-log), which is refused if it has too few decisions of an option, or
+proves its propensities wrong. It prints how much of what a learner without privacy gains is kept, after how many people
+the policy beats the best constant option, and whether the plan is worth running; if not, which changes would help. Say
+with --effect how much there is to gain. Where a simulation would take long it plays fewer runs and then fewer people,
+and says so.
 
 In the JSON output the numbers at the top describe the cohort in which a person sends the most messages and, within
 it, the release with the most messages per coordinate; "epsilon" is the weakest guarantee of all cohorts. A person is

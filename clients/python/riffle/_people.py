@@ -146,11 +146,10 @@ class Simulated:
         return d
 
     def _warn(self) -> None:
-        """Says of how many people no reward came in time to be learnt from."""
+        """Says of how many reports the reward did not come in time to be learnt from."""
         if self._late:
-            warnings.warn(f"{self._late} of {self._sampled} devices report without a reward, since it came after its "
-                          "window, on a machine too slow for it; give the deployment a longer window=", Warning,
-                          stacklevel=4)
+            warnings.warn(f"{self._late} of {self._sampled} reports have no reward, since it came after its window, on "
+                          "a machine too slow for it; give the deployment a longer window=", Warning, stacklevel=4)
 
     def _all(self, numbers: Iterable[int], do: Callable[[Client, int], Any], threads: int) -> None:
         """Does something for each person, several at a time. What goes wrong for one ends it for all."""

@@ -173,7 +173,7 @@ class Lives(unittest.TestCase):
         panel = {"people": 200, "panel": 100, "epsilon": 20, "delta": 1e-3}
         for people, more in ((3, {"people": 100}), (100, panel)):  # of a panel, the others decide too late
             with riffle.Deployment(SCHEMA, window=1, **more) as d:
-                with self.assertWarnsRegex(riffle.Warning, r"^(\d+) of \1 devices report without a reward.* window=$"):
+                with self.assertWarnsRegex(riffle.Warning, r"^(\d+) of \1 reports have no reward.* window=$"):
                     log = d.simulate([{"evening": True}] * people, ARMS, late, threads=1, epochs=1)
                 self.assertLessEqual(set(log.get("reward", [])), {1})
 
