@@ -86,7 +86,7 @@ func (f *predictFlags) read(cmd *cobra.Command, o *planner.Options) error {
 		return err
 	}
 	if err := evaluate.Enough(log.Decisions); err != nil {
-		return fmt.Errorf("%s: %w. Or say with --effect how much there is to gain", f.log, err)
+		return fmt.Errorf("%s: %w. Or leave --from-log out, and give --effect, what there is to gain", f.log, err)
 	}
 	for _, d := range log.Decisions {
 		f.asked.Log = append(f.asked.Log, predict.Decision{Arms: d.Arms, Arm: d.Arm, Reward: d.Reward})

@@ -41,7 +41,7 @@ func TestALogIsEnoughForAPredictionOrRefused(t *testing.T) {
 	}{
 		{logged(400, 0.5), nil, "drawn from the log's 400 decisions"},
 		{logged(400, 0.5), []string{"--effect", "0.1"}, "leave them out"},
-		{logged(2, 0.5), nil, "at least 10 decisions are needed, the log has 2. Or say with --effect"},
+		{logged(2, 0.5), nil, "at least 10 decisions are needed, the log has 2. Or leave --from-log out"},
 		{logged(60, 0.5), nil, "decisions of the policy itself would, and intervals need 50"},
 		{logged(400, 0.05), nil, "always playing arm 1, counted from 0, which"},
 		{logged(400, 0), nil, "was never played in 400 decisions"},

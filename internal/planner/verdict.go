@@ -42,8 +42,8 @@ func (p *Predicted) judge(ctx context.Context, o Options, asked Prediction) erro
 		switch {
 		case hidden:
 			why = fmt.Sprintf("Without privacy it would be %s: the log shows no effect. There may be one: the model "+
-				"leaves out what %s decisions do not tell from chance. Log more of them, or say with --effect how "+
-				"much there is to gain.", plusMinus(&out.Clear), number(p.Log.Decisions))
+				"leaves out what %s decisions do not tell from chance. Log more of them, or leave --from-log out "+
+				"and say with --effect how much there is to gain.", plusMinus(&out.Clear), number(p.Log.Decisions))
 		case !out.Clear.Above():
 			why = fmt.Sprintf("Without privacy it would be %s: %s do not show such an effect at all.",
 				plusMinus(&out.Clear), people)
