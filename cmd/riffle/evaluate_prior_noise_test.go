@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -31,37 +30,31 @@ func TestWrittenPriorsAreNoised(t *testing.T) {
 		fmt.Fprintf(&log, `{"arms": [[%g, 0.3], [0.3, %g]], "arm": %d, "reward": %d, "propensity": 0.5}`+"\n", x[0],
 			x[1], arm, reward)
 	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "log.jsonl"), []byte(log.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	written := func(args ...string) (theta []float64, precision float64) {
+	dir, path := t.TempDir(), written(t, "log.jsonl", log.String())
+	prior := func(args ...string) (theta []float64, precision float64) {
 		t.Helper()
 		file := filepath.Join(dir, "prior.json")
-		cmd, out := root(), &bytes.Buffer{}
-		cmd.SetOut(out)
-		cmd.SetErr(out)
-		cmd.SetArgs(append([]string{"evaluate", filepath.Join(dir, "log.jsonl"), "--write-prior", file}, args...))
-		if err := cmd.Execute(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+		_, beside, err := execute(t, "", append([]string{"evaluate", path, "--write-prior", file}, args...)...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, beside)
 		}
-		var prior struct{ Theta, Precision []float64 }
+		var said struct{ Theta, Precision []float64 }
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal(text, &prior); err != nil || len(prior.Theta) != 2 || len(prior.Precision) != 3 {
+		if err := json.Unmarshal(text, &said); err != nil || len(said.Theta) != 2 || len(said.Precision) != 3 {
 			t.Fatalf("%v: %s", err, text)
 		}
-		return prior.Theta, prior.Precision[0]
+		return said.Theta, said.Precision[0]
 	}
 	apart := func(a, b []float64) float64 { return math.Hypot(a[0]-b[0], a[1]-b[1]) }
-	raw, exact := written()
-	if again, _ := written(); apart(raw, again) != 0 {
+	raw, exact := prior()
+	if again, _ := prior(); apart(raw, again) != 0 {
 		t.Errorf("without an epsilon two runs write priors that are %v apart", apart(raw, again))
 	}
-	one, noised := written("--epsilon", "0.05", "--delta", "1e-6")
-	two, _ := written("--epsilon", "0.05", "--delta", "1e-6")
+	one, noised := prior("--epsilon", "0.05", "--delta", "1e-6")
+	two, _ := prior("--epsilon", "0.05", "--delta", "1e-6")
 	if apart(raw, one) == 0 || apart(raw, two) == 0 || apart(one, two) == 0 {
 		t.Errorf("with an epsilon two runs write %v and %v, the raw prior is %v", one, two, raw)
 	}

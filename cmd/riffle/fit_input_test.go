@@ -1,28 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/evaluate/fit"
 )
-
-// written is a file with a text.
-func written(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "people.csv")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
 
 // A category has a coefficient for each declared value but the first, whether a row has the value or not; the same rows
 // from standard input and from a file, and with missing values where the rule is middle.
@@ -44,13 +31,8 @@ func TestFitTakesCategoriesAndMissingValues(t *testing.T) {
 	args := []string{"fit", "-", "--target", "dose", "--epsilon", "8", "--bounds", "dose=0,4", "--bounds", "age=0,1",
 		"--category", "site=a,b,nowhere", "--json"}
 	run := func(args ...string) (string, error) {
-		cmd, out := root(), &bytes.Buffer{}
-		cmd.SetIn(strings.NewReader(rows.String()))
-		cmd.SetOut(out)
-		cmd.SetErr(out)
-		cmd.SetArgs(args)
-		err := cmd.Execute()
-		return out.String(), err
+		out, said, err := execute(t, rows.String(), args...)
+		return out + said, err
 	}
 	if _, err := run(args...); err == nil || !strings.Contains(err.Error(), "has no value in line") {
 		t.Errorf("a missing value: %v", err)
@@ -93,7 +75,7 @@ func TestFitNamesWeakColumns(t *testing.T) {
 		years := 18 + 72*draw.Float64()
 		fmt.Fprintf(&rows, "%v,%v,7,%v\n", years, 12*years, 90+0.5*years+5*draw.NormFloat64())
 	}
-	file := written(t, rows.String())
+	file := written(t, "people.csv", rows.String())
 	text, err := runFit(t, file, "--target", "pressure", "--epsilon", "100", "--bounds", "pressure=80,200", "--bounds",
 		"years=18,90", "--bounds", "months=216,1080", "--bounds", "site=0,10")
 	if err != nil {
@@ -113,7 +95,7 @@ func TestFitNamesWeakColumns(t *testing.T) {
 // A dry run says what to expect without reading a value: it takes a table whose values no fit would take, and no file
 // at all. A delta above 1/rows is warned of, with one to take.
 func TestFitDryRun(t *testing.T) {
-	file := written(t, "age,pressure\n"+strings.Repeat("no number,none\n", 5000))
+	file := written(t, "people.csv", "age,pressure\n"+strings.Repeat("no number,none\n", 5000))
 	args := []string{"--target", "pressure", "--bounds", "age=18,90", "--bounds", "pressure=80,200", "--epsilon", "1",
 		"--dry-run"}
 	read, err := runFit(t, append(args, file)...)

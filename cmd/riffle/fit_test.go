@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -41,12 +40,8 @@ func fitFiles(t *testing.T, rows int) (csv, lines, bounds string) {
 
 func runFit(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd, out := root(), &bytes.Buffer{}
-	cmd.SetOut(out)
-	cmd.SetErr(out)
-	cmd.SetArgs(append([]string{"fit"}, args...))
-	err := cmd.Execute()
-	return out.String(), err
+	out, said, err := execute(t, "", append([]string{"fit"}, args...)...)
+	return out + said, err
 }
 
 // The coefficients of the model are found within six standard errors (false alarm 1e-8 for all of them; the noise is

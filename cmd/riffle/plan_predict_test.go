@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -13,7 +10,6 @@ import (
 // A log has enough decisions of every option for a prediction, or is refused, in the words in which riffle evaluate has
 // no interval. Of 400 decisions an option that was played with a chance of 5 % is in about 20.
 func TestALogIsEnoughForAPredictionOrRefused(t *testing.T) {
-	dir := t.TempDir()
 	logged := func(rows int, rare float64) string {
 		draw, log := rand.New(rand.NewPCG(8, 3)), strings.Builder{}
 		for range rows {
@@ -28,11 +24,7 @@ func TestALogIsEnoughForAPredictionOrRefused(t *testing.T) {
 			fmt.Fprintf(&log, `{"arms":[[%.3g,0],[0,%.3g]],"arm":%d,"reward":%d,"propensity":%g}`+"\n", x, x, arm, reward,
 				chance)
 		}
-		path := filepath.Join(dir, fmt.Sprintf("%d-%g.jsonl", rows, rare))
-		if err := os.WriteFile(path, []byte(log.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
+		return written(t, fmt.Sprintf("%d-%g.jsonl", rows, rare), log.String())
 	}
 	for _, c := range []struct {
 		path string
@@ -46,16 +38,13 @@ func TestALogIsEnoughForAPredictionOrRefused(t *testing.T) {
 		{logged(400, 0.05), nil, "always playing arm 1, counted from 0, which"},
 		{logged(400, 0), nil, "was never played in 400 decisions"},
 	} {
-		cmd, out, said := root(), &bytes.Buffer{}, &bytes.Buffer{}
-		cmd.SetOut(out)
-		cmd.SetErr(said)
-		cmd.SetArgs(append([]string{"plan", "--users", "300", "--trust", "shares", "--from-log", c.path}, c.args...))
-		err := cmd.Execute()
-		text := strings.Join(strings.Fields(out.String()), " ")
+		args := append([]string{"plan", "--users", "300", "--trust", "shares", "--from-log", c.path}, c.args...)
+		out, _, err := execute(t, "", args...)
+		text := strings.Join(strings.Fields(out), " ")
 		if err != nil {
 			text = err.Error()
 		}
-		if !strings.Contains(text, c.want) || (err == nil) != (out.Len() > 0) {
+		if !strings.Contains(text, c.want) || (err == nil) != (out != "") {
 			t.Errorf("%s: %v; %q is missing in\n%s", c.path, err, c.want, text)
 		}
 	}

@@ -20,21 +20,15 @@ func TestALogIsReplayed(t *testing.T) {
 		arm := draw.IntN(2)
 		fmt.Fprintf(&log, `{"arms": [[1, 0], [0, 1]], "arm": %d, "reward": %d, "propensity": 0.5}`+"\n", arm, 1-arm)
 	}
-	dir := t.TempDir()
-	path, picture := filepath.Join(dir, "log.jsonl"), filepath.Join(dir, "replay.svg")
-	if err := os.WriteFile(path, []byte(log.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path, picture := written(t, "log.jsonl", log.String()), filepath.Join(t.TempDir(), "replay.svg")
 	run := func(args ...string) string {
 		t.Helper()
-		cmd, out, said := root(), &bytes.Buffer{}, &bytes.Buffer{}
-		cmd.SetOut(out)
-		cmd.SetErr(said)
-		cmd.SetArgs(append([]string{"replay", path, "--epsilon", "10", "--rounds", "5", "--trust", "central"}, args...))
-		if err := cmd.Execute(); err != nil || !strings.Contains(said.String(), "replaying") {
+		out, said, err := execute(t, "", append([]string{"replay", path, "--epsilon", "10", "--rounds", "5", "--trust",
+			"central"}, args...)...)
+		if err != nil || !strings.Contains(said, "replaying") {
 			t.Fatalf("%v\n%s", err, said)
 		}
-		return out.String()
+		return out
 	}
 	text := run("--out", picture)
 	for _, want := range []string{"as many as a run accepts of 700 decisions", "central", "without privacy",

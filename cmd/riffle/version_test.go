@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -12,14 +11,11 @@ import (
 // riffleSays runs riffle with these arguments and gives what it printed.
 func riffleSays(t *testing.T, args ...string) string {
 	t.Helper()
-	var out bytes.Buffer
-	cmd := root()
-	cmd.SetOut(&out)
-	cmd.SetArgs(args)
-	if err := cmd.Execute(); err != nil {
+	out, _, err := execute(t, "", args...)
+	if err != nil {
 		t.Fatalf("riffle %s: %v", strings.Join(args, " "), err)
 	}
-	return out.String()
+	return out
 }
 
 func TestVersionCommandAndFlagSayTheSame(t *testing.T) {

@@ -26,20 +26,15 @@ import (
 // runRiffle runs riffle with these arguments and gives its output and its exit code.
 func runRiffle(t *testing.T, args ...string) (string, int) {
 	t.Helper()
-	var out bytes.Buffer
-	cmd := root()
-	cmd.SetOut(&out)
-	cmd.SetErr(&out)
-	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(t.Context())
+	out, said, err := execute(t, "", args...)
 	var own *role.ExitError
 	switch {
 	case errors.As(err, &own):
-		return out.String() + err.Error(), own.Code
+		return out + said + err.Error(), own.Code
 	case err != nil:
-		return out.String() + err.Error(), 1
+		return out + said + err.Error(), 1
 	}
-	return out.String(), 0
+	return out + said, 0
 }
 
 // manifestOf is the shuffler's signed manifest of an epoch that was destroyed.
