@@ -42,31 +42,8 @@ func (j *Judge) Overlap(played []float64) (*Overlap, error) { return overlap(j.l
 // weights of a policy that always plays one arm have a mean of 1. The error is ErrOverlap, of the arm that was played
 // too seldom by most.
 func Support(log []decisions.Decision) error {
-	worst, of, times := math.Inf(1), 0, 0
-	for arm := range arms(log) {
-		played, count := always(log, arm)
-		if count == 0 {
-			return fmt.Errorf("%w: arm %d, counted from 0, was never played in %d decisions. Leave it out of the "+
-				"arms, or log a policy that explores", ErrOverlap, arm, len(log))
-		}
-		over, err := weigh(log, played)
-		if err != nil {
-			return err
-		}
-		if over.refuted() && over.MeanWeight < worst {
-			worst, of, times = over.MeanWeight, arm, count
-		}
-	}
-	if math.IsInf(worst, 1) {
-		return nil
-	}
-	wrong := "large, or decisions with this arm are missing"
-	if worst > 1 {
-		wrong = "small, or decisions with other arms are missing"
-	}
-	return fmt.Errorf("%w: arm %d, counted from 0, was played in %d of %d decisions, %.3g times as often as the "+
-		"propensities say, so they are too %s. Log every decision, with the probability with which its arm was drawn",
-		ErrOverlap, of, times, len(log), worst, wrong)
+	_, err := supported(log)
+	return err
 }
 
 // Enough refuses what Support does, and a log that says too little of a policy that always plays one arm for its value
@@ -75,21 +52,53 @@ func Enough(log []decisions.Decision) error {
 	if len(log) < MinDecisions {
 		return few(log)
 	}
-	if err := Support(log); err != nil {
+	all, err := supported(log)
+	if err != nil {
 		return err
 	}
-	for arm := range arms(log) {
-		played, count := always(log, arm)
-		over, err := weigh(log, played)
-		if err != nil {
-			return err
-		}
-		if thin := over.thin(); thin != "" {
+	for arm, c := range all {
+		if thin := c.over.thin(); thin != "" {
 			return fmt.Errorf("%w: of always playing arm %d, counted from 0, which %d of %d decisions did, %s. Log "+
-				"more of them", ErrOverlap, arm, count, len(log), thin)
+				"more of them", ErrOverlap, arm, c.count, len(log), thin)
 		}
 	}
 	return nil
+}
+
+// constant is a policy that always plays one arm: its overlap with a log, of which so many decisions played it.
+type constant struct {
+	over  *Overlap
+	count int
+}
+
+// supported are the constant policies of all arms of a log which Support does not refuse.
+func supported(log []decisions.Decision) (all []constant, err error) {
+	worst, of := math.Inf(1), 0
+	for arm := range arms(log) {
+		played, count := always(log, arm)
+		if count == 0 {
+			return nil, fmt.Errorf("%w: arm %d, counted from 0, was never played in %d decisions. Leave it out of the "+
+				"arms, or log a policy that explores", ErrOverlap, arm, len(log))
+		}
+		over, err := weigh(log, played)
+		if err != nil {
+			return nil, err
+		}
+		if over.refuted() && over.MeanWeight < worst {
+			worst, of = over.MeanWeight, arm
+		}
+		all = append(all, constant{over, count})
+	}
+	if math.IsInf(worst, 1) {
+		return all, nil
+	}
+	wrong := "large, or decisions with this arm are missing"
+	if worst > 1 {
+		wrong = "small, or decisions with other arms are missing"
+	}
+	return nil, fmt.Errorf("%w: arm %d, counted from 0, was played in %d of %d decisions, %.3g times as often as the "+
+		"propensities say, so they are too %s. Log every decision, with the probability with which its arm was drawn",
+		ErrOverlap, of, all[of].count, len(log), worst, wrong)
 }
 
 // arms is the largest number of arms of a decision.
