@@ -183,8 +183,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 }
 
-// followed waits until the host follows the first epoch, or says why it does not: what is asked of a deployment before
-// that is refused.
+// followed waits until the host follows the first epoch, or tells in its status why it does not: what is asked of a
+// deployment before that is refused.
 func followed(ctx context.Context, c *cluster.Cluster) error {
 	host := client.New(client.Options{})
 	defer host.Close()
