@@ -126,7 +126,7 @@ echo '{"error":{"command":"riffle audit","what":"3 breaches"}}' >&2; echo '{"ok"
         self.addCleanup(signal.signal, signal.SIGINT, before)
         with tempfile.TemporaryDirectory() as folder:
             path = fake(folder, f"""[ "$1" = version ] && echo '{{"version": "v1"}}' && exit
-echo $$ >{folder}/pid; kill -INT $PPID; exec sleep 60""")
+cat; echo $$ >{folder}/pid; kill -INT $PPID; exec sleep 60""")  # once its input ends, which it does after it began
             with mock.patch.dict(os.environ, {_program.VARIABLE: path}), \
                     mock.patch.object(_program, "made_with", lambda: None):
                 with self.assertRaises(KeyboardInterrupt):
